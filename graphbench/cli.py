@@ -1,0 +1,92 @@
+"""The command line of main.py: arguments, messages, exit codes.
+
+0 done; 2 the input is wrong (one message, no traceback); 3 the run failed, state kept; 130 interrupted, state kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphbench.config import load_config
+from graphbench.errors import Interrupted, RunFailed, UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        arguments: without the program's name; default: those of this process.
+
+    Returns:
+        The exit code.
+    """
+    options = _parse(arguments)
+    try:
+        return _dry_run(options) if options.dry_run else _run(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    except RunFailed as error:
+        print(f"run failed: {error}", file=sys.stderr)
+        return RunFailed.exit_code
+    except (Interrupted, KeyboardInterrupt) as error:
+        print(f"interrupted: {error or 'nothing was running yet.'}", file=sys.stderr)
+        return Interrupted.exit_code
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="main.py", description="Train and evaluate one configuration.")
+    parser.add_argument("--cfg", nargs="+", required=True, metavar="FILE", help="YAML file (several with --dry_run)")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs with seed, seed + 1, ...")
+    parser.add_argument("--mark_done", action="store_true", help="rename FILE to FILE_done when all runs are finished")
+    parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="start afresh; earlier runs are moved aside, not deleted"
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="e.g. optim.base_lr 0.001 seed 7")
+    options = parser.parse_intermixed_args(arguments)
+    # In `--cfg FILE key value` argparse gives the pairs to --cfg; only the leading names of files belong to it.
+    pairs = itertools.dropwhile(lambda each: each.endswith((".yaml", ".yml", ".yaml_done")), options.cfg[1:])
+    options.overrides = [*(rest := list(pairs)), *options.overrides]
+    options.cfg = options.cfg[: len(options.cfg) - len(rest)]
+    if options.repeat < 1:
+        parser.error(f"--repeat must be at least 1, received {options.repeat}")
+    return options
+
+
+def _run(options: argparse.Namespace) -> int:
+    from graphbench.experiment import run
+
+    if len(options.cfg) > 1:
+        raise UserError(
+            f"command line: one --cfg FILE at a time (several only with --dry_run), received {len(options.cfg)}."
+        )
+    path = Path(options.cfg[0])
+    config = load_config(path, options.overrides)
+    result = run(config, repeat=options.repeat, overwrite=options.overwrite)
+    if result is None:  # a worker process of a data-parallel run: the first one speaks
+        return 0
+    if options.mark_done:
+        path.rename(path.with_name(path.name + "_done"))
+    print(json.dumps(result))
+    return 0
+
+
+def _dry_run(options: argparse.Namespace) -> int:
+    from graphbench.experiment import describe
+
+    code = 0
+    for path in options.cfg:
+        try:
+            line = {"config": Path(path).stem, **describe(load_config(path, options.overrides))}
+        except UserError as error:
+            if len(options.cfg) == 1:
+                raise
+            line, code = {"config": Path(path).stem, "error": str(error)}, UserError.exit_code
+        print(json.dumps(line), flush=True)
+    return code

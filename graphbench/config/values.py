@@ -1,0 +1,112 @@
+"""One value against one key: conversion, type, range, allowed names, and the message when it does not fit."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import types
+import typing
+from typing import Any
+
+from graphbench.config.schema import Key
+from graphbench.errors import UserError, nearest
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+_RANGE = re.compile(r"\s*range\(\s*(-?\d+)\s*(?:,\s*(-?\d+)\s*)?(?:,\s*(-?\d+)\s*)?\)\s*")
+_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string", list: "a list"}
+
+
+def check(key: Key, value: Any, name: str, where: str) -> Any:
+    """The value as the key wants it.
+
+    Strings such as ``1e-5`` (YAML 1.1 reads them as text) become numbers, integers are accepted where a float is
+    expected, tuples become lists. Nothing else is converted.
+
+    Args:
+        key: what is allowed.
+        value: what was received.
+        name: dotted name of the key.
+        where: ``file:line`` or ``command line``.
+
+    Raises:
+        UserError: wrong type, out of range, or not among the allowed values.
+    """
+    kind = key.kind
+    if value is None or (value == "None" and key.optional):
+        if key.optional:
+            return None
+        if kind is str:  # GraphGPS writes `name: none` and `name: None`; YAML's null stands for the text
+            return "none"
+        raise _mismatch(key, value, name, where)
+    if isinstance(value, str) and kind in (int, float) and _NUMBER.fullmatch(value.strip()):
+        value = float(value) if kind is float or not re.fullmatch(r"[-+]?\d+", value.strip()) else int(value)
+    if kind is float and isinstance(value, str) and value.strip().lower() in ("inf", ".inf", "-inf", "-.inf"):
+        value = float(value.strip().lower().replace(".", ""))
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if kind is list and isinstance(value, tuple):
+        value = list(value)
+    if type(value) is not kind:
+        raise _mismatch(key, value, name, where)
+    if isinstance(value, float) and math.isnan(value):
+        raise UserError(f"{where}: {name} must be a number, received nan.")
+    if key.minimum is not None and value < key.minimum:
+        raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
+    if key.item is not None:
+        value = [check(Key(None, "", type=key.item), each, f"{name}[{i}]", where) for i, each in enumerate(value)]
+    if key.allowed is not None and value not in key.allowed:
+        hint = nearest(str(value), [str(each) for each in key.allowed])
+        raise UserError(
+            f"{where}: {name} received {value!r}."
+            + (f" Did you mean '{hint}'?" if hint else "")
+            + f" Allowed: {', '.join(str(each) for each in key.allowed)}."
+        )
+    return value
+
+
+def key_of(parameter: inspect.Parameter) -> Key | None:
+    """The key that a constructor parameter stands for; None when a YAML cannot express its type."""
+    annotation = parameter.annotation
+    default = None if parameter.default is parameter.empty else parameter.default
+    optional = False
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        members = [each for each in typing.get_args(annotation) if each is not type(None)]
+        optional = len(members) < len(typing.get_args(annotation))
+        if len(members) != 1:
+            return None
+        annotation = members[0]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return Key(default, "", type=type(arguments[0]), allowed=arguments, optional=optional)
+    if origin in (list, tuple) or annotation in (list, tuple):
+        plain = [each for each in arguments if each in (bool, int, float, str)]
+        return Key(
+            list(default) if default else default, "", type=list, optional=optional, item=plain[0] if plain else None
+        )
+    if annotation in (bool, int, float, str):
+        return Key(default, "", type=annotation, optional=optional)
+    return None
+
+
+def parse_range(text: str, name: str, where: str) -> list[int]:
+    """``range(1, 17)`` as the numbers it stands for, without evaluating anything.
+
+    Raises:
+        UserError: the text is something else.
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise UserError(f"{where}: {name} must look like range(1, 17), received {text!r}.")
+    numbers = [int(group) for group in match.groups() if group is not None]
+    if len(numbers) == 3 and numbers[2] == 0:
+        raise UserError(f"{where}: {name} has step 0, received {text!r}.")
+    return list(range(*numbers))
+
+
+def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:
+    if isinstance(value, dict):
+        return UserError(f"{where}: {name} is not a section; it takes {_NAMES[key.kind]}.")
+    received = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
+    allowed = f" Allowed: {', '.join(str(each) for each in key.allowed)}." if key.allowed else ""
+    return UserError(f"{where}: {name} must be {_NAMES[key.kind]}, received {received}.{allowed}")

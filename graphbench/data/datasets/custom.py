@@ -1,0 +1,190 @@
+"""A user's own graphs, without touching this package: see docs/custom-data.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphbench import registry
+from graphbench.data.card import DatasetCard, out_dim_of
+from graphbench.data.family import LoadedDataset
+from graphbench.data.roots import Roots
+from graphbench.data.splits import PARTS, Splits
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+
+_DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
+_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced")
+_CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
+
+
+@registry.register("custom")
+class CustomGraphs:
+    """Graphs from a ``.pt`` file or from a Python function; everything that is not given here is measured.
+
+    Args:
+        name: any name, for tables.
+        task: ``dataset.task``: ``graph`` or ``node``.
+        task_type: ``dataset.task_type``.
+        transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
+            means nothing for graph tasks, as in GraphGPS.
+        path: file written by ``torch.save``.
+        function: ``package.module:name`` or ``file.py:name``; called without arguments.
+        metric: name of the metric; None: accuracy, mae (regression) or ap (multilabel).
+        node_types: categories per column of integer node features; None: largest value seen, plus one.
+        edge_types: the same for edge features.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: str,
+        task_type: str,
+        transductive: bool,
+        *,
+        path: str | None = None,
+        function: str | None = None,
+        metric: str | None = None,
+        node_types: list[int] | None = None,
+        edge_types: list[int] | None = None,
+    ) -> None:
+        if (path is None) == (function is None):
+            given = "both" if path is not None else "neither"
+            raise ValueError(f"give dataset.custom.path or dataset.custom.function, received {given}")
+        if task not in ("graph", "node"):
+            raise ValueError(f"task must be 'graph' or 'node' for custom graphs, received {task!r}")
+        self.name, self.task, self.task_type = name, task, task_type
+        self.transductive = transductive and task == "node"
+        self.path, self.function = path, function
+        self.metric = metric or _DEFAULT_METRIC.get(task_type, "accuracy")
+        self.maximize = bool(registry.lookup("tasks/metrics", self.metric).maximize)
+        self.types = {"node": node_types, "edge": edge_types}
+
+    @property
+    def card(self) -> None:
+        """None: only the data can tell."""
+        return None
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads or calls, and measures. Masks in a single transductive graph become the ``standard`` splits.
+
+        Raises:
+            UserError: no such file or function, or something in it that is no graph.
+        """
+        where = self.path if self.path is not None else str(self.function)
+        graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
+        if isinstance(graphs, Mapping) or hasattr(graphs, "edge_index"):
+            graphs = [graphs]
+        if not isinstance(graphs, list | tuple) or not graphs:
+            raise UserError(f"{where}: expected {_CONTENT}, received {_describe(graphs)}.")
+        for number, graph in enumerate(graphs):
+            if not isinstance(graph, Mapping) and not hasattr(graph, "edge_index"):
+                raise UserError(f"{where}: expected {_CONTENT}; entry {number} is {_describe(graph)}.")
+        try:
+            store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise UserError(f"{where}: {error}.") from error
+        if store.y is None:
+            raise UserError(f"{where}: the graphs have no targets 'y'.")
+        store = store.replace(y=self._targets(store.y, where))
+        return LoadedDataset(store, self._measured(store, where), self._published(list(graphs)))
+
+    def _targets(self, y: Tensor, where: str) -> Tensor:
+        if self.task_type in ("regression", "classification_multilabel"):
+            y = y.to(torch.float32)
+            return y.unsqueeze(1) if y.dim() == 1 else y
+        y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
+        if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
+            raise UserError(
+                f"{where}: task_type '{self.task_type}' needs one whole number per example, 'y' is "
+                f"{str(y.dtype).removeprefix('torch.')} of shape {tuple(y.shape)}. For columns of 0/1 use "
+                "classification_multilabel, for real numbers regression."
+            )
+        return y.to(torch.int64)
+
+    def _measured(self, store: GraphStore, where: str) -> DatasetCard:
+        assert store.y is not None
+        vocabularies = {}
+        for kind, tensor in (("node", store.x), ("edge", store.edge_attr)):
+            if tensor is not None and not tensor.is_floating_point():
+                vocabularies[kind] = self._vocabulary(kind, tensor.to(torch.int64), where)
+        return DatasetCard(
+            name=self.name,
+            task=self.task,
+            task_type=self.task_type,
+            metric=self.metric,
+            maximize=self.maximize,
+            node_in=0 if store.x is None else store.x.shape[1],
+            edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
+            out_dim=out_dim_of(store.y, self.task_type),
+            transductive=self.transductive,
+            split_modes=_MODES,
+            default_split="random",
+            vocabularies=vocabularies,
+            licence="the user's own",
+            source=where,
+        )
+
+    def _vocabulary(self, kind: str, categories: Tensor, where: str) -> tuple[int, ...]:
+        if categories.numel() and int(categories.min()) < 0:
+            raise UserError(f"{where}: whole numbers in {kind} features are categories and must not be negative.")
+        seen = tuple((categories.max(0).values + 1).tolist()) if len(categories) else (1,) * categories.shape[1]
+        given = self.types[kind]
+        if given is None:
+            return seen
+        if len(given) != len(seen) or any(stated < found for stated, found in zip(given, seen, strict=True)):
+            raise UserError(f"dataset.custom.{kind}_types: {list(given)} is too small; {where} holds {list(seen)}.")
+        return tuple(given)
+
+    def _published(self, graphs: list[Any]) -> dict[str, tuple[Splits, ...]]:
+        first = graphs[0]
+        names = [f"{part}_mask" for part in PARTS]
+        masks = [first.get(name) if isinstance(first, Mapping) else getattr(first, name, None) for name in names]
+        if not self.transductive or len(graphs) > 1 or any(mask is None for mask in masks):
+            return {}
+        columns = [torch.as_tensor(mask).reshape(len(first["y"]), -1).unbind(1) for mask in masks]
+        return {"standard": tuple(Splits.from_masks(*each) for each in zip(*columns, strict=True))}
+
+
+def _read_file(path: Path) -> Any:
+    from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    known = torch.serialization.get_safe_globals()  # what PyG has registered itself must stay so afterwards
+    needed = [each for each in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if each not in known]
+    try:
+        with torch.serialization.safe_globals(needed):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"dataset.custom.path: there is no file {path}.") from None
+    except Exception as error:  # a file that is none of torch's can fail anywhere in the unpickler
+        foreign = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"it holds {foreign[1]} objects" if foreign else "it is not a file written by torch.save, or damaged"
+        raise UserError(
+            f"{path} was not loaded: {reason}. Only tensors, plain Python values and torch_geometric Data are read, "
+            f"because other objects can run code when they are unpickled. Save {_CONTENT} with torch.save, or return "
+            "them from a function (dataset.custom.function)."
+        ) from error
+
+
+def _call(function: str) -> Any:
+    source, separator, name = function.rpartition(":")
+    if not separator or not source or not name:
+        raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
+    module = registry.load_plugin(source, "dataset.custom.function")
+    found = getattr(module, name, None)
+    if not callable(found):
+        functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
+        listed = ", ".join(functions) or "none"
+        raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
+    return found()
+
+
+def _describe(value: Any) -> str:
+    length = f" of length {len(value)}" if isinstance(value, list | tuple | Mapping | str) else ""
+    return f"{type(value).__name__}{length}"

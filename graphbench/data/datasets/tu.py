@@ -1,0 +1,280 @@
+"""The TU collection: many small graphs in plain text files, one class label per graph."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.card import DatasetCard, out_dim_of
+from graphbench.data.download import download_zip, file_sha256
+from graphbench.data.family import LoadedDataset
+from graphbench.data.roots import Roots
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.data.tensor_cache import cached_tensors
+from graphbench.errors import UserError
+from graphbench.registry import register
+
+_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
+_READER_VERSION = 1
+_MODES = ("cv-stratifiedkfold-K", "cv-kfold-K", "cv-stratifiedkfold-10", "folds", "random", "fixed", "sliced")
+
+
+@dataclass(frozen=True)
+class _Facts:
+    statistics: dict[str, float]
+    classes: int = 2
+    node_labels: int = 0
+    node_attributes: int = 0
+    edge_labels: int = 0
+
+
+def _averages(graphs: int, nodes: float, undirected_edges: float) -> dict[str, float]:
+    """The collection's own table, which counts every edge once."""
+    return {"graphs": graphs, "nodes_per_graph": nodes, "edges_per_graph": 2 * undirected_edges}
+
+
+_FACTS = {
+    "MUTAG": _Facts({"graphs": 188, "nodes": 3371, "edges": 7442}, node_labels=7, edge_labels=4),
+    "NCI1": _Facts({"graphs": 4110, "nodes": 122747, "edges": 265506}, node_labels=37),
+    "NCI109": _Facts(_averages(4127, 29.68, 32.13), node_labels=38),
+    "PTC_MR": _Facts(_averages(344, 14.29, 14.69), node_labels=18, edge_labels=4),
+    "PROTEINS": _Facts(_averages(1113, 39.06, 72.82), node_labels=3, node_attributes=1),
+    "ENZYMES": _Facts(_averages(600, 32.63, 62.14), classes=6, node_labels=3, node_attributes=18),
+    "DD": _Facts(_averages(1178, 284.32, 715.66), node_labels=89),
+    "IMDB-BINARY": _Facts({"graphs": 1000, "nodes": 19773, "edges": 193062}),
+    "IMDB-MULTI": _Facts(_averages(1500, 13.00, 65.94), classes=3),
+    "COLLAB": _Facts({"graphs": 5000, "nodes": 372474, "edges": 24572158}, classes=3),
+    "REDDIT-BINARY": _Facts(_averages(2000, 429.63, 497.75)),
+}
+
+
+@register("PyG-TUDataset")
+class TUDataset:
+    """Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
+
+    Any set of the collection whose raw files are at hand (``TUDataset/<name>/raw/<name>_A.txt``, ...) loads; the
+    ones in the list above declare their facts. Reading follows PyG: labels counted from the smallest, self loops and
+    repeated edges removed (of a repeated edge the first label stays; PyG adds them up). Splits: GraphGPS's
+    cross-validation; ``folds`` are the ten of https://arxiv.org/abs/1912.09893, read from
+    ``TUDataset/folds/<name>_splits.json``.
+
+    Args:
+        name: name in the collection, e.g. ``NCI1``.
+        labels: node and edge labels as ``one_hot`` floats (as PyG) or as ``category`` columns (type dictionaries).
+        node_attributes: put the continuous node attributes before the one-hot labels.
+        edge_attributes: put the continuous edge attributes before the one-hot labels.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        labels: Literal["one_hot", "category"] = "one_hot",
+        node_attributes: bool = False,
+        edge_attributes: bool = False,
+    ) -> None:
+        if labels not in ("one_hot", "category"):
+            raise ValueError(f"labels must be 'one_hot' or 'category', received {labels!r}")
+        if labels == "category" and (node_attributes or edge_attributes):
+            raise ValueError("categories and continuous attributes cannot share a column: use labels: one_hot")
+        self.name = name
+        self.labels = labels
+        self.node_attributes, self.edge_attributes = node_attributes, edge_attributes
+
+    @property
+    def card(self) -> DatasetCard | None:
+        """Declared facts; None for a set that is not in the list of this file."""
+        if self.name not in _FACTS or self.edge_attributes:
+            return None
+        facts = _FACTS[self.name]
+        one_hot = self.labels == "one_hot"
+        columns = facts.node_labels if one_hot else min(facts.node_labels, 1)
+        vocabularies = {"node": (facts.node_labels,), "edge": (facts.edge_labels,)}
+        return self._card(
+            node_in=(columns + facts.node_attributes * self.node_attributes) or 1,
+            edge_in=facts.edge_labels if one_hot else min(facts.edge_labels, 1),
+            out_dim=1 if facts.classes == 2 else facts.classes,
+            vocabularies={} if one_hot else {kind: sizes for kind, sizes in vocabularies.items() if sizes[0]},
+            statistics=facts.statistics,
+        )
+
+    def _card(self, **facts: object) -> DatasetCard:
+        known: dict[str, object] = {"task_type": "classification", "metric": "accuracy", "maximize": True} | facts
+        return DatasetCard(
+            name=self.name,
+            task="graph",
+            transductive=False,
+            split_modes=_MODES,
+            default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
+            source=f"{_URL}/{self.name}.zip",
+            files=tuple(self._files("A", "graph_indicator")),
+            **known,  # type: ignore[arg-type]
+        )
+
+    def _files(self, *parts: str) -> list[str]:
+        return [f"TUDataset/{self.name}/raw/{self.name}_{part}.txt" for part in parts]
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads the raw files, or what a former run kept of them in the cache.
+
+        Raises:
+            UserError: files are missing, or are not what was published.
+        """
+        files, root = self._raw(roots)
+        key = {
+            "family": "TUDataset",
+            "version": _READER_VERSION,
+            "raw": {file.name: file_sha256(file) for file in files},
+        }
+        read = cached_tensors(roots.cache / "TUDataset", self.name, key, lambda: _read(files, self.name))
+        x, node_vocabulary = _features(read, "node", self.labels, self.node_attributes)
+        edge_attr, edge_vocabulary = _features(read, "edge", self.labels, self.edge_attributes)
+        store = GraphStore(
+            read["node_ptr"],
+            read["edge_ptr"],
+            read["edge_index"],
+            x=torch.ones(int(read["node_ptr"][-1]), 1) if x is None else x,
+            edge_attr=edge_attr,
+            y=read["y"],
+        )
+        card = self.card or self._measured(store, {"node": node_vocabulary, "edge": edge_vocabulary})
+        card.check(store, str(root))
+        folds = self._folds(roots)
+        return LoadedDataset(store, card, {"folds": folds} if folds else {})
+
+    def _raw(self, roots: Roots) -> tuple[list[Path], Path]:
+        compact = f"TUDataset/{self.name}/{self.name}.txt.gz"
+        plain = self._files("A", "graph_indicator")
+        if roots.find(*plain) is None and (root := roots.find(compact)) is not None:
+            return [root / compact], root / compact
+        root = roots.require(self.name, plain, dict.fromkeys(plain, f"{_URL}/{self.name}.zip"), fetch=self._fetch)
+        folder = root / f"TUDataset/{self.name}/raw"
+        return sorted(folder.glob(f"{self.name}_*.txt")), folder
+
+    def _fetch(self, directory: Path) -> None:
+        download_zip(f"{_URL}/{self.name}.zip", directory / f"TUDataset/{self.name}/raw", f"{self.name}_")
+
+    def _measured(self, store: GraphStore, vocabularies: dict[str, tuple[int, ...]]) -> DatasetCard:
+        assert store.x is not None and store.y is not None
+        regression = store.y.is_floating_point()
+        task_type = "regression" if regression else "classification"
+        return self._card(
+            node_in=store.x.shape[1],
+            edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
+            out_dim=out_dim_of(store.y, task_type),
+            vocabularies={kind: sizes for kind, sizes in vocabularies.items() if sizes},
+            task_type=task_type,
+            metric="mae" if regression else "accuracy",
+            maximize=not regression,
+        )
+
+    def _folds(self, roots: Roots) -> tuple[Splits, ...]:
+        file = f"TUDataset/folds/{self.name}_splits.json"
+        root = roots.find(file)
+        if root is None:
+            return ()
+        folds = json.loads((root / file).read_text(encoding="utf-8"))
+        chosen = [(fold["model_selection"][0], fold["test"]) for fold in folds]
+        return tuple(Splits.of(inner["train"], inner["validation"], test) for inner, test in chosen)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _read(files: list[Path], name: str) -> dict[str, Tensor]:
+    """Offsets, graph-local edges, targets, labels and attributes, whatever the arguments of the family are."""
+    if files[0].suffix == ".gz":
+        return _clean(*_parse_compact(files[0]))
+    by_part = {file.stem[len(name) + 1 :]: file for file in files}
+    graph = _column(by_part["graph_indicator"], np.int64) - 1
+    if (np.diff(graph) < 0).any():
+        raise UserError(f"{by_part['graph_indicator']}: the nodes of a graph must stand together, in order.")
+    edges = _table(by_part["A"], np.int64).T - 1
+    optional = {
+        part: torch.from_numpy(_table(by_part[part], np.int64 if part.endswith("labels") else np.float32))
+        for part in ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
+        if part in by_part
+    }
+    if "graph_attributes" in by_part:
+        y = torch.from_numpy(_table(by_part["graph_attributes"], np.float32))
+    elif "graph_labels" in by_part:
+        y = torch.from_numpy(_column(by_part["graph_labels"], np.int64)).unique(return_inverse=True)[1]
+    else:
+        raise UserError(f"{files[0].parent}: there is neither {name}_graph_labels.txt nor {name}_graph_attributes.txt.")
+    return _clean(np.bincount(graph, minlength=len(y)), edges, y, **optional)
+
+
+def _clean(nodes: np.ndarray, edges: np.ndarray, y: Tensor, **optional: Tensor) -> dict[str, Tensor]:
+    """Removes self loops and repeated edges, sorts, and renumbers the nodes inside each graph."""
+    index = torch.from_numpy(np.ascontiguousarray(edges))
+    sizes = torch.from_numpy(nodes)
+    first = (index[0] != index[1]).nonzero().view(-1)
+    code, order = torch.sort(index[0, first] * int(nodes.sum()) + index[1, first], stable=True)
+    distinct = torch.ones(len(code), dtype=torch.bool)
+    distinct[1:] = code.diff() != 0
+    first = first[order[distinct]]
+    index = index[:, first]
+    graph = torch.repeat_interleave(torch.arange(len(nodes)), sizes)
+    counts = torch.bincount(graph[index[0]], minlength=len(nodes))
+    start = torch.cumsum(sizes, 0) - sizes
+    store = GraphStore.from_arrays(sizes, counts, index - start[graph[index[0]]], y=y)
+    read = store.tensors()
+    read["y"] = read.pop("y_graph")
+    for part, values in optional.items():
+        chosen = values[first] if part.startswith("edge") else values
+        read[part] = chosen - chosen.min(0).values if part.endswith("labels") and len(chosen) else chosen
+    return read
+
+
+def _features(
+    read: dict[str, Tensor], kind: str, labels: str, with_attributes: bool
+) -> tuple[Tensor | None, tuple[int, ...]]:
+    columns = []
+    if with_attributes and f"{kind}_attributes" in read:
+        columns.append(read[f"{kind}_attributes"])
+    label = read.get(f"{kind}_labels")
+    if label is not None and labels == "category":
+        return label, tuple((label.max(0).values + 1).tolist())
+    if label is not None:
+        columns += [torch.nn.functional.one_hot(each).to(torch.float32) for each in label.unbind(1)]
+    return (torch.cat(columns, dim=1) if columns else None), ()
+
+
+def _parse_compact(path: Path) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """Nodes per graph, edges and targets from adjacency lists: number of graphs; then per graph ``n label`` and n lines ``0 d v1 ... vd``."""
+    with gzip.open(path, "rt", encoding="ascii") as file:
+        numbers = np.fromstring(file.read(), dtype=np.int64, sep=" ")
+    sizes, labels, degrees, starts = [], [], [], []
+    position = 1
+    for _ in range(int(numbers[0])):
+        size, label = int(numbers[position]), int(numbers[position + 1])
+        position += 2
+        sizes.append(size)
+        labels.append(label)
+        for _ in range(size):
+            degrees.append(int(numbers[position + 1]))
+            starts.append(position + 2)
+            position += 2 + degrees[-1]
+    degree = np.asarray(degrees)
+    offset = np.repeat(np.cumsum(sizes) - sizes, sizes)  # first node of the graph of every node
+    source = np.repeat(np.arange(len(degree)), degree)
+    within = np.arange(len(source)) - np.repeat(np.cumsum(degree) - degree, degree)
+    target = numbers[np.asarray(starts)[source] + within] + offset[source]
+    y = torch.as_tensor(labels).unique(return_inverse=True)[1]
+    return np.asarray(sizes), np.stack([source, target]), y
+
+
+def _table(path: Path, dtype: type) -> np.ndarray:
+    return np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2)
+
+
+def _column(path: Path, dtype: type) -> np.ndarray:
+    return _table(path, dtype)[:, 0]

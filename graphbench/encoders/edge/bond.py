@@ -1,0 +1,39 @@
+"""OGB's three bond columns, one table each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import edge_features, embed
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+# Categories per column in ogb.utils.features (ogb 1.3.6): bond type, stereo, conjugated.
+BOND_COLUMNS = (5, 6, 2)
+
+
+@register("Bond")
+class Bond(nn.Module):
+    """e_ij = sum over the three columns c of table_c[a_ijc].
+
+    Args:
+        dim: width of the result.
+
+    Shape:
+        edge_attr (E, 3) int64 -> (E, dim)
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.bond_emb = nn.ModuleList(nn.Embedding(size, dim) for size in BOND_COLUMNS)
+        for table in self.bond_emb:
+            nn.init.xavier_uniform_(table.weight)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every edge."""
+        a = edge_features(batch, "Bond")
+        if a.dim() != 2 or a.shape[1] != len(self.bond_emb):
+            raise ValueError(f"Bond reads {len(self.bond_emb)} columns, received edge_attr of shape {tuple(a.shape)}")
+        columns = [embed(table, a[:, c], f"Bond, column {c},") for c, table in enumerate(self.bond_emb)]
+        return torch.stack(columns).sum(0)

@@ -1,0 +1,28 @@
+"""The same learned vector for every edge, for layers that need edge features where the data set has none."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("DummyEdge")
+class DummyEdge(nn.Module):
+    """e_ij = the one row of a table.
+
+    Args:
+        dim: width of the result.
+
+    Shape:
+        batch with E edges -> (E, dim)
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.type_emb = nn.Embedding(1, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every edge."""
+        return self.type_emb.weight.expand(batch.num_edges, -1)

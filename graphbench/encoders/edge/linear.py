@@ -1,0 +1,33 @@
+"""Edge features through one linear map."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import edge_features
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("LinearEdge")
+class LinearEdge(nn.Module):
+    """e_ij = W a_ij + b (MNIST, CIFAR10: one distance per edge).
+
+    Args:
+        dim: width of the result.
+        edge_in: columns of ``batch.edge_attr``.
+
+    Shape:
+        edge_attr (E, edge_in) -> (E, dim)
+    """
+
+    def __init__(self, dim: int, edge_in: int):
+        super().__init__()
+        if edge_in < 1:
+            raise ValueError(f"LinearEdge needs edge features, received edge_in = {edge_in} (allowed: 1 or more)")
+        self.lin = nn.Linear(edge_in, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every edge."""
+        attributes = edge_features(batch, "LinearEdge").to(self.lin.weight.dtype)
+        return self.lin(attributes if attributes.dim() == 2 else attributes[:, None])

@@ -1,0 +1,33 @@
+"""One learned vector per edge type."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import edge_features, embed
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("TypeDictEdge")
+class TypeDictEdge(nn.Module):
+    """e_ij = table[type of ij], the type being the first column of ``batch.edge_attr`` (ZINC: 4 bond types).
+
+    Args:
+        dim: width of the result.
+        num_types: size of the vocabulary (``dataset.edge_encoder_num_types``).
+
+    Shape:
+        edge_attr (E, 1) int64 -> (E, dim)
+    """
+
+    def __init__(self, dim: int, num_types: int):
+        super().__init__()
+        if num_types < 1:
+            raise ValueError(f"TypeDictEdge: num_types must be 1 or more, received {num_types}")
+        self.type_emb = nn.Embedding(num_types, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every edge."""
+        attributes = edge_features(batch, "TypeDictEdge")
+        return embed(self.type_emb, attributes if attributes.dim() == 1 else attributes[:, 0], "TypeDictEdge")

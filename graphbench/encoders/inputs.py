@@ -1,0 +1,81 @@
+"""What an encoder reads from a batch, with a message instead of a KeyError where it is not there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.structures import GraphBatch
+
+
+def node_features(batch: GraphBatch, reader: str) -> Tensor:
+    """``batch.x``.
+
+    Raises:
+        ValueError: the graphs have no node features.
+    """
+    if batch.x is None:
+        raise ValueError(f"{reader} reads node features, but these graphs have none (batch.x is None)")
+    return batch.x
+
+
+def edge_features(batch: GraphBatch, reader: str) -> Tensor:
+    """``batch.edge_attr``.
+
+    Raises:
+        ValueError: the graphs have no edge features.
+    """
+    if batch.edge_attr is None:
+        raise ValueError(
+            f"{reader} reads edge features, but these graphs have none (batch.edge_attr is None); "
+            "DummyEdge gives every edge the same learned vector"
+        )
+    return batch.edge_attr
+
+
+def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int) -> Tensor:
+    """The node-wise numbers that a transform left in ``batch.pe`` for an encoder.
+
+    Args:
+        batch: the graphs.
+        encoder: registered name of the encoder, e.g. ``"LapPE"``.
+        output: name of the transform's output, e.g. ``"eigvecs"``.
+        columns: numbers per node the encoder was built for.
+
+    Returns:
+        (N, columns); a trailing dimension of one is dropped.
+
+    Raises:
+        ValueError: not there, or of another width.
+    """
+    name = f"{encoder}.{output}"
+    if name not in batch.pe:
+        raise ValueError(
+            f"{encoder} reads batch.pe['{name}'], which its transform computes; the batch has "
+            f"{sorted(batch.pe) or 'no encodings'}"
+        )
+    values = batch.pe[name]
+    flat = values.reshape(values.shape[0], -1) if values.numel() else values.new_zeros(values.shape[0], columns)
+    if flat.shape[1] != columns:
+        raise ValueError(
+            f"{encoder} was built for {columns} numbers per node, batch.pe['{name}'] has {flat.shape[1]} "
+            f"(shape {tuple(values.shape)})"
+        )
+    return flat
+
+
+def embed(table: nn.Embedding, categories: Tensor, reader: str) -> Tensor:
+    """Rows of ``table``.
+
+    Raises:
+        ValueError: a category outside the vocabulary (on CPU; an accelerator reports an assertion of its own, because
+            looking at the values there would stop it in every step).
+    """
+    try:
+        return table(categories.long())
+    except IndexError:
+        low, high = (int(value) for value in torch.aminmax(categories))
+        raise ValueError(
+            f"{reader} has a vocabulary of {table.num_embeddings} categories (0 to {table.num_embeddings - 1}), "
+            f"received categories from {low} to {high}"
+        ) from None

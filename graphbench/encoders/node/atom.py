@@ -1,0 +1,49 @@
+"""OGB's nine atom columns, one table each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import embed, node_features
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+# Categories per column in ogb.utils.features (ogb 1.3.6): atomic number, chirality, degree, formal charge, hydrogens,
+# radical electrons, hybridisation, aromatic, in a ring. Up to ogb 1.3.5 chirality had 4 categories, not 5; every
+# parameter count published by GraphGPS is from then.
+ATOM_COLUMNS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+CHIRALITY = 1
+
+
+@register("Atom")
+class Atom(nn.Module):
+    """h_i = sum over the nine columns c of table_c[x_ic].
+
+    Args:
+        dim: width of the result.
+        ogb_atom_vocabulary: number of chirality classes; 5 since ogb 1.3.6, 4 to load or count older models.
+
+    Shape:
+        x (N, 9) int64 -> (N, dim)
+    """
+
+    def __init__(self, dim: int, ogb_atom_vocabulary: Literal[4, 5] = 5):
+        super().__init__()
+        if ogb_atom_vocabulary not in (4, 5):
+            raise ValueError(f"Atom: ogb_atom_vocabulary must be 4 or 5, received {ogb_atom_vocabulary}")
+        sizes = list(ATOM_COLUMNS)
+        sizes[CHIRALITY] = ogb_atom_vocabulary
+        self.atom_emb = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)
+        for table in self.atom_emb:
+            nn.init.xavier_uniform_(table.weight)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        x = node_features(batch, "Atom")
+        if x.dim() != 2 or x.shape[1] != len(self.atom_emb):
+            raise ValueError(f"Atom reads {len(self.atom_emb)} columns, received x of shape {tuple(x.shape)}")
+        columns = [embed(table, x[:, c], f"Atom, column {c},") for c, table in enumerate(self.atom_emb)]
+        return torch.stack(columns).sum(0)

@@ -1,0 +1,32 @@
+"""Node features through one linear map."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import node_features
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("LinearNode")
+class LinearNode(nn.Module):
+    """h_i = W x_i + b.
+
+    Args:
+        dim: width of the result.
+        node_in: columns of ``batch.x``.
+
+    Shape:
+        x (N, node_in) -> (N, dim)
+    """
+
+    def __init__(self, dim: int, node_in: int):
+        super().__init__()
+        if node_in < 1:
+            raise ValueError(f"LinearNode needs node features, received node_in = {node_in} (allowed: 1 or more)")
+        self.lin = nn.Linear(node_in, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        return self.lin(node_features(batch, "LinearNode").to(self.lin.weight.dtype))

@@ -1,0 +1,33 @@
+"""One learned vector per node type."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import embed, node_features
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("TypeDictNode")
+class TypeDictNode(nn.Module):
+    """h_i = table[type of i], the type being the first column of ``batch.x`` (ZINC: 28 atom types).
+
+    Args:
+        dim: width of the result.
+        num_types: size of the vocabulary (``dataset.node_encoder_num_types``).
+
+    Shape:
+        x (N, 1) int64 -> (N, dim)
+    """
+
+    def __init__(self, dim: int, num_types: int):
+        super().__init__()
+        if num_types < 1:
+            raise ValueError(f"TypeDictNode: num_types must be 1 or more, received {num_types}")
+        self.type_emb = nn.Embedding(num_types, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        x = node_features(batch, "TypeDictNode")
+        return embed(self.type_emb, x if x.dim() == 1 else x[:, 0], "TypeDictNode")

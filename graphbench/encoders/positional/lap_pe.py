@@ -1,0 +1,104 @@
+"""Laplacian eigenvectors, encoded as a set of (eigenvector entry, eigenvalue) pairs.
+
+Kreuzer et al., Rethinking Graph Transformers with Spectral Attention, https://arxiv.org/abs/2106.03893, as used by
+GraphGPS, https://arxiv.org/abs/2205.12454.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.encoders.mlp import ReLUStack
+from graphbench.layers.norm import BatchNorm
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("LapPE")
+class LapPE(nn.Module):
+    r"""pe_i = post( sum_k net( W [v_ki, lambda_k] ) ), v_k being the k-th eigenvector and lambda_k its eigenvalue.
+
+    ``net`` sees the pairs of one node: ``DeepSet`` maps each alone (ReLU after every map), ``Transformer`` lets them
+    attend to each other (PyTorch's encoder layer: norm after, ReLU, feed-forward width 2048, dropout 0.1).
+    Frequencies a small graph does not have are NaN in the input; they take no part in attention or in the sum.
+
+    Args:
+        dim_pe: width of the encoding.
+        model: ``DeepSet`` or ``Transformer`` (case ignored).
+        layers: depth of ``net``; for DeepSet the first map counts.
+        n_heads: attention heads (Transformer only); must divide ``dim_pe``.
+        post_layers: linear maps after the sum, each with a ReLU.
+        raw_norm_type: ``none`` or ``BatchNorm``, applied to each frequency over nodes and both entries.
+        max_freqs: frequencies per node in the input.
+
+    Shape:
+        eigvecs (N, max_freqs), eigvals (N, max_freqs) -> (N, dim_pe)
+
+    Differences from the paper:
+        An eigenvector's sign is arbitrary, so training draws it anew in every step. We draw one sign per graph and
+        frequency; GraphGPS draws one per frequency, common to all graphs of a batch.
+    """
+
+    transform = "LaplacianPE"
+
+    def __init__(
+        self,
+        dim_pe: int,
+        *,
+        model: str = "DeepSet",
+        layers: int = 3,
+        n_heads: int = 4,
+        post_layers: int = 0,
+        raw_norm_type: str = "none",
+        max_freqs: int = 10,
+    ):
+        super().__init__()
+        kind = model.lower()
+        if kind not in ("deepset", "transformer"):
+            raise ValueError(f"LapPE: model must be DeepSet or Transformer, received '{model}'")
+        if raw_norm_type.lower() not in ("none", "batchnorm"):
+            raise ValueError(f"LapPE: raw_norm_type must be none or BatchNorm, received '{raw_norm_type}'")
+        if min(dim_pe, layers, max_freqs) < 1 or post_layers < 0:
+            raise ValueError(
+                "LapPE: dim_pe, layers and max_freqs must be 1 or more and post_layers 0 or more, received "
+                f"{dim_pe}, {layers}, {max_freqs} and {post_layers}"
+            )
+        if kind == "transformer" and dim_pe % n_heads:
+            raise ValueError(f"LapPE: n_heads must divide dim_pe, received {n_heads} and {dim_pe}")
+        self.max_freqs = max_freqs
+        self.raw_norm = BatchNorm(max_freqs) if raw_norm_type.lower() == "batchnorm" else None
+        self.mlp = self.layers = None
+        if kind == "deepset":
+            self.lin_in = nn.Linear(2, dim_pe if layers == 1 else 2 * dim_pe)
+            self.mlp = ReLUStack(2 * dim_pe, dim_pe, layers - 1)
+        else:
+            self.lin_in = nn.Linear(2, dim_pe)
+            self.layers = nn.ModuleList(
+                nn.TransformerEncoderLayer(dim_pe, n_heads, batch_first=True) for _ in range(layers)
+            )
+        self.post_mlp = ReLUStack(dim_pe, dim_pe, post_layers)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        dtype = self.lin_in.weight.dtype
+        eigvecs = precomputed(batch, "LapPE", "eigvecs", self.max_freqs).to(dtype)
+        eigvals = precomputed(batch, "LapPE", "eigvals", self.max_freqs).to(dtype)
+        absent = torch.isnan(eigvecs)
+        if self.training:
+            eigvecs = eigvecs * self._random_signs(batch, dtype)
+        pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
+        if self.raw_norm is not None:
+            pairs = self.raw_norm(pairs)
+        h = self.lin_in(pairs)
+        if self.mlp is not None:
+            h = self.mlp(h.relu())
+        elif len(h):  # PyTorch's layer refuses to attend over no node at all
+            for layer in self.layers:
+                h = layer(h, src_key_padding_mask=absent)
+        return self.post_mlp(h.masked_fill(absent[:, :, None], 0.0).sum(1))
+
+    def _random_signs(self, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
+        coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
+        return (2 * coin - 1).to(dtype).index_select(0, batch.ragged.graph_id)

@@ -1,0 +1,59 @@
+"""The ways a run ends badly, and the exit code of each.
+
+Anything a user can cause raises :class:`UserError` with one complete message (where, what was received, what is
+allowed, nearest valid name); ``main.py`` prints it without a traceback. Broken invariants of our own stay plain
+``assert``/``RuntimeError`` and show their traceback, because then the user is not the one who has to act.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """The input is wrong: one message on stderr, exit code 2."""
+
+    exit_code = 2
+
+
+class RunFailed(Exception):
+    """The run itself failed (non-finite loss, out of memory): exit code 3, state kept for resume."""
+
+    exit_code = 3
+
+
+class Interrupted(Exception):
+    """Stopped from outside (Ctrl-C, SIGTERM): exit code 130, state kept for resume."""
+
+    exit_code = 130
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """The allowed name most likely meant by ``name``, or None when nothing is close.
+
+    Case is ignored, because most slips are ``lapPE`` for ``LapPE``.
+    """
+    by_lower = {candidate.lower(): candidate for candidate in allowed}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def unknown(what: str, received: object, allowed: Iterable[str], where: str | None = None) -> UserError:
+    """The house's message for a name that does not exist.
+
+    Args:
+        what: the kind of thing, e.g. ``"configuration key"``.
+        received: what the user wrote.
+        allowed: every valid name.
+        where: ``file:line`` or ``command line``; left out when the name did not come from a file.
+    """
+    names = sorted(allowed, key=str.lower)
+    hint = nearest(str(received), names)
+    shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
+    return UserError(
+        (f"{where}: " if where else "")
+        + f"unknown {what} '{received}'."
+        + (f" Did you mean '{hint}'?" if hint else "")
+        + f" Allowed: {shown or 'nothing'}."
+    )

@@ -1,0 +1,263 @@
+"""One configuration, one or several seeds: from loaded configuration to records, table and final line."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+from torch import nn
+from torch.optim import Optimizer
+
+from graphbench import build
+from graphbench.config import Config
+from graphbench.data.family import LoadedDataset
+from graphbench.data.loader import Loaders
+from graphbench.errors import UserError
+from graphbench.results.aggregate import aggregate, write_aggregate
+from graphbench.results.record import RunRecord
+from graphbench.results.run_directory import RunDirectory
+from graphbench.results.table import final_line, results_table
+from graphbench.structures import DataInfo
+from graphbench.tasks.task import Task
+from graphbench.train.loop import Loop
+from graphbench.train.schedule import Schedule
+from graphbench.train.settings import Settings
+
+logger = logging.getLogger("graphbench")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: which folder, which seed, which of several splits."""
+
+    run_id: int
+    seed: int
+    split_index: int
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Everything a training needs, built and checked."""
+
+    info: DataInfo
+    model: nn.Module
+    task: Task
+    loaders: Loaders
+    optimizer: Optimizer
+    schedule: Schedule
+    settings: Settings
+    facts: dict[str, Any]
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """What a configuration builds, without training and (where the data set is declared) without data.
+
+    Returns:
+        ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
+    """
+    info = build.declared_info(config)
+    if info is None:
+        loaded = build.read_data(config)
+        info = loaded.card.info(loaded.store)
+    model = build.model(config, info)
+    build.task(config, info)
+    return {
+        "dataset": info.name,
+        "metric": info.metric,
+        "params": count_parameters(model),
+        "layers": build.layer_names(model),
+    }
+
+
+def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str, Any] | None:
+    """Trains what is not trained yet, then aggregates over the runs asked for.
+
+    Args:
+        config: a loaded configuration.
+        repeat: number of seeds, counted up from ``seed``.
+        overwrite: move earlier runs aside instead of skipping or resuming them.
+
+    Returns:
+        The final line; None in all but the first process of a data-parallel run.
+
+    Raises:
+        UserError: the input is wrong.
+        RunFailed: a run failed; its state is kept.
+        Interrupted: stopped from outside; the state is kept.
+    """
+    runs = _plan(config, repeat)
+    describe(config)  # wrong input shows before data is read and encodings are computed
+    config_dir = Path(config.tree.out_dir) / config.name
+    if config.tree.num_threads:
+        torch.set_num_threads(config.tree.num_threads)
+    fabric = build.fabric(config)
+    fabric.launch()
+    with _console(config, fabric):
+        for notice in config.notices:
+            logger.info(notice)
+        data = _Data(config)
+        for each in runs:
+            directory = RunDirectory(config.tree.out_dir, config.name, each.run_id, writer=fabric.is_global_zero)
+            if not overwrite and fabric.broadcast(_is_finished(directory, config)):
+                logger.info("%s: finished earlier with the same configuration, skipped.", directory.path)
+                continue
+            # Everything is built before anything is written: wrong input leaves no trace.
+            parts = _prepare(config, fabric, data, each)
+            with directory.open(config_hash=config.hash, config_text=config.dump(), overwrite=overwrite) as decision:
+                _train(config, fabric, parts, each, directory, decision == "resume")
+        if not fabric.is_global_zero:
+            return None
+        write_aggregate(config_dir, config_hash=config.hash)
+        result = aggregate(config_dir, config_hash=config.hash, only=[each.run_id for each in runs])
+        Console(stderr=True).print(results_table(result))
+    return {"dataset": data.name, **final_line(result, config_dir)}
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds torch (all devices), numpy and Python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  for plug-ins and libraries that draw from the global generator
+    random.seed(seed)
+
+
+class _Data:
+    """The data set, read when the first run needs it and shared by all of them."""
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._loaded: LoadedDataset | None = None
+
+    def __call__(self) -> LoadedDataset:
+        if self._loaded is None:
+            raw = build.read_data(self._config)
+            build.splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
+            self._loaded = build.encode(self._config, raw, logger.info)
+        return self._loaded
+
+    @property
+    def name(self) -> str:
+        """As printed in tables."""
+        declared = build.family(self._config).card
+        return (declared or self().card).name
+
+
+def _plan(config: Config, repeat: int) -> list[Run]:
+    tree = config.tree
+    if not tree.run_multiple_splits:
+        return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
+    if repeat != 1:
+        raise UserError(
+            f"{config.where('run_multiple_splits')}: run_multiple_splits and --repeat {repeat} exclude each other: "
+            "the first repeats over splits, the second over seeds."
+        )
+    return [Run(index, tree.seed, index) for index in tree.run_multiple_splits]
+
+
+def _is_finished(directory: RunDirectory, config: Config) -> bool:
+    record = directory.record
+    return record is not None and record.status == "finished" and record.config_hash == config.hash
+
+
+def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
+    tree = config.tree
+    loaded = data()
+    splits = build.splits(config, loaded, run.seed, run.split_index)
+    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
+    seed_everything(run.seed)
+    model = build.model(config, info)
+    task = build.task(config, info)
+    if loaded.store.y is not None:
+        with build.blame(config, "dataset.task_type"):
+            task.check_targets(loaded.store.y)
+    optimizer = build.optimizer(config, model)
+    with build.blame(config, "train.batch_size", "dataset.split"):
+        loaders = Loaders(
+            loaded.store,
+            splits,
+            batch_size=tree.train.batch_size,
+            transductive=loaded.card.transductive,
+            seed=run.seed,
+            device=fabric.device,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
+        )
+    schedule = build.schedule(config, optimizer)
+    facts = {
+        "name": info.name,
+        "fingerprint": loaded.store.fingerprint,
+        "split_mode": tree.dataset.split_mode,
+        "split_index": run.split_index,
+        "sizes": {name: part.numel() for name, part in splits.parts().items()},
+    }
+    return _Parts(info, model, task, loaders, optimizer, schedule, build.settings(config, info), facts)
+
+
+def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: RunDirectory, resumes: bool) -> None:
+    info, title = parts.info, f"{config.name} {run.run_id}"
+    sizes = "/".join(f"{size:,}" for size in parts.facts["sizes"].values())
+    logger.info(
+        "%s: %s, %s-level %s, split %s (%s); %s, %s parameters, on %s",
+        title,
+        info.name,
+        info.task,
+        info.task_type,
+        parts.facts["split_mode"],
+        sizes,
+        " ".join(build.layer_names(parts.model)),
+        f"{count_parameters(parts.model):,}",
+        fabric.device,
+    )
+    record = RunRecord.start(
+        previous=directory.record if resumes else None,
+        config=config.name,
+        config_hash=config.hash,
+        seed=run.seed,
+        run_id=str(run.run_id),
+        metric=info.metric,
+        maximize=info.maximize,
+        params=count_parameters(parts.model),
+        data=parts.facts,
+    )
+    loop = Loop(
+        fabric,
+        parts.model,
+        parts.task,
+        parts.loaders,
+        parts.optimizer,
+        parts.schedule,
+        parts.settings,
+        run=directory,
+        reporters=build.reporters(config, title, info),
+    )
+    seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
+    directory.recorded(record, loop.run)
+
+
+@contextmanager
+def _console(config: Config, fabric: Fabric) -> Iterator[None]:
+    """The log on the screen (standard error, so that standard output holds results only)."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    quiet = config.tree.print == "file" or not fabric.is_global_zero
+    handler.setLevel(logging.ERROR if quiet else logging.INFO)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

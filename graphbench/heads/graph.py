@@ -1,0 +1,34 @@
+"""One prediction per graph."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.heads.mlp import PredictionMLP
+from graphbench.heads.pooling import pooling_function
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("graph")
+class GraphHead(nn.Module):
+    """y_g = MLP( pool over the nodes of g (h_i) ).
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        layers_post_mp: linear maps of the MLP (:class:`PredictionMLP`).
+        pooling: ``add``, ``mean`` or ``max``.
+
+    Shape:
+        h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1, pooling: str = "add"):
+        super().__init__()
+        self.pool = pooling_function(pooling)
+        self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every graph."""
+        return self.mlp(self.pool(h, batch.ragged))

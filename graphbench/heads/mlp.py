@@ -1,0 +1,37 @@
+"""The prediction network of GraphGym, shared by its heads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class PredictionMLP(nn.Module):
+    r"""``layers`` linear maps; after each but the last: h <- ReLU(h) / \|ReLU(h)\|_2, row by row.
+
+    The activation is ReLU whatever ``gnn.act`` says, there is no BatchNorm and no dropout whatever ``gnn.*`` says, and
+    hidden rows have length one: that is GraphGym's behaviour, and published numbers contain it.
+
+    Args:
+        dim_in: width of the input and of hidden rows.
+        out_dim: width of the prediction.
+        layers: number of linear maps; 0 counts as 1, as in GraphGym.
+
+    Shape:
+        (R, dim_in) -> (R, out_dim)
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, layers: int):
+        super().__init__()
+        if layers < 0:
+            raise ValueError(f"layers_post_mp must be 0 or more, received {layers}")
+        widths = [dim_in] * max(layers, 1) + [out_dim]
+        self.lin = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Predicts from rows."""
+        for hidden in self.lin[:-1]:
+            h = F.normalize(hidden(h).relu(), dim=-1)
+        return self.lin[-1](h)

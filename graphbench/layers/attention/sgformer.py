@@ -1,0 +1,69 @@
+"""SGFormer's linear global attention (https://arxiv.org/abs/2306.10759)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from graphbench.ops.linear_attention import linear_attention
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("SGFormer")
+class SGFormer(nn.Module):
+    """Attention without softmax, in O(N).
+
+    Equation::
+
+        Z = D^-1 [V + (1/n) Q~ (K~^T V)],   D = diag(1 + (1/n) Q~ (K~^T 1)),   Q~ = Q / |Q|_F,   K~ = K / |K|_F
+
+    n nodes in the graph; every head has the full width ``dim``; the norms run over the nodes and heads of a graph.
+
+    Args:
+        dim: channels of input and output.
+        heads: number of heads, each as wide as ``dim``.
+        combine: ``"mean"`` of the heads, or ``"concat"`` followed by a linear map back to ``dim``.
+        norm: ``"frobenius"`` (one norm per graph) or ``"l2"`` (one per row and head).
+        use_weight: project V; without it V is the input, shared by the heads.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read.
+
+    Differences from the paper: norms and n belong to one graph, never to the batch. ``concat`` and ``l2`` are not in
+    the paper. Residual, LayerNorm, activation and dropout around it belong to the model; attention weights do not
+    exist as numbers, so there is none to drop.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        combine: Literal["mean", "concat"] = "mean",
+        norm: Literal["frobenius", "l2"] = "frobenius",
+        use_weight: bool = True,
+    ) -> None:
+        super().__init__()
+        if combine not in ("mean", "concat"):
+            raise ValueError(f"combine must be 'mean' or 'concat', received {combine!r}")
+        if norm not in ("frobenius", "l2"):
+            raise ValueError(f"norm must be 'frobenius' or 'l2', received {norm!r}")
+        self.heads, self.norm = heads, norm
+        self.q = nn.Linear(dim, heads * dim)
+        self.k = nn.Linear(dim, heads * dim)
+        self.v = nn.Linear(dim, heads * dim) if use_weight else None
+        self.out = nn.Linear(heads * dim, dim) if combine == "concat" else None
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """No residual, no norm."""
+        shape = (h.shape[0], self.heads, h.shape[1])
+        v = h.unsqueeze(1) if self.v is None else self.v(h).view(shape)
+        z = linear_attention(self.q(h).view(shape), self.k(h).view(shape), v, batch.ragged, norm=self.norm)
+        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
+        return out
+
+    def extra_repr(self) -> str:
+        """Heads and norm, in ``print(model)``."""
+        return f"heads={self.heads}, norm={self.norm}"

@@ -1,0 +1,32 @@
+"""Dropout as a module, on the operator that is cheap on the CPU too."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.ops.dropout import dropout
+
+
+class Dropout(nn.Module):
+    """Sets entries to zero with probability ``p`` during training and scales the others by 1 / (1 - p).
+
+    Args:
+        p: probability in [0, 1].
+
+    Raises:
+        ValueError: ``p`` is outside [0, 1].
+    """
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"dropout must lie in [0, 1], received {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any shape; ``x`` itself in evaluation or with ``p = 0``."""
+        return dropout(x, self.p) if self.training and self.p else x
+
+    def extra_repr(self) -> str:
+        """The probability, in ``print(model)``."""
+        return f"p={self.p}"

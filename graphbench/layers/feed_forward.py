@@ -1,0 +1,33 @@
+"""The two-layer perceptron at the end of a transformer block."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+
+
+class FeedForward(nn.Module):
+    """``drop(W_2 drop(act(W_1 h)))``, of width ``expansion * dim`` inside.
+
+    Args:
+        dim: channels of input and output.
+        act: name of the activation.
+        dropout: probability of dropping an entry, after each of the two maps.
+        expansion: inner width as a multiple of ``dim``.
+
+    Shape:
+        h (N, dim) -> (N, dim).
+    """
+
+    def __init__(self, dim: int, *, act: str = "relu", dropout: float = 0.0, expansion: int = 2) -> None:
+        super().__init__()
+        self.lin_in = nn.Linear(dim, expansion * dim)
+        self.act = activation(act)
+        self.dropout = Dropout(dropout)
+        self.lin_out = nn.Linear(expansion * dim, dim)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Without residual and norm; the block adds them."""
+        return self.dropout(self.lin_out(self.dropout(self.act(self.lin_in(h)))))

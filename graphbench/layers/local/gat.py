@@ -1,0 +1,113 @@
+"""Graph attention over edges (https://arxiv.org/abs/1710.10903)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from graphbench.ops.propagate import Adjacency, adjacency, edge_softmax, gather, sum_at_target
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GAT")
+class GAT(nn.Module):
+    """Neighbours are averaged with learned weights, per head.
+
+    Equation::
+
+        h'_t = b + sum_s a_st W h_s,   a_st = softmax over s of leaky(u_s . W h_s + u_t . W h_t + u_e . W_e e_st)
+
+    s runs over the sources of edges into t and t itself; the self loop's edge feature is the mean of the arriving
+    ones. Loops among the edges are replaced by it.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output, all heads together.
+        heads: number of heads; divides ``dim_out``.
+        dim_edge: channels of the edge states; 0 leaves the edge term out.
+        negative_slope: of the leaky relu.
+
+    Shape:
+        h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e the edge term is 0.
+
+    Differences from the paper: edge term as in PyG's ``GATConv``.
+    """
+
+    residual_inside: bool = False
+    needs_edges: bool = False
+
+    def __init__(
+        self, dim_in: int, dim_out: int, *, heads: int = 1, dim_edge: int = 0, negative_slope: float = 0.2
+    ) -> None:
+        super().__init__()
+        if dim_out % heads:
+            raise ValueError(f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}")
+        self.heads, self.negative_slope = heads, negative_slope
+        self.lin = nn.Linear(dim_in, dim_out, bias=False)
+        self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge else None
+        self.att_source = nn.Parameter(torch.empty(1, heads, dim_out // heads))
+        self.att_target = nn.Parameter(torch.empty(1, heads, dim_out // heads))
+        self.att_edge = nn.Parameter(torch.empty(1, heads, dim_out // heads)) if dim_edge else None
+        self.bias = nn.Parameter(torch.zeros(dim_out))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot-uniform maps and attention vectors, as in PyG."""
+        for weight in (self.lin.weight, self.att_source, self.att_target):
+            _glorot(weight)
+        if self.lin_edge is not None and self.att_edge is not None:
+            _glorot(self.lin_edge.weight)
+            _glorot(self.att_edge)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm, no activation."""
+        edges: Edges = batch.derived("gat/edges", _edges)
+        x = self.lin(h).view(-1, *self.att_source.shape[1:])
+        logit = gather(edges.loops, (x * self.att_source).sum(2), "source")
+        logit = logit + gather(edges.loops, (x * self.att_target).sum(2), "target")
+        if e is not None and self.lin_edge is not None:
+            logit = logit + self._edge_logit(e, edges)
+        logit = leaky_relu(logit, self.negative_slope).masked_fill(edges.replaced, -torch.inf)
+        message = edge_softmax(edges.loops, logit).unsqueeze(2) * gather(edges.loops, x, "source")
+        return sum_at_target(edges.loops, message).flatten(1) + self.bias, e
+
+    def _edge_logit(self, e: Tensor, edges: Edges) -> Tensor:
+        """(E + N, heads). The map is linear, so the mean of features may be taken after it, on H numbers an edge."""
+        logit = (self.lin_edge(e).view(-1, *self.att_edge.shape[1:]) * self.att_edge).sum(2)
+        logit = logit.masked_fill(edges.replaced[: e.shape[0]], 0.0)
+        return torch.cat([logit, sum_at_target(edges.plain, logit) / edges.arriving])
+
+    def extra_repr(self) -> str:
+        """Heads, in ``print(model)``."""
+        return f"heads={self.heads}"
+
+
+class Edges:
+    """What GAT derives from a batch.
+
+    Attributes:
+        plain: the edges as given.
+        loops: the edges followed by one self loop per node.
+        replaced: (E + N, 1) True for given loops, which take no part.
+        arriving: (N, 1) edges that arrive at a node, given loops left out, at least 1.
+    """
+
+    def __init__(self, batch: GraphBatch) -> None:
+        self.plain: Adjacency = adjacency(batch.edge_index, batch.num_nodes)
+        self.loops: Adjacency = adjacency(batch.edge_index, batch.num_nodes, self_loops=True)
+        source, target = batch.edge_index
+        added = target.new_zeros(batch.num_nodes, dtype=torch.bool)
+        self.replaced = torch.cat([source == target, added]).unsqueeze(1)
+        count = target.new_zeros(batch.num_nodes).scatter_add_(0, target, (source != target).long())
+        self.arriving = count.clamp_(min=1).unsqueeze(1)
+
+
+def _glorot(weight: Tensor) -> None:
+    """Uniform with the fans taken from the last two dimensions (torch's version counts all of them)."""
+    nn.init.uniform_(weight, -(bound := (6.0 / (weight.shape[-2] + weight.shape[-1])) ** 0.5), bound)
+
+
+def _edges(batch: GraphBatch) -> Edges:
+    return Edges(batch)

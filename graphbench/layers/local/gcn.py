@@ -1,0 +1,62 @@
+"""Graph convolution (https://arxiv.org/abs/1609.02907)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GCN")
+class GCN(nn.Module):
+    """``h' = A^ h W + b`` with ``A^ = D^-1/2 (A + I) D^-1/2``, computed once per batch.
+
+    D counts incoming edges, the self loop included.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+        bias: add b after the aggregation.
+        self_loops: add I (exactly one loop per node, whatever the edges contain).
+        norm: ``"sym"`` as above, ``"row"`` for D^-1 (A + I), ``"none"`` for plain sums.
+
+    Shape:
+        h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
+
+    Differences from the paper: without ``self_loops`` a node of degree 0 contributes and receives 0.
+    """
+
+    residual_inside: bool = False
+    needs_edges: bool = False
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        *,
+        bias: bool = True,
+        self_loops: bool = True,
+        norm: Literal["sym", "row", "none"] = "sym",
+    ) -> None:
+        super().__init__()
+        if norm not in ("sym", "row", "none"):
+            raise ValueError(f"norm must be 'sym', 'row' or 'none', received {norm!r}")
+        self.self_loops, self.norm = self_loops, norm
+        self.lin = nn.Linear(dim_in, dim_out, bias=False)
+        self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None
+        nn.init.xavier_uniform_(self.lin.weight)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm, no activation."""
+        adjacency = adjacency_of(batch, norm=self.norm, self_loops=self.self_loops)
+        h = propagate(adjacency, self.lin(h))
+        return (h if self.bias is None else h + self.bias), e
+
+    def extra_repr(self) -> str:
+        """Normalisation, in ``print(model)``."""
+        return f"norm={self.norm}, self_loops={self.self_loops}"

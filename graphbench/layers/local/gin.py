@@ -1,0 +1,89 @@
+"""Graph isomorphism networks, without (https://arxiv.org/abs/1810.00826) and with edge states (1905.12265)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.ops.propagate import adjacency_of, propagate, relu_sum
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GIN")
+class GIN(nn.Module):
+    """``h'_t = MLP((1 + eps) h_t + sum over neighbours s of h_s)``, MLP = linear, act, linear.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output and inside the MLP.
+        act: activation of the MLP.
+        eps: weight of the node itself, minus one.
+        train_eps: learn ``eps``.
+
+    Shape:
+        h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
+
+    Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
+    """
+
+    residual_inside: bool = False
+    needs_edges: bool = False
+
+    def __init__(
+        self, dim_in: int, dim_out: int, *, act: str = "relu", eps: float = 0.0, train_eps: bool = False
+    ) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
+        start = torch.full((1,), float(eps))
+        if train_eps:
+            self.eps = nn.Parameter(start)
+        else:
+            self.register_buffer("eps", start)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm."""
+        return self.mlp(torch.addcmul(propagate(adjacency_of(batch), h), h, 1 + self.eps)), e
+
+
+@register("GINE")
+class GINE(GIN):
+    """``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of relu(h_s + e_st))``, MLP = linear, act, linear.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output and inside the MLP.
+        dim_edge: channels of the edge states; another number than ``dim_in`` adds a linear map.
+        act: activation of the MLP; the message keeps relu.
+        eps: weight of the node itself, minus one.
+        train_eps: learn ``eps``.
+
+    Shape:
+        h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e.
+
+    Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
+    """
+
+    needs_edges: bool = True
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        *,
+        dim_edge: int,
+        act: str = "relu",
+        eps: float = 0.0,
+        train_eps: bool = False,
+    ) -> None:
+        super().__init__(dim_in, dim_out, act=act, eps=eps, train_eps=train_eps)
+        self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm."""
+        if e is None:
+            raise ValueError("GINE needs edge states, received none (use GIN, or an edge encoder)")
+        message = e if self.edge_lin is None else self.edge_lin(e)
+        neighbours = relu_sum(adjacency_of(batch), h, message)
+        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e

@@ -1,0 +1,100 @@
+"""Normalisations of node states. Every one is called as ``norm(h, batch)``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.errors import nearest
+from graphbench.ops.segment import segment_sum
+from graphbench.structures import GraphBatch
+
+NORMS = ("batch", "layer", "none")
+
+
+def make_norm(kind: str, dim: int) -> nn.Module:
+    """A new normalisation.
+
+    Args:
+        kind: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`) or ``"none"``.
+        dim: channels.
+
+    Raises:
+        ValueError: no such normalisation.
+    """
+    if kind == "batch":
+        return BatchNorm(dim)
+    if kind == "layer":
+        return GraphLayerNorm(dim)
+    if kind == "none":
+        return NoNorm()
+    hint = nearest(kind, NORMS)
+    raise ValueError(
+        f"norm must be one of {', '.join(NORMS)}; received {kind!r}" + (f", did you mean {hint!r}?" if hint else "")
+    )
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalisation over the rows of all graphs (https://arxiv.org/abs/1502.03167).
+
+    Shape:
+        h (R, dim) with R nodes or edges -> (R, dim).
+
+    Differences from torch: a training batch with fewer than two rows has no variance; it is normalised by the
+    running statistics and leaves them as they are (torch raises, or divides by the square root of epsilon).
+    """
+
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """Normalises; the batch is not needed."""
+        if self.training and h.shape[0] < 2:
+            return nn.functional.batch_norm(
+                h, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
+        return super().forward(h)
+
+
+class GraphLayerNorm(nn.Module):
+    """Layer normalisation over all nodes and channels of a graph together, PyG's ``LayerNorm(mode="graph")``.
+
+    Equation::
+
+        out = (h - mean_g) / sqrt(var_g + eps) * weight + bias
+
+    with mean and (biased) variance over the n_g * dim entries of graph g.
+
+    Args:
+        dim: channels.
+        eps: added to the variance.
+
+    Shape:
+        h (N, dim) -> (N, dim).
+    """
+
+    def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Normalises every graph by its own statistics."""
+        ragged = batch.ragged
+        entries = (ragged.size_tensor.clamp(min=1) * self.dim).to(h.dtype).unsqueeze(1)
+        # Sums over channels first: what is summed over nodes is then one column.
+        mean = segment_sum(h.sum(1, keepdim=True), ragged) / entries
+        centred = h - mean.index_select(0, ragged.graph_id)
+        variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
+        scale = (variance + self.eps).rsqrt().index_select(0, ragged.graph_id)
+        return torch.addcmul(self.bias, centred * scale, self.weight)
+
+    def extra_repr(self) -> str:
+        """The width, in ``print(model)``."""
+        return f"{self.dim}, eps={self.eps}"
+
+
+class NoNorm(nn.Module):
+    """The identity, without parameters."""
+
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """Returns ``h``."""
+        return h

@@ -1,0 +1,26 @@
+"""Choice between the implementations of one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
+    """The implementation called ``backend``; ``"auto"`` is the fast one.
+
+    Args:
+        operator: name of the operator, for the message.
+        backend: ``"auto"`` or a key of ``implementations``.
+        implementations: functions by name; the last one is what ``"auto"`` means.
+
+    Raises:
+        ValueError: no such implementation.
+    """
+    if backend == "auto":
+        return implementations[next(reversed(list(implementations)))]
+    if backend not in implementations:
+        raise ValueError(f"backend of {operator} must be one of {['auto', *implementations]}, received {backend!r}")
+    return implementations[backend]

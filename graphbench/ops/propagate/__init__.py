@@ -1,0 +1,130 @@
+"""Products with a (normalised) adjacency, and sums of messages over the edges of a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose
+from graphbench.ops.propagate import cpu, reference
+from graphbench.ops.propagate.adjacency import NORMS, Adjacency, adjacency
+
+if TYPE_CHECKING:
+    from graphbench.structures import GraphBatch
+
+__all__ = [
+    "NORMS",
+    "Adjacency",
+    "adjacency",
+    "adjacency_of",
+    "edge_softmax",
+    "gated_mean",
+    "gather",
+    "propagate",
+    "relu_sum",
+    "sum_at_target",
+]
+
+_PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}
+_GATHER = {"reference": reference.gather, "cpu": cpu.gather}
+_SUM = {"reference": reference.sum_at_target, "cpu": cpu.sum_at_target}
+_SOFTMAX = {"reference": reference.edge_softmax, "cpu": cpu.edge_softmax}
+_RELU = {"reference": reference.relu_sum, "cpu": cpu.relu_sum}
+_GATED = {"reference": reference.gated_mean, "cpu": cpu.gated_mean}
+
+
+def adjacency_of(
+    batch: GraphBatch, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
+) -> Adjacency:
+    """The adjacency of a batch, built on first use and kept with the batch; arguments as :func:`adjacency`."""
+    return batch.derived(
+        f"propagate/{norm}/{'self_loops' if self_loops else 'plain'}",
+        lambda each: adjacency(each.edge_index, each.num_nodes, norm=norm, self_loops=self_loops),
+    )
+
+
+def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
+    """``out[t] = sum over edges s -> t of weight(s, t) * h[s]``.
+
+    Args:
+        adj: from :func:`adjacency`.
+        h: (N, ...) floating.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (N, ...); 0 for a node without incoming edges.
+    """
+    return choose("propagate", backend, _PROPAGATE)(adj, h)
+
+
+def gather(adj: Adjacency, h: Tensor, end: Literal["source", "target"], *, backend: str = "auto") -> Tensor:
+    """(E, ...) rows of ``h`` at one end of every edge (edges in the order they were given)."""
+    return choose("gather", backend, _GATHER)(adj, h, end)
+
+
+def sum_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
+    """(N, ...) sum of the messages (E, ...) that arrive at every node; weights of ``adj`` are not applied."""
+    return choose("sum_at_target", backend, _SUM)(adj, messages)
+
+
+def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Tensor:
+    """Softmax over the edges that share a target, per channel.
+
+    Args:
+        adj: from :func:`adjacency`.
+        logits: (E, ...) floating; minus infinity removes an edge, as long as its target keeps another.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (E, ...), for every node with edges a distribution over them.
+    """
+    return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
+
+
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, backend: str = "auto") -> Tensor:
+    """``out[t] = sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
+
+    Args:
+        adj: from :func:`adjacency`, without added self loops.
+        h: (N, d).
+        e: (E, d).
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (N, d). No tensor of the size of the edges is kept for the backward pass besides ``e``.
+    """
+    return choose("relu_sum", backend, _RELU)(adj, h, e)
+
+
+def gated_mean(
+    adj: Adjacency,
+    target: Tensor,
+    source: Tensor,
+    edge: Tensor,
+    value: Tensor,
+    *,
+    gate: Tensor | None = None,
+    eps: float = 1e-6,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Mean of the neighbours' values under sigmoid gates: the message passing of GatedGCN.
+
+    With ``logit(s, t) = target[t] + source[s] + edge[s, t]`` and ``w(s, t) = sigmoid(logit(s, t)) gate(s, t)``::
+
+        out[t] = sum_s w(s, t) * value[s] / (sum_s w(s, t) + eps)
+
+    Args:
+        adj: from :func:`adjacency`, without added self loops.
+        target: (N, d) part of the logit that the receiving node contributes.
+        source: (N, d) part that the sending node contributes.
+        edge: (E, d) part that the edge contributes.
+        value: (N, d) what the sending node sends.
+        gate: (E, 1) further factor of the weight, or None for 1.
+        eps: keeps the mean finite where no edge arrives.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        ``out`` (N, d) and ``logit`` (E, d).
+    """
+    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, gate, eps)

@@ -1,0 +1,119 @@
+"""The edges of a batch sorted by target and by source, with the weights of a normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+NORMS = ("sym", "row", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """Edges grouped by one of their ends.
+
+    Attributes:
+        ptr: (N+1,) int64, edges of every node.
+        entry: (E,) int64, number of the edge (in the order of the edge list).
+        other: (E,) int64, the node at its other end.
+    """
+
+    ptr: Tensor
+    entry: Tensor
+    other: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Sparse (N, N) matrix, rows = targets, with its transpose; nothing is rebuilt in a backward pass.
+
+    Worked example, the path 0 - 1 - 2 as edges 0->1, 1->0, 1->2, 2->1 (numbered 0..3)::
+
+        by_target.ptr [0, 1, 3, 4]   entry [1, 0, 3, 2]   other (sources) [1, 0, 2, 1]
+
+    Attributes:
+        num_nodes: N.
+        source: (E,) int64; added self loops come after the given edges.
+        target: (E,) int64.
+        by_target: edges grouped by target.
+        by_source: edges grouped by source.
+        weight: (E,) float64, or None when every edge weighs 1.
+    """
+
+    num_nodes: int
+    source: Tensor
+    target: Tensor
+    by_target: Csr
+    by_source: Csr
+    weight: Tensor | None
+    _cast: dict[torch.dtype, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
+
+    @property
+    def num_edges(self) -> int:
+        """E, added self loops included."""
+        return self.source.numel()
+
+    def sorted_weights(self, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """Weights in the order of ``by_target`` and of ``by_source``."""
+        if self.weight is None:
+            return None, None
+        if dtype not in self._cast:
+            weight = self.weight.to(dtype)
+            self._cast[dtype] = (weight[self.by_target.entry], weight[self.by_source.entry])
+        return self._cast[dtype]
+
+
+def adjacency(
+    edge_index: Tensor,
+    num_nodes: int,
+    *,
+    norm: Literal["sym", "row", "none"] = "none",
+    self_loops: bool = False,
+) -> Adjacency:
+    """Sorts the edges both ways and computes the weights of a normalisation.
+
+    ``sym``: 1 / sqrt(deg(source) deg(target)); ``row``: 1 / deg(target); ``none``: 1. ``deg`` is the in-degree,
+    self loops included, of the receiving end for both factors; a node of degree 0 gives weight 0.
+
+    Args:
+        edge_index: (2, E) int64, sources and targets.
+        num_nodes: N.
+        norm: normalisation.
+        self_loops: give every node exactly one self loop (loops among the edges get weight 0).
+
+    Raises:
+        ValueError: ``norm`` is unknown.
+    """
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
+    source, target = edge_index
+    weight: Tensor | None = None
+    if self_loops:
+        # Loops that are already there are switched off by their weight: removing them would need their number,
+        # and asking for it stalls a GPU.
+        nodes = torch.arange(num_nodes, device=source.device)
+        weight = torch.cat([(source != target).double(), nodes.new_ones(num_nodes, dtype=torch.float64)])
+        source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
+    if norm != "none":
+        ones = torch.ones(source.shape, dtype=torch.float64, device=source.device) if weight is None else weight
+        degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, ones)
+        inverse = torch.where(degree > 0, degree.pow(-0.5 if norm == "sym" else -1.0), 0.0)
+        weight = ones * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
+    return Adjacency(
+        num_nodes,
+        source,
+        target,
+        _sorted(target, source, num_nodes),
+        _sorted(source, target, num_nodes),
+        weight,
+    )
+
+
+def _sorted(key: Tensor, other: Tensor, num_nodes: int) -> Csr:
+    entry = torch.argsort(key, stable=True)
+    count = torch.zeros(num_nodes + 1, dtype=torch.int64, device=key.device)
+    count.scatter_add_(0, key + 1, torch.ones_like(key))
+    return Csr(count.cumsum(0), entry, other[entry])

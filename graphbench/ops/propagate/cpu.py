@@ -1,0 +1,188 @@
+"""The operators of this folder on ``embedding_bag``; gradients read the transposed lists built with the adjacency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphbench.ops.propagate.adjacency import Adjacency, Csr
+from graphbench.ops.segment.cpu import bag_sum
+
+
+def propagate(adj: Adjacency, h: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.propagate`."""
+    result: Tensor = _Propagate.apply(adj, h)  # type: ignore[no-untyped-call]
+    return result
+
+
+def gather(adj: Adjacency, h: Tensor, end: str) -> Tensor:
+    """See :func:`graphbench.ops.propagate.gather`."""
+    index, lists = (adj.source, adj.by_source) if end == "source" else (adj.target, adj.by_target)
+    result: Tensor = _Gather.apply(h, index, lists)  # type: ignore[no-untyped-call]
+    return result
+
+
+def sum_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.sum_at_target`."""
+    result: Tensor = _SumAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
+    return result
+
+
+def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.edge_softmax`."""
+    result: Tensor = _EdgeSoftmax.apply(adj, logits)  # type: ignore[no-untyped-call]
+    return result
+
+
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.relu_sum`."""
+    result: Tensor = _ReluSum.apply(adj, h, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def gated_mean(
+    adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, gate: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.propagate.gated_mean`."""
+    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, target, source, edge, value, gate, eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _bag(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
+    """:func:`bag_sum` for rows of any shape."""
+    shape = (ptr.numel() - 1, *rows.shape[1:])
+    if rows.numel() == 0 or index.numel() == 0:
+        return rows.new_zeros(shape)
+    return bag_sum(rows.reshape(rows.shape[0], -1), index, ptr, weight).view(shape)
+
+
+def _arriving(adj: Adjacency, messages: Tensor) -> Tensor:
+    return _bag(messages, adj.by_target.entry, adj.by_target.ptr)
+
+
+def _leaving(adj: Adjacency, messages: Tensor) -> Tensor:
+    return _bag(messages, adj.by_source.entry, adj.by_source.ptr)
+
+
+class _Propagate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, h: Tensor) -> Tensor:
+        ctx.adj = adj
+        return _bag(h, adj.by_target.other, adj.by_target.ptr, adj.sorted_weights(h.dtype)[0])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        lists = ctx.adj.by_source
+        return None, _bag(grad, lists.other, lists.ptr, ctx.adj.sorted_weights(grad.dtype)[1])
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, index: Tensor, lists: Csr) -> Tensor:
+        ctx.lists = lists
+        return h.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _bag(grad, ctx.lists.entry, ctx.lists.ptr), None, None
+
+
+class _SumAtTarget(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, messages: Tensor) -> Tensor:
+        ctx.adj = adj
+        return _arriving(adj, messages)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, grad.index_select(0, ctx.adj.target)
+
+
+class _EdgeSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, logits: Tensor) -> Tensor:
+        index = adj.target.view(-1, *(1 for _ in logits.shape[1:])).expand_as(logits)
+        top = logits.new_full((adj.num_nodes, *logits.shape[1:]), -torch.inf)
+        top.scatter_reduce_(0, index, logits, "amax")
+        exp = (logits - top.index_select(0, adj.target)).exp_()
+        probabilities = exp.div_(_arriving(adj, exp).index_select(0, adj.target))
+        ctx.adj = adj
+        ctx.save_for_backward(probabilities)
+        return probabilities
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (probabilities,) = ctx.saved_tensors
+        weighted = grad * probabilities
+        total = _arriving(ctx.adj, weighted).index_select(0, ctx.adj.target)
+        return None, weighted.addcmul_(probabilities, total, value=-1)
+
+
+class _ReluSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
+        ctx.adj = adj
+        ctx.save_for_backward(h, e)
+        return _arriving(adj, h.index_select(0, adj.source).add_(e).relu_())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, e = ctx.saved_tensors
+        active = h.index_select(0, ctx.adj.source).add_(e)
+        grad_e = torch.gt(active, 0, out=active).mul_(grad.index_select(0, ctx.adj.target))
+        return None, _leaving(ctx.adj, grad_e), grad_e
+
+
+class _GatedMean(torch.autograd.Function):
+    """``out = T / (W + eps)``, ``T = sum w v``, ``W = sum w``: ``d out / d w = (v - out) / (W + eps)`` (README)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        adj: Adjacency,
+        target: Tensor,
+        source: Tensor,
+        edge: Tensor,
+        value: Tensor,
+        gate: Tensor | None,
+        eps: float,
+    ) -> tuple[Tensor, Tensor]:
+        logit = target.index_select(0, adj.target).add_(source.index_select(0, adj.source)).add_(edge)
+        weight = torch.sigmoid(logit)
+        if gate is not None:
+            weight.mul_(gate)
+        norm = _arriving(adj, weight).add_(eps)
+        out = _arriving(adj, weight.mul_(value.index_select(0, adj.source))).div_(norm)
+        ctx.adj = adj
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logit, value, gate, out, norm)
+        return out, logit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
+        logit, value, gate, out, norm = ctx.saved_tensors
+        adj: Adjacency = ctx.adj
+        grad_value = grad_gate = None
+        if grad is not None:
+            sigmoid = torch.sigmoid(logit)
+            arriving = (grad / norm).index_select(0, adj.target)
+            weighted = arriving * sigmoid if gate is None else (arriving * sigmoid).mul_(gate)
+            grad_value = _leaving(adj, weighted)
+            # d/d logit = arriving * (value - out) * gate * sigmoid * (1 - sigmoid)
+            change = value.index_select(0, adj.source).sub_(out.index_select(0, adj.target))
+            if gate is not None:
+                grad_gate = (arriving * sigmoid).mul_(change).sum(1, keepdim=True)
+            change.mul_(weighted).mul_(sigmoid.neg_().add_(1))
+            grad_logit = change if grad_logit is None else change.add_(grad_logit)
+        if grad_logit is None:
+            return (None,) * 7
+        return None, _arriving(adj, grad_logit), _leaving(adj, grad_logit), grad_logit, grad_value, grad_gate, None

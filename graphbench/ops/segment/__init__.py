@@ -1,0 +1,59 @@
+"""Reductions over the rows of every graph, and rows laid out as dense blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose
+from graphbench.ops.segment import cpu, reference
+from graphbench.ops.segment.cpu import pack, unpack
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+__all__ = ["pack", "segment_max", "segment_mean", "segment_softmax", "segment_sum", "unpack"]
+
+_SUM = {"reference": reference.segment_sum, "cpu": cpu.segment_sum}
+_MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
+_SOFTMAX = {"reference": reference.segment_softmax, "cpu": cpu.segment_softmax}
+
+
+def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """Sum of the rows of every graph.
+
+    Args:
+        x: (N, ...) floating, grouped by graph.
+        ragged: the partition of the rows.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (G, ...); 0 for an empty graph.
+    """
+    return choose("segment_sum", backend, _SUM)(_checked(x, ragged), ragged)
+
+
+def segment_mean(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """Mean of the rows of every graph; arguments as :func:`segment_sum`; 0 for an empty graph."""
+    sizes = ragged.size_tensor.clamp(min=1).to(x.dtype)
+    return segment_sum(x, ragged, backend=backend) / sizes.view(-1, *(1 for _ in x.shape[1:]))
+
+
+def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """Maximum over the rows of every graph, per channel; arguments as :func:`segment_sum`; 0 for an empty graph.
+
+    The gradient is shared equally among entries that attain the maximum, as in :func:`torch.amax`.
+    """
+    return choose("segment_max", backend, _MAX)(_checked(x, ragged), ragged)
+
+
+def segment_softmax(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """Softmax over the rows of every graph, per channel; arguments as :func:`segment_sum`; returns (N, ...)."""
+    return choose("segment_softmax", backend, _SOFTMAX)(_checked(x, ragged), ragged)
+
+
+def _checked(x: Tensor, ragged: Ragged) -> Tensor:
+    if x.shape[0] != ragged.num_rows:
+        raise ValueError(f"x must have one row per node ({ragged.num_rows}), received shape {tuple(x.shape)}")
+    return x

@@ -1,0 +1,33 @@
+"""Segment reductions as loops over graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+
+def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_sum`."""
+    return _reduce(x, ragged, lambda rows: rows.sum(0))
+
+
+def segment_max(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_max`."""
+    return _reduce(x, ragged, lambda rows: rows.amax(0))
+
+
+def segment_softmax(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_softmax`."""
+    return torch.cat([torch.softmax(rows, 0) for rows in x.split(list(ragged.sizes))]) if ragged.sizes else x.clone()
+
+
+def _reduce(x: Tensor, ragged: Ragged, function: Callable[[Tensor], Tensor]) -> Tensor:
+    zero = x.new_zeros(x.shape[1:])
+    rows = [function(part) if len(part) else zero for part in x.split(list(ragged.sizes))] if ragged.sizes else []
+    return torch.stack(rows) if rows else x.new_zeros(0, *x.shape[1:])

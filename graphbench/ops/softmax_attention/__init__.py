@@ -1,0 +1,60 @@
+"""Softmax attention inside every graph of a ragged batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose
+from graphbench.ops.softmax_attention import cpu, reference
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+__all__ = ["softmax_attention"]
+
+_IMPLEMENTATIONS = {"reference": reference.softmax_attention, "cpu": cpu.softmax_attention}
+
+
+def softmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    *,
+    dropout_p: float = 0.0,
+    bias: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """``out[i] = sum_j softmax_j(q[i] . k[j] / sqrt(d) + bias[i, j]) v[j]`` over the nodes j of i's graph, per head.
+
+    Args:
+        q: (N, H, d) queries, rows grouped by graph.
+        k: (N, H, d) keys.
+        v: (N, H, e) values.
+        ragged: the partition of the rows.
+        dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
+            torch's global generator.
+        bias: (P, H) added to the scaled scores, P = sum n_g^2 pairs, graph after graph and row-major as in
+            :class:`~graphbench.structures.PairBlocks`; or None.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (N, H, e) of the type of ``v``.
+
+    Raises:
+        ValueError: shapes do not fit ``ragged``, the probability is outside [0, 1] or ``backend`` is unknown.
+    """
+    if not (q.shape == k.shape and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
+        raise ValueError(
+            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
+            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
+        )
+    if bias is not None:
+        pairs = sum(size * size for size in ragged.sizes)
+        if bias.shape != (pairs, q.shape[1]):
+            raise ValueError(f"bias must be ({pairs}, {q.shape[1]}) (pairs, heads), received {tuple(bias.shape)}")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
+    return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias)

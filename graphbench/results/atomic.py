@@ -1,0 +1,64 @@
+"""Files that are either complete or absent: write beside the target, flush to disk, rename over it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that takes the place of ``path`` when the block ends without an exception.
+
+    The temporary name lies in the same folder (a rename is atomic inside one file system only) and carries the
+    process number, so that two writers cannot share it. After an exception ``path`` is as it was before; after a
+    power cut it is the old or the new content, never a mixture.
+
+    Args:
+        path: the file to write; its folder must exist.
+    """
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces the content of ``path`` by ``text`` (UTF-8), completely or not at all; creates its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def rename(source: Path, target: Path) -> None:
+    """Renames a file or folder inside one file system, durably."""
+    source.replace(target)
+    sync_folder(target.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Removes temporary files left behind by killed writers; only for the one who holds the folder's lock."""
+    for leftover in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            leftover.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames inside ``folder`` survive a power cut, where the file system allows it."""
+    with suppress(OSError):  # network and Windows file systems refuse to open or flush a folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

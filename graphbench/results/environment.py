@@ -1,0 +1,111 @@
+"""What a run ran on: package versions, hardware, commit. Collecting it never fails; an unknown fact is None."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+PACKAGES = (
+    "torch",
+    "torch-geometric",
+    "pytorch-lightning",
+    "lightning-fabric",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "ogb",
+    "rdkit",
+    "triton",
+    "wandb",
+)
+
+
+def environment(repository: Path | None = None) -> dict[str, Any]:
+    """Facts about software and hardware, JSON-ready.
+
+    Args:
+        repository: folder whose git commit is recorded; default: the one this package was loaded from.
+
+    Returns:
+        ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``gpu``,
+        ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
+    """
+    folder = repository or Path(__file__).resolve().parent
+    commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
+    return {
+        "python": platform.python_version(),
+        "packages": _attempt(_packages) or {},
+        "platform": _attempt(platform.platform),
+        "host": _attempt(platform.node),
+        "cpu": _attempt(_cpu),
+        "cores": _attempt(_cores),
+        "gpu": _attempt(_gpu),
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Largest memory held so far, bytes: of the device for CUDA, of this process (resident) otherwise."""
+    return _attempt(lambda: _peak_memory(device))
+
+
+def _attempt(fact: Callable[[], T]) -> T | None:
+    try:
+        return fact()
+    except Exception:  # noqa: BLE001  a missing fact must not cost a run
+        return None
+
+
+def _packages() -> dict[str, str]:
+    installed = {}
+    for name in PACKAGES:
+        try:
+            installed[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def _git(folder: Path) -> tuple[str, bool]:
+    def run(*command: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *command], capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+
+    return run("rev-parse", "HEAD"), bool(run("status", "--porcelain", "--untracked-files=no"))
+
+
+def _cpu() -> str | None:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or None
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _gpu() -> str | None:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def _peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,8 @@
+"""What flows between the rooms: ragged batches of graphs, pair distances, and the facts a model is built from."""
+
+from graphbench.structures.data_info import DataInfo
+from graphbench.structures.graph_batch import GraphBatch
+from graphbench.structures.pairs import HopNeighbors, PairBlocks
+from graphbench.structures.ragged import Bucket, Ragged
+
+__all__ = ["Bucket", "DataInfo", "GraphBatch", "HopNeighbors", "PairBlocks", "Ragged"]

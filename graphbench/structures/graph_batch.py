@@ -1,0 +1,156 @@
+"""One ragged batch of graphs: the only thing that flows from the loader to the head.
+
+Worked example: a triangle and a single edge, batched::
+
+    ragged.ptr   [0, 3, 5]
+    edge_index   [[0, 1, 1, 2, 2, 0, 3, 4],     sources, numbered through the batch
+                  [1, 0, 2, 1, 0, 2, 4, 3]]     targets; messages go from row 0 to row 1
+    x            (5, F)    edge_attr (8, D)    y (2,) for a graph task, (5,) for a node task
+
+Nothing writes onto a batch: layers take it beside the hidden state and return new tensors. What several layers
+derive from it (degrees, normalised adjacency) is computed once by :meth:`GraphBatch.derived`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from graphbench.structures.pairs import HopNeighbors, PairBlocks
+from graphbench.structures.ragged import Ragged
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """A batch of G graphs with N nodes and E directed edges in all; one big graph is a batch of one.
+
+    Attributes:
+        ragged: the partition of the nodes into graphs.
+        edge_index: (2, E) int64, source and target, edges grouped by graph.
+        x: (N, F) node features: floating, or int64 categories; None where a data set has none.
+        edge_attr: (E, D) edge features: floating, or int64 categories; None where a data set has none.
+        y: targets; (G, ...) for graph tasks, (N, ...) for node tasks.
+        pe: node-wise encodings by name, each (N, ...).
+        pairs: distances of all pairs, or None.
+        hops: k-hop neighbour lists, or None.
+    """
+
+    ragged: Ragged
+    edge_index: Tensor
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+    pe: Mapping[str, Tensor] = field(default_factory=dict)
+    pairs: PairBlocks | None = None
+    hops: HopNeighbors | None = None
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def num_graphs(self) -> int:
+        """G."""
+        return self.ragged.num_graphs
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.ragged.num_rows
+
+    @property
+    def num_edges(self) -> int:
+        """E, directed."""
+        return self.edge_index.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the batch lies."""
+        return self.edge_index.device
+
+    def derived(self, name: str, compute: Callable[[GraphBatch], T]) -> T:
+        """A value computed from the batch the first time it is asked for, and kept with it.
+
+        Args:
+            name: key, unique to what is computed, e.g. ``"propagate/sym/self_loops"``.
+            compute: called with the batch; must depend on nothing else and must not need gradients.
+        """
+        if name not in self._derived:
+            self._derived[name] = compute(self)
+        value: T = self._derived[name]
+        return value
+
+    def replace(self, **changes: Any) -> GraphBatch:
+        """A copy with some fields exchanged; derived values start afresh."""
+        return dataclasses.replace(self, **changes)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
+        """The same batch on another device (itself, derived values kept, where it already is there)."""
+        if self.device == torch.device(device):
+            return self
+        return self._map(lambda each: each.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> GraphBatch:
+        """The same batch in page-locked memory."""
+        return self._map(lambda each: each.pin_memory())
+
+    def _map(self, function: Callable[[Any], Any]) -> GraphBatch:
+        def each(value: Any) -> Any:
+            return None if value is None else function(value)
+
+        return GraphBatch(
+            ragged=function(self.ragged),
+            edge_index=function(self.edge_index),
+            x=each(self.x),
+            edge_attr=each(self.edge_attr),
+            y=each(self.y),
+            pe={name: function(value) for name, value in self.pe.items()},
+            pairs=each(self.pairs),
+            hops=each(self.hops),
+        )
+
+    @classmethod
+    def collate(cls, batches: Sequence[GraphBatch]) -> GraphBatch:
+        """Puts batches behind each other, node numbers shifted; no loop over graphs.
+
+        Args:
+            batches: at least one; all with the same fields.
+
+        Raises:
+            ValueError: nothing to collate, or a field is present in some batches only.
+        """
+        if not batches:
+            raise ValueError("nothing to collate: received no batch")
+        first = batches[0]
+        for other in batches[1:]:
+            if other._fields() != first._fields():
+                raise ValueError(
+                    f"batches with different fields cannot be collated: {sorted(first._fields())} and "
+                    f"{sorted(other._fields())}"
+                )
+        sizes = [size for batch in batches for size in batch.ragged.sizes]
+        nodes = torch.as_tensor([0, *(batch.num_nodes for batch in batches[:-1])]).cumsum(0)
+        edges = torch.as_tensor([batch.num_edges for batch in batches])
+        shift = torch.repeat_interleave(nodes, edges).to(first.device)
+
+        def cat(name: str) -> Tensor | None:
+            return None if getattr(first, name) is None else torch.cat([getattr(batch, name) for batch in batches])
+
+        return cls(
+            ragged=Ragged.from_sizes(sizes, first.device),
+            edge_index=torch.cat([batch.edge_index for batch in batches], dim=1) + shift,
+            x=cat("x"),
+            edge_attr=cat("edge_attr"),
+            y=cat("y"),
+            pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
+            pairs=None if first.pairs is None else PairBlocks.collate([b.pairs for b in batches if b.pairs]),
+            hops=None if first.hops is None else HopNeighbors.collate([b.hops for b in batches if b.hops]),
+        )
+
+    def _fields(self) -> frozenset[str]:
+        named = ("x", "edge_attr", "y", "pairs", "hops")
+        return frozenset([n for n in named if getattr(self, n) is not None] + [f"pe.{n}" for n in self.pe])

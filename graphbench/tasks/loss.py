@@ -1,0 +1,56 @@
+"""What all losses share: shapes and labels are checked before a number comes out."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphbench.tasks.targets import align, check_labels, kind_of
+
+
+class Loss:
+    """A scalar to minimise, from raw predictions and targets.
+
+    A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.
+
+    Args:
+        task_type: see ``structures.data_info.TASK_TYPES``.
+        out_dim: width of the prediction.
+        size_average: ``mean`` or ``sum`` over rows (and columns).
+    """
+
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self, task_type: str, out_dim: int, size_average: str = "mean"):
+        self.kind = kind_of(task_type, out_dim)
+        if self.kind not in self.kinds:
+            name = getattr(self, "registered_name", type(self).__name__)
+            raise ValueError(f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
+        if size_average not in ("mean", "sum"):
+            raise ValueError(f"size_average must be mean or sum, received '{size_average}'")
+        self.out_dim = out_dim
+        self.size_average = size_average
+
+    def __call__(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss.
+
+        Args:
+            pred: (R, out_dim) raw predictions.
+            true: targets, see :mod:`graphbench.tasks.targets`.
+
+        Raises:
+            ValueError: shapes that do not fit, or (on CPU, where looking is free) a label outside its range.
+        """
+        pred, true = align(pred, true, self.kind, self.out_dim)
+        if true.device.type == "cpu":
+            check_labels(true, self.kind, self.out_dim)
+        return self.value(pred, true)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        raise NotImplementedError
+
+    def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
+        """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""
+        if self.size_average == "sum":
+            return total
+        return total / (count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1))

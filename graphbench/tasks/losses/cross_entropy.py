@@ -1,0 +1,70 @@
+"""Cross entropy, plain and weighted by class."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphbench.registry import register
+from graphbench.tasks.loss import Loss
+
+
+@register("cross_entropy")
+class CrossEntropy(Loss):
+    """- log p(true class): softmax over classes, or one sigmoid per binary label.
+
+    Multilabel targets that are NaN are left out; a batch in which every label is NaN has loss 0 and gradient 0.
+    """
+
+    kinds = ("binary", "multiclass", "multilabel")
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        if self.kind == "multiclass":
+            return self.reduce(F.cross_entropy(pred, true, reduction="sum"), len(true))
+        if self.kind == "binary":
+            return self.reduce(F.binary_cross_entropy_with_logits(pred, true, reduction="sum"), len(true))
+        known = ~true.isnan()
+        each = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
+        return self.reduce(each.masked_fill(~known, 0.0).sum(), known.sum())
+
+
+@register("weighted_cross_entropy")
+class WeightedCrossEntropy(Loss):
+    """Cross entropy with class weights (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
+
+    GraphGPS's loss for PATTERN, CLUSTER and the superpixel sets. The mean divides by the sum of the weights used
+    (multiclass) or by the number of rows (binary), as there.
+
+    Differences from GraphGPS:
+        A batch whose rows all have one class has weights 0; the loss is 0 there (NaN in GraphGPS).
+    """
+
+    kinds = ("binary", "multiclass")
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        label = true.long()
+        weight = class_weights(label, max(self.out_dim, 2), pred.dtype)[label]
+        if self.kind == "binary":
+            each = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
+            return self.reduce((weight * each).sum(), len(true))
+        total = (weight * F.cross_entropy(pred, label, reduction="none")).sum()
+        return total if self.size_average == "sum" else total / weight.sum().clamp(min=torch.finfo(pred.dtype).tiny)
+
+
+def class_weights(label: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """(V - n_c) / V for every class, 0 for classes that do not occur.
+
+    Args:
+        label: (V,) int64.
+        classes: number of classes.
+        dtype: of the result.
+
+    Returns:
+        (classes,)
+    """
+    # index_add_ of integers: exact, deterministic, and unlike bincount it does not wait for the device.
+    count = label.new_zeros(classes).index_add_(0, label, torch.ones_like(label))
+    return (len(label) - count).to(dtype) / max(len(label), 1) * (count > 0)

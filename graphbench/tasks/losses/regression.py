@@ -1,0 +1,42 @@
+"""Losses for numbers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphbench.registry import register
+from graphbench.tasks.loss import Loss
+
+
+@register("mse")
+class SquaredError(Loss):
+    """(pred - true)^2, mean over rows and columns."""
+
+    kinds = ("regression",)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        return self.reduce(F.mse_loss(pred, true, reduction="sum"), true.numel())
+
+
+@register("l1")
+class AbsoluteError(Loss):
+    """|pred - true|, mean over rows and columns."""
+
+    kinds = ("regression",)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        return self.reduce(F.l1_loss(pred, true, reduction="sum"), true.numel())
+
+
+@register("smoothl1")
+class SmoothAbsoluteError(Loss):
+    """d^2 / 2 where d = |pred - true| is below 1, else d - 1/2; mean over rows and columns."""
+
+    kinds = ("regression",)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The loss from aligned tensors."""
+        return self.reduce(F.smooth_l1_loss(pred, true, reduction="sum"), true.numel())

@@ -1,0 +1,103 @@
+"""What all metrics share: one float from all predictions of a pass, and a reason where there is none."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from graphbench.tasks.targets import align, check_labels, kind_of
+
+
+class Undefined(Exception):
+    """These labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
+
+
+class Metric:
+    """A number that says how good predictions are.
+
+    A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors. Where the metric has
+    no value (no rows, one class only, all labels missing, NaN among the predictions) calling it gives NaN and
+    :attr:`reason` says why; it never raises because of the numbers it gets.
+
+    Args:
+        task_type: see ``structures.data_info.TASK_TYPES``.
+        out_dim: width of the prediction.
+        thresh: probability above which a label counts as predicted (``model.thresh``).
+
+    Attributes:
+        maximize: True when larger values are better.
+        reason: why the last call gave NaN; None when it gave a number.
+    """
+
+    maximize: bool = True
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self, task_type: str, out_dim: int, thresh: float = 0.5):
+        self.kind = kind_of(task_type, out_dim)
+        if self.kind not in self.kinds:
+            name = getattr(self, "registered_name", type(self).__name__)
+            raise ValueError(f"the metric {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
+        if not 0.0 < thresh < 1.0:
+            raise ValueError(f"thresh must lie strictly between 0 and 1, received {thresh}")
+        self.out_dim = out_dim
+        self.logit_threshold = math.log(thresh / (1.0 - thresh))
+        self.reason: str | None = None
+
+    def __call__(self, pred: Tensor, true: Tensor) -> float:
+        """The metric over all rows.
+
+        Args:
+            pred: (R, out_dim) raw predictions (logits), of a whole pass.
+            true: targets, see :mod:`graphbench.tasks.targets`.
+
+        Raises:
+            ValueError: shapes that do not fit, or a label outside its range.
+        """
+        pred, true = align(pred.detach(), true.detach(), self.kind, self.out_dim)
+        check_labels(true, self.kind, self.out_dim)
+        try:
+            if not len(true):
+                raise Undefined("there are no rows")
+            if bool(pred.isnan().any()):
+                raise Undefined("the predictions contain NaN")
+            self.reason = None
+            return float(self.value(pred, true))
+        except Undefined as why:
+            self.reason = str(why)
+            return math.nan
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned, non-empty tensors.
+
+        Raises:
+            Undefined: it has no value for these labels.
+        """
+        raise NotImplementedError
+
+    def predicted(self, pred: Tensor) -> Tensor:
+        """Predicted labels: the largest logit (multiclass), or the logits above the threshold."""
+        return pred.argmax(1) if self.kind == "multiclass" else (pred > self.logit_threshold).long()
+
+    def confusion(self, pred: Tensor, true: Tensor) -> Tensor:
+        """(C, C) counts, row = label, column = prediction; for binary and multiclass."""
+        classes = max(self.out_dim, 2)
+        cell = true.long() * classes + self.predicted(pred)
+        return torch.bincount(cell, minlength=classes * classes).view(classes, classes)
+
+
+def wide(values: Tensor) -> Tensor:
+    """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
+    return values.float() if values.device.type == "mps" else values.double()
+
+
+def mean_of_defined(values: Tensor, defined: Tensor, why: str) -> Tensor:
+    """Mean over the columns (tasks, classes) that have a value.
+
+    Raises:
+        Undefined: with the reason ``why``, when none has.
+    """
+    if not bool(defined.any()):
+        raise Undefined(why)
+    return values[defined].mean()

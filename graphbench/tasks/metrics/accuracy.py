@@ -1,0 +1,43 @@
+"""Share of correct labels."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphbench.registry import register
+from graphbench.tasks.metric import Metric, mean_of_defined, wide
+
+
+@register("accuracy")
+class Accuracy(Metric):
+    """Correct labels / labels. Multilabel: that of every task over its known labels, then the mean over tasks.
+
+    NaN when every label is missing.
+    """
+
+    kinds = ("binary", "multiclass", "multilabel")
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        correct = wide(self.predicted(pred) == true)
+        if self.kind != "multilabel":
+            return correct.mean()
+        known = (~true.isnan()).sum(0)
+        return mean_of_defined(correct.sum(0) / known, known > 0, "all labels are missing")
+
+
+@register("accuracy-SBM")
+class BalancedAccuracy(Metric):
+    """Mean over classes of the share of the class that is found (PATTERN, CLUSTER).
+
+    As in the benchmark's own code, a class that is predicted but does not occur counts as a class with share 0.
+    """
+
+    kinds = ("binary", "multiclass")
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        confusion = wide(self.confusion(pred, true))
+        occurs = confusion.sum(1)
+        share = confusion.diagonal() / occurs.clamp(min=1)
+        return mean_of_defined(share, occurs + confusion.sum(0) > 0, "there are no rows")

@@ -1,0 +1,38 @@
+"""How well predicted numbers follow true ones, per column, then the mean over columns that have a value."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphbench.registry import register
+from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.ranks import average_ranks
+
+
+@register("r2")
+class R2(Metric):
+    """1 - sum (pred - true)^2 / sum (true - mean)^2; columns with constant targets are left out, NaN when all are."""
+
+    kinds = ("regression",)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        pred, true = wide(pred), wide(true)
+        spread = (true - true.mean(0)).square().sum(0)
+        varies = (true != true[:1]).any(0)
+        return mean_of_defined(1 - (pred - true).square().sum(0) / spread, varies, "the targets are constant")
+
+
+@register("spearmanr")
+class SpearmanCorrelation(Metric):
+    """Correlation of the ranks; columns with constant targets or predictions are left out, NaN when all are."""
+
+    kinds = ("regression",)
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        a, b = (average_ranks(wide(each).T.contiguous()) for each in (pred, true))
+        a, b = (each - each.mean(1, keepdim=True) for each in (a, b))
+        varies = (a != 0).any(1) & (b != 0).any(1)
+        correlation = (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
+        return mean_of_defined(correlation, varies, "the targets or the predictions are constant")

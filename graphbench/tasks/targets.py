@@ -1,0 +1,106 @@
+"""What predictions and targets look like for each kind of task, and the messages when they do not.
+
+============  =====================  ==============================================================
+kind          prediction             target
+============  =====================  ==============================================================
+binary        (R, 1) or (R,) logits  (R,) or (R, 1), 0 or 1
+multiclass    (R, C) logits          (R,) or (R, 1) int64, 0 .. C-1
+multilabel    (R, T) logits          (R, T), 0, 1 or NaN (not known)
+regression    (R, T) values          (R, T), or (R,) where T is 1
+============  =====================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+KINDS = ("binary", "multiclass", "multilabel", "regression")
+
+
+def kind_of(task_type: str, out_dim: int) -> str:
+    """The row of the table above.
+
+    Args:
+        task_type: see ``structures.data_info.TASK_TYPES``.
+        out_dim: width of the prediction; decides what plain ``classification`` means.
+
+    Raises:
+        ValueError: the two contradict each other, or the type is not one of these kinds.
+    """
+    if out_dim < 1:
+        raise ValueError(f"out_dim must be 1 or more, received {out_dim}")
+    if task_type == "regression":
+        return "regression"
+    if task_type == "classification_multilabel":
+        return "multilabel"
+    if task_type == "classification":
+        return "binary" if out_dim == 1 else "multiclass"
+    if task_type == "classification_binary":
+        if out_dim != 1:
+            raise ValueError(f"classification_binary predicts one number per row, received out_dim = {out_dim}")
+        return "binary"
+    if task_type == "classification_multi":
+        if out_dim == 1:
+            raise ValueError("classification_multi predicts one number per class, received out_dim = 1")
+        return "multiclass"
+    allowed = "regression, classification, classification_binary, classification_multi, classification_multilabel"
+    raise ValueError(f"task_type must be one of {allowed}; received '{task_type}'")
+
+
+def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, Tensor]:
+    """Brings both to one shape: (R,) and (R,) for binary, (R, C) and (R,) for multiclass, (R, T) twice otherwise.
+
+    Looks at shapes and types only, so it costs nothing and waits for no device.
+
+    Raises:
+        ValueError: they do not fit each other; the message names both.
+    """
+    if pred.dtype in (torch.float16, torch.bfloat16):
+        pred = pred.float()  # targets and sums would lose digits in a mixed-precision run
+    received = f"received predictions {tuple(pred.shape)} and targets {tuple(true.shape)}"
+    if kind in ("binary", "regression") and pred.dim() == 1:
+        pred = pred[:, None]
+    if pred.dim() != 2 or pred.shape[1] != out_dim:
+        raise ValueError(f"{kind}: predictions must have shape (rows, {out_dim}); {received}")
+    if true.dim() < 1 or true.shape[0] != pred.shape[0]:
+        raise ValueError(f"{kind}: predictions and targets must have equally many rows; {received}")
+    columns = 1 if kind in ("binary", "multiclass") else out_dim
+    if true.dim() == 1 and columns == 1:
+        true = true[:, None]
+    if true.dim() != 2 or true.shape[1] != columns:
+        raise ValueError(f"{kind}: targets must have shape (rows, {columns}); {received}")
+    if kind == "multiclass":
+        if true.is_floating_point():
+            raise ValueError(f"multiclass: targets must be whole numbers (int64), received {true.dtype}")
+        return pred, true[:, 0].long()
+    true = true.to(pred.dtype)
+    return (pred[:, 0], true[:, 0]) if kind == "binary" else (pred, true)
+
+
+def check_labels(true: Tensor, kind: str, out_dim: int) -> None:
+    """Refuses labels outside the class range. Looks at the values: on an accelerator this waits for the device.
+
+    Args:
+        true: as returned by :func:`align`.
+        kind: one of :data:`KINDS`.
+        out_dim: width of the prediction.
+
+    Raises:
+        ValueError: with the range that was received and the one that is allowed.
+    """
+    if kind == "regression" or true.numel() == 0:
+        return
+    if kind == "multiclass":
+        low, high = (int(value) for value in torch.aminmax(true))
+        if low < 0 or high >= out_dim:
+            raise ValueError(
+                f"the model predicts {out_dim} classes (labels 0 to {out_dim - 1}), received labels {low} to {high}"
+            )
+        return
+    valid = (true == 0) | (true == 1)
+    if kind == "multilabel":
+        valid |= true.isnan()
+    if not bool(valid.all()):
+        missing = " (NaN where not known)" if kind == "multilabel" else ""
+        raise ValueError(f"{kind} labels must be 0 or 1{missing}, received {float(true[~valid][0]):g}")

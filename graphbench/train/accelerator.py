@@ -1,0 +1,57 @@
+"""From the keys ``accelerator``, ``devices``, ``strategy`` and ``precision`` to a Lightning Fabric."""
+
+from __future__ import annotations
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
+STRATEGIES = ("auto", "ddp")
+
+
+def make_fabric(
+    accelerator: str = "auto",
+    devices: int | None = 1,
+    strategy: str = "auto",
+    precision: str = "32-true",
+    num_nodes: int = 1,
+) -> Fabric:
+    """The object that knows device, number format and processes. Launch it before anything is built on it.
+
+    Args:
+        accelerator: ``auto``, ``cpu``, ``cuda`` (or ``gpu``), ``cuda:N`` for one particular GPU, ``mps``.
+        devices: processes per node, one device each; None is 1.
+        strategy: ``auto`` (one process, or ``ddp`` for several) or ``ddp``.
+        precision: one of :data:`PRECISIONS`.
+        num_nodes: machines.
+
+    Raises:
+        ValueError: an unknown name, or a device that is not there.
+    """
+    kind, _, number = accelerator.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "gpu", "mps") or (number and not (kind == "cuda" and number.isdigit())):
+        raise ValueError(f"accelerator must be auto, cpu, cuda, cuda:N or mps, received {accelerator!r}")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {STRATEGIES}, received {strategy!r}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {PRECISIONS}, received {precision!r}")
+    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind in ("cuda", "gpu") and present <= int(number or 0):
+        raise ValueError(f"accelerator is {accelerator!r}, but PyTorch sees {present} CUDA devices here; use 'cpu'")
+    if kind == "auto" and not present:
+        kind = "cpu"  # not mps: half of the sparse operators are missing there
+    count = 1 if devices is None else devices
+    if count < 1:
+        raise ValueError(f"devices must be at least 1, received {count}")
+    if number and count > 1:
+        raise ValueError(f"accelerator {accelerator!r} names one device, but devices is {count}")
+    several = count * num_nodes > 1 or strategy == "ddp"
+    return Fabric(
+        accelerator=kind,
+        devices=[int(number)] if number else count,
+        num_nodes=num_nodes,
+        # A part switched off in a GPS block still owns parameters, which then never get a gradient.
+        strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",
+        precision=precision,  # type: ignore[arg-type]
+    )

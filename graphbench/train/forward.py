@@ -1,0 +1,78 @@
+"""How a batch gets through Fabric (and DDP) into the model.
+
+Fabric's module wrapper walks through the forward arguments to cast every tensor it finds, and refuses frozen
+dataclasses; a :class:`~graphbench.structures.GraphBatch` is one, on purpose. So the batch travels inside an object
+that the walk has no reason to open, and is cast here where the precision asks for it.
+"""
+
+from __future__ import annotations
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from graphbench.structures import GraphBatch
+
+_WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
+
+
+class Carrier:
+    """Holds a batch; opaque to Fabric and DDP."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: GraphBatch) -> None:
+        self.batch = batch
+
+
+class CarriedModel(nn.Module):
+    """``model`` called with a :class:`Carrier`.
+
+    Args:
+        model: called with the batch.
+        precision: of Fabric; the ``*-true`` ones keep weights in another type, to which batches are cast.
+    """
+
+    def __init__(self, model: nn.Module, precision: str) -> None:
+        super().__init__()
+        self.model = model
+        self.dtype = _WEIGHT_TYPES.get(precision)
+
+    def forward(self, carrier: Carrier) -> Tensor:
+        """The model's prediction for the batch carried."""
+        batch = carrier.batch
+        if self.dtype is not None:
+            # Kept with the batch: a graph that is one batch for the whole run is cast once.
+            batch = batch.derived(f"train/{self.dtype}", self._cast)
+        return self.model(batch)
+
+    def _cast(self, batch: GraphBatch) -> GraphBatch:
+        def each(tensor: Tensor | None) -> Tensor | None:
+            return tensor.to(self.dtype) if tensor is not None and tensor.is_floating_point() else tensor
+
+        return batch.replace(
+            x=each(batch.x), edge_attr=each(batch.edge_attr), pe={name: each(pe) for name, pe in batch.pe.items()}
+        )
+
+
+class Predictor:
+    """The prediction of a batch without gradients, outside the data-parallel wrapper.
+
+    DDP broadcasts buffers in every forward pass, also in evaluation, and would wait for ever where processes
+    evaluate different numbers of batches.
+
+    Args:
+        fabric: its precision is applied.
+        model: the module set up with that fabric, before wrapping.
+    """
+
+    def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
+        self._precision = fabric.strategy.precision
+        self._model = model
+
+    def __call__(self, batch: GraphBatch) -> Tensor:
+        """The prediction, in the default number format."""
+        # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
+        with torch.no_grad(), self._precision.forward_context():
+            prediction = self._model(Carrier(batch))
+        return self._precision.convert_output(prediction)

@@ -1,0 +1,178 @@
+"""Curves for other programs: Weights & Biases, TensorBoard, CSV. Each library is imported when its logger starts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from graphbench.results import atomic
+from graphbench.results.record import Outcome
+from graphbench.train.reporter import EpochReport, Reporter, StartReport, Stats
+
+logger = logging.getLogger(__name__)
+
+
+def flatten(stats: Stats) -> dict[str, Any]:
+    """``{"val": {"loss": 1.0}}`` as ``{"val/loss": 1.0}``; the epoch number itself is left out."""
+    return {
+        f"{split}/{name}": value for split, each in stats.items() for name, value in each.items() if name != "epoch"
+    }
+
+
+class CSVLogger(Reporter):
+    """``metrics.csv`` in the run directory: one row per epoch, columns ``train/loss``, ``val/accuracy``, ...
+
+    The columns are those of the first epoch, which is always evaluated; cells of a split that was not are empty.
+    """
+
+    def __init__(self) -> None:
+        self._file: TextIO | None = None
+        self._path: Path | None = None
+        self._columns: list[str] = []
+
+    def start(self, report: StartReport) -> None:
+        """Writes the rows of the epochs before a resumption anew, so that none is there twice."""
+        self._path = report.path / "metrics.csv"
+        rows: dict[int, dict[str, Any]] = {}
+        for split, lines in report.history.items():
+            for line in lines:
+                rows.setdefault(line["epoch"], {"epoch": line["epoch"]}).update(flatten({split: line}))
+        if rows:
+            self._open(rows[min(rows)], [rows[epoch] for epoch in sorted(rows)])
+
+    def epoch(self, report: EpochReport) -> None:
+        """Adds a row."""
+        row = {"epoch": report.epoch, **flatten(report.stats)}
+        if self._file is None:
+            self._open(row, [])
+        assert self._file is not None
+        csv.DictWriter(self._file, self._columns, extrasaction="ignore").writerow(row)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, first: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        assert self._path is not None
+        self._columns = list(first)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, self._columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+        atomic.write_text(self._path, text.getvalue())
+        self._file = self._path.open("a", newline="", encoding="utf-8")
+
+
+class TensorBoardLogger(Reporter):
+    """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ..."""
+
+    def __init__(self) -> None:
+        self._writer: Any = None
+
+    def start(self, report: StartReport) -> None:
+        """Opens the writer; events of epochs that are trained again are hidden."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            logger.warning("TensorBoard logging is off: the package 'tensorboard' is not installed.")
+            return
+        self._writer = SummaryWriter(report.path / "tensorboard", purge_step=report.first_epoch)
+
+    def epoch(self, report: EpochReport) -> None:
+        """Writes every number of the epoch."""
+        if self._writer is not None:
+            for name, value in flatten(report.stats).items():
+                self._writer.add_scalar(name, value, report.epoch)
+
+    def close(self) -> None:
+        """Writes what is buffered."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class WandbLogger(Reporter):
+    """Weights & Biases with the keys of GraphGPS.
+
+    ``train/...``, ``val/...``, ``test/...`` per epoch; ``best/epoch`` and ``best/{split}_{metric}`` per evaluated
+    epoch; in the summary ``best_{split}_perf``, ``full_epoch_time_avg`` and ``full_epoch_time_sum``. Works offline
+    (files in the run directory, for ``wandb sync``) unless the user is logged in or ``WANDB_MODE`` says otherwise.
+    A missing or failing wandb costs one warning, never the run.
+
+    Args:
+        project: W&B project.
+        entity: W&B entity, None for the user's own.
+        name: of the run.
+        config: shown with the run.
+    """
+
+    def __init__(self, project: str, entity: str | None, name: str, config: Mapping[str, Any]) -> None:
+        self._arguments = {"project": project, "entity": entity or None, "name": name, "config": dict(config)}
+        self._run: Any = None
+        self._metric = ""
+
+    def start(self, report: StartReport) -> None:
+        """Opens the run, or continues the one a killed process had opened."""
+        try:
+            import wandb
+        except ImportError:
+            logger.warning("W&B logging is off: the package 'wandb' is not installed (pip install wandb).")
+            return
+        self._metric = report.metric
+        try:
+            mode = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+            self._run = wandb.init(
+                **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
+            )
+        except Exception as error:  # noqa: BLE001  any trouble with a service must not cost the run
+            logger.warning("W&B logging is off: %s: %s", type(error).__name__, error)
+
+    def epoch(self, report: EpochReport) -> None:
+        """Logs the epoch, and the best values where it was evaluated."""
+        if self._run is None:
+            return
+        try:
+            self._log(report)
+        except Exception as error:  # noqa: BLE001
+            logger.warning("W&B logging stops in epoch %d: %s: %s", report.epoch, type(error).__name__, error)
+            self._run = None
+
+    def _log(self, report: EpochReport) -> None:
+        values = flatten(report.stats)
+        if "val" in report.stats and report.best_epoch is not None:
+            values["best/epoch"] = report.best_epoch
+            for split, best in report.best.items():
+                values |= {f"best/{split}_{name}": value for name, value in best.items()}
+                if self._metric in best:
+                    self._run.summary[f"best_{split}_perf"] = best[self._metric]
+            self._run.summary["full_epoch_time_avg"] = report.seconds_total / (report.epoch + 1)
+            self._run.summary["full_epoch_time_sum"] = report.seconds_total
+        self._run.log(values, step=report.epoch)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Ends the run as a success."""
+        if self._run is not None:
+            self._run.finish()
+            self._run = None
+
+    def close(self) -> None:
+        """Ends a run that did not finish as a failure."""
+        if self._run is not None:
+            self._run.finish(exit_code=1)
+            self._run = None
+
+
+def _run_id(folder: Path) -> str:
+    """An id that stays with the run directory, so that a resumed run continues its curves."""
+    path = folder / "wandb_id.txt"
+    if not path.is_file():
+        atomic.write_text(path, os.urandom(4).hex())
+    return path.read_text().strip()

@@ -1,0 +1,23 @@
+"""Adagrad: https://jmlr.org/papers/v12/duchi11a.html."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphbench.registry import register
+
+
+@register("adagrad")
+class Adagrad(torch.optim.Adagrad):
+    """Steps divided by the root of the sum of all squared gradients.
+
+    Args:
+        params: tensors or parameter groups.
+        lr: base learning rate.
+        weight_decay: factor of the squared norm's gradient.
+    """
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay)

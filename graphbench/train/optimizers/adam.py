@@ -1,0 +1,37 @@
+"""Adam and AdamW: https://arxiv.org/abs/1412.6980, https://arxiv.org/abs/1711.05101."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphbench.registry import register
+
+
+@register("adam")
+class Adam(torch.optim.Adam):
+    """Adam; weight decay is added to the gradient.
+
+    Args:
+        params: tensors or parameter groups.
+        lr: base learning rate.
+        weight_decay: factor of the squared norm's gradient.
+    """
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay)
+
+
+@register("adamW")
+class AdamW(torch.optim.AdamW):
+    """Adam; weight decay shrinks the parameters directly, decoupled from the gradient's scaling.
+
+    Args:
+        params: tensors or parameter groups.
+        lr: base learning rate.
+        weight_decay: share of a parameter removed per step, times the learning rate.
+    """
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay)

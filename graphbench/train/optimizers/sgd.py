@@ -1,0 +1,24 @@
+"""Stochastic gradient descent with momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphbench.registry import register
+
+
+@register("sgd")
+class SGD(torch.optim.SGD):
+    """Gradient descent with (not Nesterov) momentum.
+
+    Args:
+        params: tensors or parameter groups.
+        lr: base learning rate.
+        weight_decay: factor of the squared norm's gradient.
+        momentum: share of the previous update kept.
+    """
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum)

@@ -1,0 +1,127 @@
+"""What a person sees while a run trains: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import IO, TYPE_CHECKING
+
+from graphbench.results.record import Outcome
+from graphbench.train.reporter import EpochReport, Reporter, StartReport
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+REDRAW_SECONDS = 0.5
+"""Between two drawings of the bar (each costs a few milliseconds)."""
+
+PLAIN_LINES = 20
+"""About as many lines per run where the output is no terminal."""
+
+
+class ProgressBar(Reporter):
+    """Epoch, loss, validation metric, best so far and time left.
+
+    It draws from the training loop itself, at most twice a second: a drawing thread would take the interpreter from
+    the loop at moments of its own choosing.
+
+    Args:
+        console: where to draw; default: standard error, which leaves standard output to the results.
+        title: shown in front, e.g. the name of the configuration and the seed.
+    """
+
+    def __init__(self, console: Console | None = None, title: str = "") -> None:
+        self._console = console
+        self._title = title
+        self._bar: Progress | None = None
+        self._bar_task: TaskID | None = None
+        self._drawn = 0.0
+        self._text = ""
+        self._max_epoch = 1
+        self._printed = -1
+
+    def start(self, report: StartReport) -> None:
+        """Opens the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._max_epoch = report.max_epoch
+        self._console = self._console or Console(stderr=True)
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=24),
+                TextColumn("{task.fields[text]}", markup=False),
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+            )
+            self._bar_task = self._bar.add_task(
+                self._title or "training", total=report.max_epoch, completed=report.first_epoch, text=""
+            )
+            self._bar.start()
+
+    def batch(self, epoch: int, done: int, total: int) -> None:
+        """Moves the bar inside an epoch."""
+        if self._bar is not None and time.monotonic() - self._drawn >= REDRAW_SECONDS:
+            self._draw(epoch + done / max(1, total), self._text or f"epoch {epoch}, batch {done}/{total}")
+
+    def epoch(self, report: EpochReport) -> None:
+        """Takes in the numbers of an epoch; draws or prints when it is time."""
+        last = report.epoch + 1 == self._max_epoch
+        if self._bar is None:
+            tick = (report.epoch + 1) * PLAIN_LINES // self._max_epoch
+            if tick != self._printed or report.epoch == 0:
+                self._printed = tick
+                print(f"{self._title}: {describe(report)}".removeprefix(": "), file=self._stream, flush=True)
+        elif last or "val" in report.stats or not self._text:
+            self._text = describe(report)
+        if self._bar is not None and (last or time.monotonic() - self._drawn >= REDRAW_SECONDS):
+            self._draw(report.epoch + 1, describe(report))
+
+    def finish(self, outcome: Outcome) -> None:
+        """Says how the run ended."""
+        minutes, seconds = divmod(round(outcome.total_time), 60)
+        text = f"{outcome.epochs} epochs in {minutes}:{seconds:02d} ({outcome.reason}), best epoch {outcome.best_epoch}"
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        print(f"{self._title}: {text}".removeprefix(": "), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Gives the terminal back."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    @property
+    def _stream(self) -> IO[str] | None:
+        return self._console.file if self._console is not None else None
+
+    def _draw(self, completed: float, text: str) -> None:
+        assert self._bar is not None
+        assert self._bar_task is not None
+        self._bar.update(self._bar_task, completed=completed, text=text)
+        self._bar.refresh()
+        self._drawn = time.monotonic()
+
+
+def describe(report: EpochReport) -> str:
+    """One epoch in one line, its number as in stats.json.
+
+    ``epoch 11 (12/200)  loss 0.4312  val accuracy 0.8120  best 0.8160 (epoch 9)  left 0:42``
+    """
+    parts = [
+        f"epoch {report.epoch} ({report.epoch + 1}/{report.max_epoch})",
+        f"loss {report.stats['train']['loss']:.4f}",
+    ]
+    value = report.stats.get("val", {}).get(report.metric)
+    if value is not None:
+        parts.append(f"val {report.metric} {value:.4f}")
+    if report.best_epoch is not None:
+        parts.append(f"best {report.best['val'][report.metric]:.4f} (epoch {report.best_epoch})")
+    left = report.seconds_left if math.isfinite(report.seconds_left) else 0.0
+    hours, rest = divmod(round(left), 3600)
+    clock = f"{rest // 60}:{rest % 60:02d}" if not hours else f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    return "  ".join([*parts, f"left {clock}"])

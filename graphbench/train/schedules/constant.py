@@ -1,0 +1,15 @@
+"""A rate that stays."""
+
+from __future__ import annotations
+
+from graphbench.registry import register
+from graphbench.train.schedule import Schedule
+
+
+@register("none")
+class Constant(Schedule):
+    """lr(e) = base."""
+
+    def rate(self, base: float, epoch: float) -> float:
+        """The base rate."""
+        return base

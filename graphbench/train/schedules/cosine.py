@@ -1,0 +1,46 @@
+"""Half a cosine from the base rate to zero, with or without warm-up: https://arxiv.org/abs/1608.03983."""
+
+from __future__ import annotations
+
+import math
+
+from torch.optim import Optimizer
+
+from graphbench.registry import register
+from graphbench.train.schedule import Schedule, WarmupSchedule
+
+
+@register("cos")
+class Cosine(Schedule):
+    """lr(e) = base * (1 + cos(pi e / max_epoch)) / 2.
+
+    Args:
+        optimizer: see :class:`~graphbench.train.schedule.Schedule`.
+        max_epoch: epochs in all.
+    """
+
+    def __init__(self, optimizer: Optimizer, max_epoch: int) -> None:
+        self.max_epoch = max_epoch
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: float) -> float:
+        """Half a cosine."""
+        return base * 0.5 * (1.0 + math.cos(math.pi * epoch / max(1, self.max_epoch)))
+
+
+@register("cosine_with_warmup")
+class CosineWithWarmup(WarmupSchedule):
+    """Linear rise, then lr = base * (1 + cos(pi p)) / 2 with p the share of the remaining epochs that is over.
+
+    Args:
+        optimizer: see :class:`~graphbench.train.schedule.Schedule`.
+        max_epoch: epochs in all.
+        num_warmup_epochs: epochs of the rise.
+    """
+
+    def __init__(self, optimizer: Optimizer, max_epoch: int, num_warmup_epochs: int = 0) -> None:
+        super().__init__(optimizer, max_epoch, num_warmup_epochs)
+
+    def decay(self, base: float, progress: float) -> float:
+        """Half a cosine."""
+        return base * max(0.0, 0.5 * (1.0 + math.cos(math.pi * progress)))

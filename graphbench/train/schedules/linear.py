@@ -1,0 +1,26 @@
+"""Straight lines: up during the warm-up, down after it."""
+
+from __future__ import annotations
+
+from torch.optim import Optimizer
+
+from graphbench.registry import register
+from graphbench.train.schedule import WarmupSchedule
+
+
+@register("linear_with_warmup")
+class LinearWithWarmup(WarmupSchedule):
+    """Linear rise, then lr = base * (1 - p) with p the share of the remaining epochs that is over.
+
+    Args:
+        optimizer: see :class:`~graphbench.train.schedule.Schedule`.
+        max_epoch: epochs in all.
+        num_warmup_epochs: epochs of the rise.
+    """
+
+    def __init__(self, optimizer: Optimizer, max_epoch: int, num_warmup_epochs: int = 0) -> None:
+        super().__init__(optimizer, max_epoch, num_warmup_epochs)
+
+    def decay(self, base: float, progress: float) -> float:
+        """A straight line to zero."""
+        return base * max(0.0, 1.0 - progress)

@@ -1,0 +1,57 @@
+"""A rate that falls when the validation loss has stopped falling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from graphbench.registry import register
+from graphbench.train.schedule import Schedule
+
+
+@register("reduce_on_plateau", "plateau")
+class Plateau(Schedule):
+    """lr <- max(min_lr, lr * reduce_factor) after more than ``schedule_patience`` epochs without a lower loss.
+
+    As in GraphGPS the validation loss counts once per *epoch*: between two evaluations the latest value is taken
+    again, so that ``schedule_patience`` means epochs whatever the evaluation period. "Lower" means by a relative
+    1e-4 (PyTorch's default).
+
+    Args:
+        optimizer: see :class:`~graphbench.train.schedule.Schedule`.
+        reduce_factor: factor of each reduction.
+        schedule_patience: epochs without improvement that are tolerated.
+        min_lr: lower bound.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, reduce_factor: float = 0.1, schedule_patience: int = 10, min_lr: float = 0.0
+    ) -> None:
+        super().__init__(optimizer)
+        self._plateau = ReduceLROnPlateau(
+            optimizer, mode="min", factor=reduce_factor, patience=schedule_patience, min_lr=min_lr
+        )
+
+    def rate(self, base: float, epoch: float) -> float:
+        """The base rate: the first epoch's, everything after it depends on the losses."""
+        return base
+
+    def set(self, epoch: float) -> None:
+        """Nothing: the rate is not a function of the epoch."""
+
+    def step(self, val_loss: float | None = None) -> None:
+        """Counts one epoch with this validation loss."""
+        self.epoch += 1
+        if val_loss is not None:
+            self._plateau.step(val_loss)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Epoch and the counters of the plateau."""
+        return super().state_dict() | {"plateau": self._plateau.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self._plateau.load_state_dict(state["plateau"])

@@ -1,0 +1,40 @@
+"""A power of the remaining share of epochs, down to a final rate."""
+
+from __future__ import annotations
+
+from torch.optim import Optimizer
+
+from graphbench.registry import register
+from graphbench.train.schedule import WarmupSchedule
+
+
+@register("polynomial_with_warmup")
+class PolynomialWithWarmup(WarmupSchedule):
+    """Linear rise from exactly 0, then lr = (base - lr_end) * (1 - p) ^ power + lr_end, and lr_end from there on.
+
+    Args:
+        optimizer: see :class:`~graphbench.train.schedule.Schedule`.
+        max_epoch: epochs in all.
+        num_warmup_epochs: epochs of the rise.
+        lr_end: final rate.
+        power: 1 gives a straight line.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_epoch: int,
+        num_warmup_epochs: int = 0,
+        lr_end: float = 1e-7,
+        power: float = 1.0,
+    ) -> None:
+        lowest = min(group["lr"] for group in optimizer.param_groups)
+        if not lowest > lr_end:
+            raise ValueError(f"lr_end must be below the base rate {lowest:g}, received {lr_end:g}")
+        self.lr_end = lr_end
+        self.power = power
+        super().__init__(optimizer, max_epoch, num_warmup_epochs, floor=0.0)
+
+    def decay(self, base: float, progress: float) -> float:
+        """A polynomial down to ``lr_end``."""
+        return (base - self.lr_end) * max(0.0, 1.0 - progress) ** self.power + self.lr_end

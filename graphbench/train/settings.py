@@ -1,0 +1,68 @@
+"""What the training loop is told, apart from the objects it works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the loop; names and defaults are GraphGPS's where it has them.
+
+    Attributes:
+        max_epoch: epochs in all.
+        metric: selects the best epoch on the validation split: a metric of the task, or ``loss``.
+        maximize: True when larger values of ``metric`` are better.
+        eval_period: validation and test are evaluated in epoch 0, every ``eval_period`` epochs and in the last one.
+        ckpt_period: a checkpoint at least every this many epochs (and about once a minute in any case).
+        enable_ckpt: False: no checkpoint at all, a killed run starts over.
+        ckpt_best: a new best epoch makes a checkpoint due, too.
+        batch_accumulation: batches whose gradients are summed (the loss is not divided) before a step; an incomplete
+            last group of an epoch steps as well.
+        clip_grad_norm: clip the gradients of all parameters to a common norm.
+        clip_grad_norm_value: the norm.
+        patience: stop after this many epochs without a better validation metric; 0: never.
+        ckpt_seconds: wall time after which a checkpoint is due.
+        metrics_period: epochs between two computations of all metrics; in the others only the loss and ``metric`` are
+            computed, except in a new best epoch (and the first and last one), which always has them all. 0: every
+            epoch, or every tenth where an epoch is fewer than ten batches and the metrics of three splits would cost
+            a noticeable share of it (a full-batch epoch on Cora takes 45 ms, its four metrics 3 ms).
+    """
+
+    max_epoch: int
+    metric: str
+    maximize: bool
+    eval_period: int = 10
+    ckpt_period: int = 100
+    enable_ckpt: bool = True
+    ckpt_best: bool = False
+    batch_accumulation: int = 1
+    clip_grad_norm: bool = False
+    clip_grad_norm_value: float = 1.0
+    patience: int = 0
+    ckpt_seconds: float = 60.0
+    metrics_period: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses values outside their range."""
+        for name, least in (
+            ("max_epoch", 1),
+            ("eval_period", 1),
+            ("ckpt_period", 1),
+            ("batch_accumulation", 1),
+            ("patience", 0),
+            ("metrics_period", 0),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, received {getattr(self, name)}")
+        if not self.clip_grad_norm_value > 0:
+            raise ValueError(f"clip_grad_norm_value must be positive, received {self.clip_grad_norm_value}")
+
+    def evaluates(self, epoch: int) -> bool:
+        """True for the epochs (from 0) after which validation and test are evaluated."""
+        return epoch == 0 or (epoch + 1) % self.eval_period == 0 or epoch + 1 == self.max_epoch
+
+    def measures_all(self, epoch: int, train_batches: int) -> bool:
+        """True for the epochs in which all metrics are computed whatever the selecting one gives."""
+        period = self.metrics_period or (1 if train_batches >= 10 else 10)
+        return epoch % period == 0 or epoch + 1 == self.max_epoch

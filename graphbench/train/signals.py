@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM (a cluster's notice) end a run between two steps, with its state saved."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class StopRequest:
+    """While active, the first signal only sets :attr:`received`; a second Ctrl-C acts at once.
+
+    Outside the main thread, where Python handles no signals, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        """Takes over the signals."""
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGINT, signal.SIGTERM):
+                self._previous[each] = signal.signal(each, self._receive)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives the signals back to whoever had them."""
+        for each, handler in self._previous.items():
+            signal.signal(each, handler)
+        self._previous.clear()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

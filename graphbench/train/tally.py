@@ -1,0 +1,126 @@
+"""Losses and predictions of one pass over a split, collected without waiting for the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+
+class Task(Protocol):
+    """What the loop needs of a task."""
+
+    def loss(self, pred: Tensor, true: Tensor) -> Tensor:
+        """Scalar loss of (R, C) predictions."""
+        ...
+
+    def evaluate(self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None) -> dict[str, float]:
+        """``loss`` and metrics (all, or the named ones) of (R, C) predictions."""
+        ...
+
+    def maximize(self, name: str) -> bool:
+        """Whether larger values of a metric are better."""
+        ...
+
+
+class Tally:
+    """What one split's batches gave, in one process."""
+
+    def __init__(self) -> None:
+        self.losses: list[Tensor] = []
+        self.counts: list[int] = []
+        self.preds: list[Tensor] = []
+        self.trues: list[Tensor] = []
+        self._checked = 0
+
+    def add(self, loss: Tensor | None, pred: Tensor, true: Tensor) -> None:
+        """One batch: its mean loss (None: not wanted), (R, C) predictions and their targets."""
+        if loss is not None:
+            self.losses.append(loss.detach())
+        self.counts.append(pred.shape[0])
+        self.preds.append(pred.detach())
+        self.trues.append(true)
+
+    def first_non_finite(self) -> int | None:
+        """Batch of the first NaN or infinite loss since the last call, or None. Waits for the device once."""
+        if self._checked == len(self.losses):
+            return None
+        finite = torch.stack(self.losses[self._checked :]).isfinite()
+        start, self._checked = self._checked, len(self.losses)
+        return None if bool(finite.all()) else start + finite.tolist().index(False)
+
+    def gathered(self, fabric: Fabric) -> Tally:
+        """The rows of all processes, in every process; each one's own rows once, in the order of ranks."""
+        if fabric.world_size == 1:
+            return self
+        whole = Tally()
+        for part in gather_objects(on_cpu(self.state()), fabric):
+            for name, values in part.items():
+                getattr(whole, name).extend(values)
+        return whole
+
+    def measure(self, task: Task, only: Sequence[str] | None = None) -> dict[str, float]:
+        """Loss and metrics.
+
+        The loss is the mean over rows of the batch losses, as GraphGPS logs it (a weighted cross-entropy depends on
+        how the rows were batched); where none were collected it is that of all rows together.
+
+        Args:
+            task: gives loss and metrics.
+            only: names of the metrics to compute; None: all.
+
+        Raises:
+            RuntimeError: no batch at all.
+        """
+        if not self.preds:
+            raise RuntimeError("nothing to measure: the loader gave no batch")
+        # Plain floats, because a checkpoint takes no others.
+        values = task.evaluate(_cat(self.preds), _cat(self.trues), only)
+        values = {name: float(value) for name, value in values.items()}
+        if self.losses:
+            losses = torch.stack(self.losses).tolist()
+            total = math.fsum(loss * count for loss, count in zip(losses, self.counts) if count)
+            values["loss"] = total / self.rows if self.rows else math.nan
+        return values
+
+    @property
+    def rows(self) -> int:
+        """Rows of all batches."""
+        return sum(self.counts)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint in the middle of an epoch keeps."""
+        return {"losses": self.losses, "counts": self.counts, "preds": self.preds, "trues": self.trues}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], device: torch.device) -> Tally:
+        """Inverse of :meth:`state`."""
+        tally = cls()
+        tally.counts = list(state["counts"])
+        for name in ("losses", "preds", "trues"):
+            setattr(tally, name, [each.to(device) for each in state[name]])
+        return tally
+
+
+def gather_objects(own: Any, fabric: Fabric) -> list[Any]:
+    """One object per process, in the order of ranks, in every process."""
+    if fabric.world_size == 1:
+        return [own]
+    parts: list[Any] = [None] * fabric.world_size
+    torch.distributed.all_gather_object(parts, own)
+    return parts
+
+
+def on_cpu(state: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """A tally's state with every tensor in host memory."""
+    return {
+        name: [each.cpu() if isinstance(each, Tensor) else each for each in values] for name, values in state.items()
+    }
+
+
+def _cat(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)

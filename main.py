@@ -1,0 +1,8 @@
+"""Trains and evaluates one configuration: ``python main.py --cfg FILE [--repeat N] [--dry_run] [KEY VALUE ...]``."""
+
+import sys
+
+from graphbench.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

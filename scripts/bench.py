@@ -1,0 +1,51 @@
+"""Measures ours against a peer in one run: ``python scripts/bench.py NAME [--json]``.
+
+The last line is one JSON object: ``{"name", "cases": [{"case", "ours", "peer", "ratio", "target", "met"}, ...]}``
+with seconds, and ratio = peer / ours (above 1: ours is faster). A benchmark is no test: run it on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from graphbench.errors import UserError
+from scripts.benchmarks import loop
+
+BENCHMARKS = {"loop": loop.run}
+
+
+def main() -> int:
+    """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=sorted(BENCHMARKS))
+    parser.add_argument("--json", action="store_true", help="the JSON line only")
+    options = parser.parse_args()
+    try:
+        measured = BENCHMARKS[options.name]()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    cases = []
+    for case in measured:
+        ours, peer = statistics.median(case.ours), statistics.median(case.peer)
+        # Pairs ran back to back: the median of their ratios is steadier than the ratio of the medians.
+        ratio = statistics.median(p / o for o, p in zip(case.ours, case.peer, strict=True))
+        met = ratio >= case.target
+        cases.append({"case": case.name, "ours": ours, "peer": peer, "ratio": ratio, "target": case.target, "met": met})
+        if not options.json:
+            print(
+                f"{case.name}: ours {ours * 1e3:.3f} ms, {case.peer_name} {peer * 1e3:.3f} ms, ratio {ratio:.3f} "
+                f"(target {case.target:.3f}, {'met' if met else 'missed'}; {len(case.ours)} pairs)"
+            )
+    print(json.dumps({"name": options.name, "cases": cases}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

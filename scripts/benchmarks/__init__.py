@@ -1,0 +1,1 @@
+"""Benchmarks of scripts/bench.py: each module has ``run() -> list[Case]``."""

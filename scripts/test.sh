@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Same set-up as run.sh, then lint, types and the test suite. Arguments go to pytest: scripts/test.sh -m 'not slow'.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+# One torch thread per worker: two workers on two cores are faster than one worker with two threads.
+export OMP_NUM_THREADS=1
+exec .venv/bin/python -m pytest -n "${PYTEST_WORKERS:-2}" "$@"

@@ -1,0 +1,156 @@
+"""Every message a configuration can cause, and what loads without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphbench import registry
+from graphbench.config import load_config
+from graphbench.config.schema import SCHEMA
+from graphbench.errors import UserError
+
+BASE = "gt:\n  layers: 4\n"
+
+
+@pytest.fixture()
+def write(tmp_path: Path):
+    def write_file(text: str, name: str = "x.yaml") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write_file
+
+
+MESSAGES = {
+    "unknown key": ("gt:\n  layrs: 4\n", r"x\.yaml:2: unknown configuration key 'gt.layrs'. Did you mean 'gt.layers'\?"),
+    "unknown group": ("optm:\n  base_lr: 1\n", r"x\.yaml:2: unknown configuration key 'optm.base_lr'.*optim.base_lr"),
+    "unknown top key": ("sed: 4\n", r"x\.yaml:1: unknown configuration key 'sed'. Did you mean 'seed'\?"),
+    "wrong type": ("gt:\n  layers: four\n", r"x\.yaml:2: gt.layers must be an integer, received 'four' \(str\)"),
+    "float for int": ("gt:\n  layers: 2.5\n", r"x\.yaml:2: gt.layers must be an integer, received 2.5 \(float\)"),
+    "bool for int": ("gt:\n  layers: true\n", r"gt.layers must be an integer, received True \(bool\)"),
+    "int for bool": ("gt:\n  layer_norm: 1\n", r"gt.layer_norm must be true or false, received 1 \(int\)"),
+    "nothing": ("gt:\n  layers:\n", r"gt.layers must be an integer, received nothing"),
+    "too small": ("optim:\n  max_epoch: 0\n", r"x\.yaml:2: optim.max_epoch must be at least 1, received 0"),
+    "nan": ("optim:\n  base_lr: .nan\n", r"optim.base_lr must be a number, received nan"),
+    "not allowed": ("model:\n  size_average: meen\n", r"received 'meen'. Did you mean 'mean'\? Allowed: mean, sum"),
+    "list element": ("optim:\n  steps: [1, a]\n", r"optim.steps\[1\] must be an integer, received 'a'"),
+    "section for value": ("optim:\n  max_epoch: {a: 1}\n", r"x\.yaml:2: optim.max_epoch is not a section"),
+    "value for section": ("optim: 3\n", r"x\.yaml:1: optim is a section of keys, received 3"),
+    "set twice": ("seed: 1\nseed: 2\n", r"x\.yaml:2: 'seed' is set twice in this file \(first in line 1\)"),
+    "bad yaml": ("gt: [1,\n", r"x\.yaml:2: not valid YAML"),
+    "not a mapping": ("- 1\n- 2\n", r"x\.yaml:1: a configuration is a mapping"),
+    "unknown component": (
+        "gt:\n  layer_type: GCN+Transfromer\n",
+        r"x\.yaml:2: unknown name in gt.layer_type 'Transfromer'. Did you mean 'Transformer'\?",
+    ),
+    "unknown encoder": (
+        "dataset:\n  node_encoder_name: LinearNod+LapPE\n",
+        r"x\.yaml:2: unknown name in dataset.node_encoder_name 'LinearNod'. Did you mean 'LinearNode'\?",
+    ),
+    "unknown own argument": (
+        "gt:\n  SGFormer:\n    nrom: l2\n",
+        r"x\.yaml:3: unknown argument of SGFormer 'nrom'. Did you mean 'norm'\?",
+    ),
+    "own argument of wrong type": ("gt:\n  SGFormer:\n    norm: l3\n", r"gt.SGFormer.norm received 'l3'.*frobenius"),
+    "missing base": ("_base_: no/such.yaml\n", r"x\.yaml:1: no such configuration file: '.*no/such.yaml'"),
+    "base is no name": ("_base_: [1]\n", r"x\.yaml:1: _base_ takes file names, received 1"),
+    "base includes itself": ("_base_: x.yaml\n", r"x\.yaml:1: '.*x.yaml' includes itself"),
+    "missing plug-in": ("plugins: [nowhere.py]\n", r"x\.yaml:1: plug-in 'nowhere.py' cannot be loaded: FileNotFound"),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_message(case: str, write) -> None:
+    text, pattern = MESSAGES[case]
+    with pytest.raises(UserError, match=pattern):
+        load_config(write(text))
+
+
+def test_missing_file_names_its_neighbour(write) -> None:
+    path = write(BASE, "sgformer-cora.yaml")
+    with pytest.raises(UserError, match=r"no such configuration file.*Did you mean '.*sgformer-cora.yaml'"):
+        load_config(path.with_name("sgformer-coar.yaml"))
+
+
+def test_odd_overrides(write) -> None:
+    with pytest.raises(UserError, match="overrides come in pairs KEY VALUE; 'seed' has no value"):
+        load_config(write(BASE), ["gt.layers", "2", "seed"])
+
+
+def test_override_errors_name_the_command_line(write) -> None:
+    with pytest.raises(UserError, match=r"command line: unknown configuration key 'gt.layer'"):
+        load_config(write(BASE), ["gt.layer", "2"])
+
+
+def test_order_base_then_file_then_command_line(write) -> None:
+    write("seed: 1\ngt:\n  layers: 1\n  n_heads: 1\noptim:\n  base_lr: 1\n", "fragments/a.yaml")
+    write("_base_: a.yaml\ngt:\n  layers: 2\n", "fragments/b.yaml")
+    config = load_config(write("_base_: [fragments/b.yaml]\ngt:\n  n_heads: 3\n"), ["seed", "7"])
+    assert (config.tree.seed, config.tree.gt.layers, config.tree.gt.n_heads) == (7, 2, 3)
+    assert config.where("seed") == "command line"
+    assert config.where("gt.layers").endswith("b.yaml:3")
+    assert config.where("gt.dropout") == "gt.dropout (default)"
+
+
+def test_numbers_written_as_text_become_numbers(write) -> None:
+    tree = load_config(write("optim:\n  base_lr: 1e-3\n  weight_decay: 0\n  max_epoch: '12'\n")).tree
+    assert tree.optim.base_lr == 0.001
+    assert isinstance(tree.optim.weight_decay, float)
+    assert tree.optim.max_epoch == 12
+
+
+def test_own_sections_are_completed_from_the_signature(write) -> None:
+    config = load_config(write("gt:\n  layer_type: GCN+SGFormer\n  SGFormer:\n    norm: l2\n"))
+    own = config.own("gt", "SGFormer")
+    assert own["norm"] == "l2"
+    assert own["use_weight"] is True  # a default of the constructor, visible in the dump and in the hash
+
+
+def test_dump_loads_to_the_same_configuration(write, tmp_path: Path) -> None:
+    config = load_config(write("gt:\n  layer_type: GCN+SGFormer\nposenc_RWSE:\n  kernel:\n    times_func: range(1,5)\n"))
+    again = tmp_path / "again.yaml"
+    again.write_text(config.dump())
+    assert load_config(again).hash == config.hash
+
+
+def test_hash_follows_what_matters_and_ignores_what_does_not(write) -> None:
+    path = write(BASE)
+    same = load_config(path, ["seed", "9", "out_dir", "elsewhere", "wandb.use", "true"])
+    assert same.hash == load_config(path).hash
+    assert load_config(path, ["gt.layers", "5"]).hash != load_config(path).hash
+    assert load_config(path, ["gt.layer_type", "GCN+SGFormer"]).hash != load_config(path).hash
+
+
+def test_keys_without_effect_say_so(write) -> None:
+    (notice,) = load_config(write("gnn:\n  keep_edge: 0.1\n")).notices
+    assert "x.yaml:2: gnn.keep_edge" in notice
+    assert "no effect" in notice
+
+
+def test_empty_sections_are_fine(write) -> None:
+    assert load_config(write("gt: {}\noptim:\n")).tree.gt.layers == SCHEMA["gt.layers"].default
+
+
+def test_plugin_beside_the_file_opens_its_own_keys(write) -> None:
+    write(
+        "from torch import nn\n"
+        "from graphbench.registry import register\n"
+        "@register('PluginForTest', room='layers/attention')\n"
+        "class PluginForTest(nn.Module):\n"
+        "    def __init__(self, dim: int, heads: int, *, sharpness: float = 1.0):\n"
+        "        super().__init__()\n",
+        "mine.py",
+    )
+    text = "plugins: [mine.py]\ngt:\n  layer_type: None+PluginForTest\n  PluginForTest:\n    sharpness: 2\n"
+    try:
+        assert load_config(write(text)).own("gt", "PluginForTest") == {"sharpness": 2.0}
+    finally:
+        registry.forget("layers/attention", "PluginForTest")
+
+
+def test_every_key_explains_itself() -> None:
+    assert not [name for name, key in SCHEMA.items() if not (key.help or key.inert)]

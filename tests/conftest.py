@@ -1,0 +1,52 @@
+"""Where tests find real data and recorded numbers, and how they see one random stream."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _folder(variable: str, default: str) -> Path:
+    named = os.environ.get(variable, "").split(":")[0]
+    return Path(named) if named else ROOT.parent / "shared" / default
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002  libraries under test still draw from the global generator
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """Folder with the real raw data sets; tests that need it skip where it is absent."""
+    folder = _folder("GRAPHBENCH_DATA", "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder} (set GRAPHBENCH_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str], dict[str, Any]]:
+    """``golden("graphgps/gatedgcn_relu")``: arrays as tensors by name, and the parsed ``config``."""
+    folder = _folder("GRAPHBENCH_GOLDEN", "golden")
+
+    def load(name: str) -> dict[str, Any]:
+        path = folder / f"{name}.npz"
+        if not path.is_file():
+            pytest.skip(f"no recorded numbers at {path} (set GRAPHBENCH_GOLDEN)")
+        with np.load(path) as file:
+            arrays: dict[str, Any] = {key: torch.from_numpy(file[key]) for key in file.files if key != "config"}
+            arrays["config"] = json.loads(str(file["config"]))
+        return arrays
+
+    return load

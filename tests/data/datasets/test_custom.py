@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphbench.data.datasets.custom import CustomGraphs
+from graphbench.data.family import LoadedDataset
+from graphbench.data.roots import Roots
+from graphbench.data.splits import make_splits
+from graphbench.errors import UserError
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "custom-data.md"
+
+
+def _family(**changes: Any) -> CustomGraphs:
+    given = {"name": "mine", "task": "graph", "task_type": "classification", "transductive": False} | changes
+    return CustomGraphs(**given)
+
+
+def _load(tmp_path: Path, content: Any, **changes: Any) -> LoadedDataset:
+    file = tmp_path / "graphs.pt"
+    torch.save(content, file)
+    return _family(path=str(file), **changes).load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def _graph(y: Any, **more: Any) -> Data:
+    return Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor(y), **more)
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_document_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yaml = pytest.importorskip("yaml")
+    monkeypatch.chdir(tmp_path)
+    saving, function = _blocks("python")
+    exec(compile(saving, "custom-data.md", "exec"), {})
+    Path("my_graphs.py").write_text(function)
+    Path("my_split.json").write_text(_blocks("json")[0])
+    from_file, from_function = (yaml.safe_load(block)["dataset"] for block in _blocks("yaml")[:2])
+    stores = []
+    for dataset in (from_file, from_function):
+        family = CustomGraphs(
+            dataset["name"], dataset["task"], dataset["task_type"], dataset["transductive"], **dataset["custom"]
+        )
+        loaded = family.load(Roots(tmp_path, (), tmp_path / "cache"))
+        made = make_splits(
+            dataset["split_mode"],
+            num_examples=loaded.num_examples,
+            labels=loaded.store.y,
+            split_file=dataset.get("split_file"),
+            sizes=dataset.get("split"),
+            allowed=loaded.card.split_modes,
+        )
+        assert min(len(part) for part in made.parts().values()) > 0
+        stores.append(loaded.store)
+    assert stores[0].num_graphs == stores[1].num_graphs == 60
+    assert stores[0].fingerprint == stores[1].fingerprint
+
+
+def test_everything_is_measured(tmp_path: Path) -> None:
+    graphs = [_graph([c], edge_attr=torch.tensor([[1], [4]])) for c in (0, 2, 1)]
+    card = _load(tmp_path, graphs).card
+    assert (card.node_in, card.edge_in, card.out_dim) == (3, 1, 3)
+    assert card.vocabularies == {"edge": (5,)}
+    assert (card.metric, card.maximize, card.default_split) == ("accuracy", True, "random")
+
+
+@pytest.mark.parametrize(
+    ("task_type", "y", "shape", "out_dim", "metric", "maximize"),
+    [
+        ("regression", [0.5], (2, 1), 1, "mae", False),
+        ("classification_multilabel", [[0.0, 1.0, float("nan")]], (2, 3), 3, "ap", True),
+        ("classification_binary", [1.0], (2,), 1, "accuracy", True),
+        ("classification_multi", 1, (2,), 2, "accuracy", True),
+    ],
+)
+def test_targets_by_task_type(
+    tmp_path: Path, task_type: str, y: Any, shape: tuple[int, ...], out_dim: int, metric: str, maximize: bool
+) -> None:
+    loaded = _load(tmp_path, [_graph(y), _graph(y)], task_type=task_type)
+    assert loaded.store.y.shape == shape
+    assert (loaded.card.out_dim, loaded.card.metric, loaded.card.maximize) == (out_dim, metric, maximize)
+
+
+def test_metric_and_vocabularies_can_be_given(tmp_path: Path) -> None:
+    graph = {"x": torch.tensor([[1], [0]]), "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([1])}
+    card = _load(tmp_path, [graph], metric="f1", node_types=[9]).card
+    assert (card.metric, card.vocabularies) == ("f1", {"node": (9,)})
+    with pytest.raises(UserError, match=r"node_types: \[1\] is too small; .* holds \[2\]"):
+        _load(tmp_path, [graph], node_types=[1])
+    with pytest.raises(UserError, match="unknown name in tasks/metrics 'acuracy'. Did you mean 'accuracy'"):
+        _load(tmp_path, [graph], metric="acuracy")
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_one_big_graph_with_masks(tmp_path: Path, as_dict: bool) -> None:
+    masks = {f"{part}_mask": torch.arange(6) % 3 == i for i, part in enumerate(("train", "val", "test"))}
+    edge_index = torch.tensor([[0], [1]])
+    graph: Any = {"x": torch.ones(6, 2), "edge_index": edge_index, "y": torch.arange(6) % 2, **masks}
+    loaded = _load(tmp_path, graph if as_dict else Data(**graph), task="node", transductive=True)
+    assert loaded.num_examples == 6
+    [standard] = loaded.published["standard"]
+    assert standard.val.tolist() == [1, 4]
+
+
+def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
+    import decimal
+
+    with pytest.raises(UserError, match=r"was not loaded: it holds .*Decimal objects. Only tensors, plain Python"):
+        _load(tmp_path, [decimal.Decimal(1)])
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "message"),
+    [
+        ([], {}, "expected a list of torch_geometric Data .*, received list of length 0"),
+        (torch.ones(3), {}, "received Tensor"),
+        ([_graph([0]), 3], {}, "entry 1 is int"),
+        ([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [5]])}], {}, "graph 0 has 2 nodes, but an edge"),
+        ([{"x": torch.ones(2, 1)}], {}, "the graphs have no targets 'y'"),
+        ([_graph([0.5])], {}, "needs one whole number per example, 'y' is float32 of shape"),
+        ([_graph([[0, 1]])], {}, "For columns of 0/1 use classification_multilabel"),
+        ([{"x": torch.tensor([-1]), "y": torch.tensor(0)}], {}, "categories and must not be negative"),
+    ],
+)
+def test_what_is_no_graph_is_refused(tmp_path: Path, content: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, content, **changes)
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    roots = Roots(tmp_path, (), tmp_path / "cache")
+    with pytest.raises(UserError, match="there is no file"):
+        _family(path=str(tmp_path / "none.pt")).load(roots)
+    (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(UserError, match="was not loaded: it is not a file written by torch.save"):
+        _family(path=str(tmp_path / "text.pt")).load(roots)
+    with pytest.raises(UserError, match="expected 'file.py:name' or 'module:name', received 'make'"):
+        _family(function="make").load(roots)
+    with pytest.raises(UserError, match="plug-in .* cannot be loaded"):
+        _family(function=f"{tmp_path}/none.py:make").load(roots)
+    (tmp_path / "own_graphs.py").write_text("def build():\n    return []\n")
+    with pytest.raises(UserError, match="has no function 'make'. Functions there: build"):
+        _family(function=f"{tmp_path}/own_graphs.py:make").load(roots)
+
+
+def test_arguments_that_contradict_each_other() -> None:
+    with pytest.raises(ValueError, match="received neither"):
+        _family()
+    with pytest.raises(ValueError, match="received both"):
+        _family(path="a", function="b:c")
+    with pytest.raises(ValueError, match="task must be 'graph' or 'node'"):
+        _family(path="a", task="edge")
+    assert _family(path="a", transductive=True).transductive is False  # graph tasks, as in GraphGPS
+
+
+def test_split_file_of_the_document_is_valid() -> None:
+    split = json.loads(_blocks("json")[0])
+    assert sorted(split) == ["test", "train", "val"]

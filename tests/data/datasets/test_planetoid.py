@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphbench.data.datasets.planetoid import Planetoid
+from graphbench.data.family import DatasetFamily, LoadedDataset
+from graphbench.data.roots import Roots
+from graphbench.data.splits import make_splits
+from graphbench.errors import UserError
+
+
+def _load(name: str, data_root: Path, tmp_path: Path, **own: bool) -> LoadedDataset:
+    return Planetoid(name, **own).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "features", "classes", "train"),
+    [("Cora", 2708, 10556, 1433, 7, 140), ("CiteSeer", 3327, 9104, 3703, 6, 120)],
+)
+def test_published_counts_and_public_split(
+    name: str, nodes: int, edges: int, features: int, classes: int, train: int, data_root: Path, tmp_path: Path
+) -> None:
+    loaded = _load(name, data_root, tmp_path)
+    store = loaded.store
+    assert (store.num_graphs, store.num_nodes, store.num_edges) == (1, nodes, edges)
+    assert store.x.shape == (nodes, features)
+    assert set(store.x.unique().tolist()) == {0.0, 1.0}
+    assert int(store.y.max()) + 1 == classes == loaded.card.out_dim
+    public = make_splits("standard", num_examples=loaded.num_examples, published=loaded.published)
+    assert [len(part) for part in public.parts().values()] == [train, 500, 1000]
+    assert torch.bincount(store.y[public.train]).tolist() == [20] * classes
+    assert not (tmp_path / "own").exists()  # nothing is copied, nothing is written
+
+
+def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) -> None:
+    loaded = _load("Cora", data_root, tmp_path)
+    splits = [
+        make_splits("geom-gcn", num_examples=2708, index=i, published=loaded.published, allowed=loaded.card.split_modes)
+        for i in range(10)
+    ]
+    assert len({tuple(each.test.tolist()) for each in splits}) == 10
+    # 48/32/20 % of the largest component, 2,485 nodes
+    assert {tuple(len(part) for part in each.parts().values()) for each in splits} == {(1192, 796, 497)}
+
+
+def test_sgformer_protocol_on_the_real_labels(data_root: Path, tmp_path: Path) -> None:
+    loaded = _load("Cora", data_root, tmp_path)
+    made = make_splits("random-class", num_examples=2708, labels=loaded.store.y, seed=123)
+    assert [len(part) for part in made.parts().values()] == [140, 500, 1000]
+
+
+def test_normalised_features_sum_to_one(data_root: Path, tmp_path: Path) -> None:
+    sums = _load("CiteSeer", data_root, tmp_path, normalize_features=True).store.x.sum(1)
+    assert set(sums.round(decimals=5).tolist()) == {0.0, 1.0}  # CiteSeer has nodes without words
+
+
+def test_both_directions_no_self_loops(data_root: Path, tmp_path: Path) -> None:
+    source, target = _load("Cora", data_root, tmp_path).store.gather([0]).edge_index
+    assert (source != target).all()
+    assert set(zip(source.tolist(), target.tolist())) == set(zip(target.tolist(), source.tolist()))
+
+
+def test_card_needs_no_data() -> None:
+    family = Planetoid("PubMed")
+    assert isinstance(family, DatasetFamily)
+    info = family.card.info()
+    assert (info.node_in, info.out_dim, info.task, info.metric, info.maximize) == (500, 3, "node", "accuracy", True)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UserError, match="unknown PyG-Planetoid data set .* 'Citeseer'. Did you mean 'CiteSeer'"):
+        Planetoid("Citeseer")
+
+
+def test_damaged_raw_file_is_refused_before_it_is_read(data_root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "own" / "Planetoid" / "Cora" / "raw"
+    shutil.copytree(data_root / "Planetoid" / "Cora" / "raw", copy)
+    os.chmod(copy, 0o755)
+    (copy / "ind.cora.graph").unlink()
+    (copy / "ind.cora.graph").write_bytes(b"cos\nabort\n(tR.")  # a pickle that would end the process
+    with pytest.raises(UserError, match=r"ind.cora.graph is damaged or of another version"):
+        Planetoid("Cora").load(Roots(tmp_path / "own", (), tmp_path / "cache"))

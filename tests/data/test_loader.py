@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from graphbench.data.loader import Loaders
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+
+# graph g has g + 1 nodes and target g, so that a batch tells which graphs are in it
+GRAPHS = GraphStore.from_arrays(range(1, 41), [0] * 40, torch.empty(2, 0), y=torch.arange(40))
+SPLITS = Splits.of(range(23), range(23, 30), range(30, 40))
+NODES = GraphStore.from_arrays([6], [2], torch.tensor([[0, 1], [1, 0]]), y=torch.arange(6), y_level="node")
+NODE_SPLITS = Splits.of([4, 0, 2], [1], [3, 5])
+
+
+def _loaders(**changes: Any) -> Loaders:
+    given = {"store": GRAPHS, "splits": SPLITS, "batch_size": 5, "transductive": False, "seed": 0} | changes
+    return Loaders(given.pop("store"), given.pop("splits"), **given)
+
+
+def _order(loaders: Loaders, epoch: int) -> list[int]:
+    batches = list(loaders.train(epoch))
+    assert len(batches) == loaders.num_train_batches
+    assert all(rows is None for _, rows in batches)
+    return [graph for batch, _ in batches for graph in batch.y.tolist()]
+
+
+def test_an_epoch_visits_every_training_graph_once() -> None:
+    loaders = _loaders()
+    assert loaders.num_train_batches == 5
+    assert sorted(_order(loaders, 0)) == list(range(23))
+    assert [batch.num_graphs for batch, _ in loaders.train(0)] == [5, 5, 5, 5, 3]
+
+
+def test_order_depends_on_seed_and_epoch_only() -> None:
+    first = _order(_loaders(), 7)
+    loaders = _loaders()
+    for epoch in (0, 3):  # what was drawn before does not matter
+        list(loaders.train(epoch))
+    torch.manual_seed(99)
+    assert _order(loaders, 7) == first
+    others = [_order(_loaders(), 8), _order(_loaders(seed=1), 7), _order(_loaders(seed=1), 6)]
+    assert all(other != first for other in others)
+
+
+def test_evaluation_is_one_pass_per_part_in_order() -> None:
+    passes = _loaders().passes
+    assert [dict(each.rows) for each in passes] == [{"train": None}, {"val": None}, {"test": None}]
+    for _ in range(2):
+        seen = [[graph for batch in each.batches() for graph in batch.y.tolist()] for each in passes]
+        assert seen == [list(range(23)), list(range(23, 30)), list(range(30, 40))]
+
+
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_processes_step_together_and_cover_everything(world: int) -> None:
+    ranks = [_loaders(rank=rank, world_size=world) for rank in range(world)]
+    assert len({each.num_train_batches for each in ranks}) == 1
+    orders = [_order(each, 1) for each in ranks]
+    assert len({len(order) for order in orders}) == 1
+    joined = [graph for order in orders for graph in order]
+    assert set(joined) == set(range(23))
+    assert len(joined) == -(-23 // world) * world
+    # together they walk through the permutation of a single process
+    assert [order[0] for order in orders] == _order(_loaders(), 1)[:world]
+
+
+@pytest.mark.parametrize("world", [2, 3, 50])
+def test_evaluation_shares_are_disjoint_and_complete(world: int) -> None:
+    ranks = [_loaders(rank=rank, world_size=world) for rank in range(world)]
+    for part, expected in enumerate([range(23), range(23, 30), range(30, 40)]):
+        seen = [graph for each in ranks for batch in each.passes[part].batches() for graph in batch.y.tolist()]
+        assert sorted(seen) == list(expected)
+
+
+def test_more_processes_than_training_graphs() -> None:
+    ranks = [_loaders(splits=Splits.of([0, 1], [2], [3]), rank=rank, world_size=5) for rank in range(5)]
+    assert [len(_order(each, 0)) for each in ranks] == [1] * 5
+
+
+def test_one_big_graph_is_the_same_object_every_time() -> None:
+    loaders = _loaders(store=NODES, splits=NODE_SPLITS, transductive=True)
+    [(batch, rows)] = loaders.train(0)
+    assert rows.tolist() == [4, 0, 2]
+    calls = []
+    batch.derived("count", lambda each: calls.append(each))
+    [(again, _)] = loaders.train(1)
+    [evaluation] = loaders.passes
+    [evaluated] = evaluation.batches()
+    assert again is batch
+    assert evaluated is batch
+    again.derived("count", lambda each: calls.append(each))
+    assert len(calls) == 1
+    assert {part: index.tolist() for part, index in evaluation.rows.items()} == {
+        "train": [4, 0, 2],
+        "val": [1],
+        "test": [3, 5],
+    }
+    assert loaders.num_train_batches == 1
+
+
+def test_transductive_rows_are_shared_out() -> None:
+    ranks = [_loaders(store=NODES, splits=NODE_SPLITS, transductive=True, rank=r, world_size=2) for r in range(2)]
+    rows = [next(each.train(0))[1].tolist() for each in ranks]
+    assert rows == [[4, 2], [0, 4]]
+    tested = [each.passes[0].rows["test"].tolist() for each in ranks]
+    assert tested == [[3], [5]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1, received 0"),
+        ({"rank": 2, "world_size": 2}, ValueError, r"rank must lie in 0 \.\. 1, received 2"),
+        ({"splits": Splits.of([], [1], [2])}, ValueError, "the training part of the split is empty"),
+        ({"splits": Splits.of([0], [1], [40])}, UserError, "example 40, but the data set has 40"),
+        ({"transductive": True}, ValueError, "needs one target per node"),
+    ],
+)
+def test_impossible_requests_are_refused(changes: dict[str, Any], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        _loaders(**changes)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_batches_arrive_on_the_gpu() -> None:
+    loaders = _loaders(device="cuda")
+    assert all(batch.device.type == "cuda" for batch, _ in loaders.train(0))
+    transductive = _loaders(store=NODES, splits=NODE_SPLITS, transductive=True, device="cuda")
+    [(batch, rows)] = transductive.train(0)
+    assert rows.device.type == "cuda"
+    assert next(transductive.passes[0].batches()) is batch

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import StratifiedKFold
+
+from graphbench.data.splits import Splits, make_splits
+from graphbench.errors import UserError
+
+LABELS = torch.arange(100) % 4
+
+
+def _sizes(splits: Splits) -> tuple[int, ...]:
+    return tuple(index.numel() for index in splits.parts().values())
+
+
+def _lists(splits: Splits) -> list[list[int]]:
+    return [index.tolist() for index in splits.parts().values()]
+
+
+def test_random_covers_everything_and_depends_on_the_seed() -> None:
+    made = make_splits("random", num_examples=100, seed=3)
+    assert _sizes(made) == (80, 10, 10)
+    assert sorted(each for part in _lists(made) for each in part) == list(range(100))
+    assert _lists(made) == _lists(make_splits("random", num_examples=100, seed=3))
+    assert _lists(made) != _lists(make_splits("random", num_examples=100, seed=4))
+
+
+def test_random_by_counts_leaves_the_rest_out() -> None:
+    assert _sizes(make_splits("random", num_examples=100, sizes=[10, 20, 30])) == (10, 20, 30)
+
+
+def test_random_per_class_is_the_protocol_of_the_sgformer_release() -> None:
+    made = make_splits("random-class", num_examples=100, labels=LABELS, sizes=[5, 20, 30], seed=123)
+    assert _sizes(made) == (20, 20, 30)
+    assert torch.bincount(LABELS[made.train]).tolist() == [5, 5, 5, 5]
+    # the same draws, written down step by step with torch's global generator
+    torch.manual_seed(123)
+    train, rest = [], []
+    for label in range(4):
+        members = torch.arange(100)[label == LABELS]
+        members = members[torch.randperm(25)].tolist()
+        train += members[:5]
+        rest += members[5:]
+    left = torch.tensor(rest)[torch.randperm(80)].tolist()
+    assert _lists(made) == [train, left[:20], left[20:50]]
+
+
+def test_random_per_class_leaves_unlabelled_examples_out() -> None:
+    labels = torch.where(torch.arange(100) < 40, torch.tensor(-1), LABELS)
+    made = make_splits("random-class", num_examples=100, labels=labels, sizes=[2, 10, 10])
+    assert min(int(index.min()) for index in made.parts().values()) >= 40
+
+
+def test_folds_are_those_of_graphgps() -> None:
+    folds = [
+        held.tolist()
+        for _, held in StratifiedKFold(5, shuffle=True, random_state=123).split(np.zeros(100), LABELS.numpy())
+    ]
+    for index in range(5):
+        made = make_splits("cv-stratifiedkfold-5", num_examples=100, labels=LABELS, index=index, seed=index)
+        assert made.test.tolist() == folds[index]
+        assert made.val.tolist() == folds[(index + 1) % 5]
+        assert _sizes(made) == (60, 20, 20)
+
+
+def test_plain_folds_together_test_everything_once() -> None:
+    tested = [make_splits("cv-kfold-7", num_examples=20, index=index).test for index in range(7)]
+    assert sorted(torch.cat(tested).tolist()) == list(range(20))
+
+
+def test_sliced_and_counted() -> None:
+    sliced = make_splits("sliced", num_examples=10, sizes=[[0, 4], [5, 7], [8, 10]])
+    assert _lists(sliced) == [[0, 1, 2, 3], [5, 6], [8, 9]]
+    assert _lists(make_splits("fixed", num_examples=10, sizes=[4, 2, 1])) == [[0, 1, 2, 3], [4, 5], [6]]
+
+
+def test_split_file(tmp_path: Path) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps({"train": [3, 1], "val": [0], "test": [2]}))
+    assert _lists(make_splits("fixed", num_examples=4, split_file=file)) == [[3, 1], [0], [2]]
+
+
+def test_published_splits_are_chosen_by_index() -> None:
+    published = {"standard": (Splits.of([0], [1], [2]), Splits.of([2], [1], [0]))}
+    assert make_splits("standard", num_examples=3, published=published, index=1).train.tolist() == [2]
+    assert make_splits("public", num_examples=3, published=published).train.tolist() == [0]
+
+
+def test_masks_become_numbers() -> None:
+    made = Splits.from_masks([True, False, False], torch.tensor([False, True, False]), np.array([0, 0, 1], dtype=bool))
+    assert _lists(made) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mode": "randon"}, r"c\.yaml:3: unknown dataset.split_mode 'randon'. Did you mean 'random'\? Allowed: "),
+        ({"mode": "cv-kfold"}, "unknown dataset.split_mode 'cv-kfold'. Did you mean 'cv-kfold-K'"),
+        ({"mode": "random", "allowed": ["standard"]}, "'random' is no protocol of this data set. Allowed: standard"),
+        ({"mode": "standard"}, r"no such split came with the data \(published here: none\)"),
+        ({"mode": "geom-gcn", "allowed": ["geom-gcn"]}, "Its files may be missing: see datasets/README.md"),
+        (
+            {"mode": "standard", "published": {"standard": (Splits.of([0], [1], [2]),)}, "index": 1},
+            r"split_index 1 does not exist. Allowed: 0 \.\. 0",
+        ),
+        ({"mode": "random", "sizes": [0.8, 0.1]}, r"must be three ratios.*received \[0.8, 0.1\]"),
+        ({"mode": "random", "sizes": [0.8, 0.1, 0.2]}, "must be positive and add up to 1"),
+        ({"mode": "random", "sizes": [90, 10, 10]}, "asks for 110 examples, the data set has 100"),
+        ({"mode": "random", "num_examples": 2}, "needs 3 examples"),
+        ({"mode": "random", "num_examples": 4}, "leaves a part empty"),
+        ({"mode": "random-class"}, "class 0 has 25 examples, not more than|500 .* left"),
+        ({"mode": "random-class", "sizes": [25, 1, 1]}, "class 0 has 25 examples, not more than the 25 asked"),
+        ({"mode": "random-class", "sizes": [0.5, 1, 1]}, "must be three counts"),
+        ({"mode": "random-class", "labels": None}, "needs one class per example .100., the data set has no labels"),
+        ({"mode": "cv-stratifiedkfold-5", "labels": torch.ones(100, 2)}, r"targets of shape \(100, 2\)"),
+        ({"mode": "cv-stratifiedkfold-30"}, "30 folds cannot be made from 100 examples"),
+        ({"mode": "cv-kfold-2"}, "at least 3 folds"),
+        ({"mode": "cv-kfold-5", "index": 5}, r"split_index 5 does not exist with 5 folds. Allowed: 0 \.\. 4"),
+        ({"mode": "fixed"}, "needs dataset.split_file"),
+        ({"mode": "fixed", "sizes": [90, 10, 1]}, "part 'test' names example 100, but the data set has 100"),
+        ({"mode": "fixed", "sizes": [0.8, 0.1, 0.1]}, "must be three counts"),
+        ({"mode": "fixed", "split_file": "nowhere.json"}, "nowhere.json cannot be read: No such file"),
+        ({"mode": "sliced", "sizes": [0.8, 0.1, 0.1]}, r"three \[low, high\] pairs"),
+        ({"mode": "sliced", "sizes": [[0, 5], [4, 6], [6, 9]]}, "example 4 is in 'train' and in 'val'"),
+    ],
+)
+def test_every_mistake_has_its_message(arguments: dict[str, Any], message: str) -> None:
+    given = {"num_examples": 100, "labels": LABELS, "where": "c.yaml:3"} | arguments
+    with pytest.raises(UserError, match=message) as caught:
+        make_splits(given.pop("mode"), **given)
+    assert str(caught.value).startswith("c.yaml:3: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[1]", "holds list"),
+        ('{"train": [0], "valid": [1], "test": [2]}', r"holds \['test', 'train', 'valid'\]. Expected"),
+        ('{"train": [0.5], "val": [1], "test": [2]}', "'train' is no list of whole numbers"),
+        ('{"train": [0, 0], "val": [1], "test": [2]}', "part 'train' names an example twice"),
+        ('{"train": [0], "val": [-1], "test": [2]}', "part 'val' names example -1"),
+    ],
+)
+def test_bad_split_files_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message):
+        make_splits("fixed", num_examples=3, split_file=file)

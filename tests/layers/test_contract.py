@@ -1,0 +1,175 @@
+"""The contract of every layer: whatever lands in the rooms local and attention is tested the day it lands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphbench import registry
+from graphbench.layers.gps import GPSBlock
+from graphbench.structures import GraphBatch
+from tests.contract import (
+    CHECKS,
+    Subject,
+    check_corner_cases,
+    check_gradients,
+    example_batch,
+    shaken,
+)
+
+DIM = 12
+ROOMS = ("layers/local", "layers/attention")
+CONTEXT: dict[str, Any] = {
+    "dim": DIM,
+    "dim_in": DIM,
+    "dim_out": DIM,
+    "dim_edge": DIM,
+    "heads": 3,
+    "act": "gelu",
+    "dropout": 0.0,
+}
+
+
+def components(room: str) -> list[str]:
+    """Every component once, under the name it was registered with."""
+    return sorted({registry.lookup(room, name).registered_name for name in registry.names(room)})
+
+
+EVERY = [pytest.param(room, name, id=f"{room.split('/')[1]}-{name}") for room in ROOMS for name in components(room)]
+
+
+def make(room: str, name: str, **context: Any) -> nn.Module:
+    """The component as build.py makes it, in float64."""
+    torch.manual_seed(0)
+    return shaken(registry.construct(registry.lookup(room, name), {}, {**CONTEXT, **context}).double())
+
+
+def subject_of(room: str, name: str, **context: Any) -> Subject:
+    module = make(room, name, **context)
+    if room == "layers/attention":
+        return Subject(module, _call_attention, {"h": "node"}, {"h": DIM})
+    return Subject(module, _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+
+
+def _call_attention(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
+    return {"h": module(batch.x, batch.edge_attr, batch)}
+
+
+def _call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
+    h, e = module(batch.x, batch.edge_attr, batch)
+    return {"h": h, "e": e}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_layer(room: str, name: str, check: str) -> None:
+    component = registry.lookup(room, name)
+    if check == "permutation" and not getattr(component, "permutation_equivariant", True):
+        pytest.skip(f"{name} declares that it depends on node order")
+    context = {"dropout": 0.5} if check == "determinism" else {}
+    CHECKS[check](subject_of(room, name, **context), example_batch())
+
+
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_layer_corner_cases(room: str, name: str) -> None:
+    check_corner_cases(subject_of(room, name))
+
+
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_layer_in_float32_stays_float32(room: str, name: str) -> None:
+    subject = subject_of(room, name)
+    subject.module.float()
+    for value in subject(example_batch(dtype=torch.float32)).values():
+        assert value.dtype == torch.float32
+
+
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_dropout_acts_in_training_only(room: str, name: str) -> None:
+    if "dropout" not in registry.parameters(registry.lookup(room, name)):
+        pytest.skip(f"{name} takes no dropout")
+    subject, batch = subject_of(room, name, dropout=0.5), example_batch()
+    subject.module.train()
+    assert not torch.equal(subject(batch)["h"], subject(batch)["h"])
+    subject.module.eval()
+    assert torch.equal(subject(batch)["h"], subject(batch)["h"])
+
+
+@pytest.mark.parametrize("name", components("layers/local"))
+def test_local_layer_between_widths(name: str) -> None:
+    batch = example_batch(node_dim=5)
+    h, _ = make("layers/local", name, dim_in=5)(batch.x, batch.edge_attr, batch)
+    assert h.shape == (batch.num_nodes, DIM)
+
+
+@pytest.mark.parametrize("name", components("layers/local"))
+def test_local_layer_declares_itself(name: str) -> None:
+    component, batch = registry.lookup("layers/local", name), example_batch()
+    assert isinstance(component.residual_inside, bool)
+    assert isinstance(component.needs_edges, bool)
+    module = make("layers/local", name)
+    if component.needs_edges:
+        with pytest.raises(ValueError, match="edge"):
+            module(batch.x, None, batch)
+    else:
+        h, e = module(batch.x, None, batch)
+        assert e is None
+        assert torch.isfinite(h).all()
+
+
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_unknown_activation_is_refused(room: str, name: str) -> None:
+    if "act" not in registry.parameters(registry.lookup(room, name)):
+        pytest.skip(f"{name} takes no activation")
+    with pytest.raises(ValueError, match="'relun', did you mean 'relu'"):
+        make(room, name, act="relun")
+
+
+def _blocks() -> list[Any]:
+    beside = [(local, "Transformer") for local in components("layers/local")]
+    beside += [("GINE", attention) for attention in components("layers/attention") if attention != "Transformer"]
+    return [pytest.param(local, attention, id=f"{local}+{attention}") for local, attention in beside]
+
+
+def _block(local: str | None, attention: str | None, norm: str) -> Subject:
+    block = GPSBlock(
+        DIM,
+        local=None if local is None else make("layers/local", local),
+        attention=None if attention is None else make("layers/attention", attention),
+        act="relu",
+        norm=norm,
+    )
+    return Subject(shaken(block.double()), _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer", "none"])
+@pytest.mark.parametrize(("local", "attention"), _blocks())
+def test_block(local: str, attention: str, norm: str) -> None:
+    subject, batch = _block(local, attention, norm), example_batch()
+    pair = (registry.lookup("layers/local", local), registry.lookup("layers/attention", attention))
+    ordered = not all(getattr(component, "permutation_equivariant", True) for component in pair)
+    for name, check in CHECKS.items():
+        if not (ordered and name == "permutation"):
+            check(subject, batch)
+    check_corner_cases(subject)
+
+
+MISSING: list[tuple[str | None, str | None, Callable[[str], bool]]] = [
+    (None, "Transformer", lambda name: name.startswith("norm_local.")),
+    ("GINE", None, lambda name: name.startswith("norm_attention.")),
+]
+
+
+@pytest.mark.parametrize(("local", "attention", "idle"), MISSING)
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_missing_branch_owns_its_norm(
+    local: str | None, attention: str | None, idle: Callable[[str], bool], norm: str
+) -> None:
+    subject = _block(local, attention, norm)
+    names = frozenset(name for name, _ in subject.module.named_parameters() if idle(name))
+    assert len(names) == 2
+    check_gradients(subject, example_batch(), without=names)
+    check_corner_cases(subject)

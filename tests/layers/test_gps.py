@@ -1,0 +1,94 @@
+"""GPS blocks against recorded outputs and gradients of GraphGPS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from graphbench import registry
+from graphbench.layers.gps import GPSBlock
+from tests.contract import example_batch
+from tests.layers.recorded import batch_of, check_gradients, close, load
+
+RECORDED = [
+    "CustomGatedGCN_Transformer_batch",
+    "CustomGatedGCN_Transformer_layer",
+    "CustomGatedGCN_Transformer_nonorm",
+    "GAT_Transformer_batch",
+    "GAT_Transformer_layer",
+    "GCN_Transformer_batch",
+    "GCN_Transformer_layer",
+    "GINE_None_batch",
+    "GINE_Transformer_batch",
+    "GINE_Transformer_layer",
+    "GIN_Transformer_batch",
+    "None_Transformer_batch",
+    "None_Transformer_layer",
+]
+
+
+def block_of(config: dict[str, Any]) -> GPSBlock:
+    """The block a recorded configuration describes."""
+    dim = config["dim"]
+    context = {key: dim for key in ("dim", "dim_in", "dim_out", "dim_edge")} | {
+        "heads": config["heads"],
+        "act": config["act"],
+    }
+
+    def part(room: str, name: str, **more: Any) -> torch.nn.Module | None:
+        return None if name == "None" else registry.construct(registry.lookup(room, name), {}, context | more)
+
+    return GPSBlock(
+        dim,
+        local=part("layers/local", config["local"], dropout=config["dropout"]),
+        attention=part("layers/attention", config["global"], dropout=config["attn_dropout"]),
+        dropout=config["dropout"],
+        act=config["act"],
+        norm=config["norm"],
+    )
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_equals_graphgps(name: str, golden: Any) -> None:
+    arrays = golden(f"graphgps/gpslayer_{name}")
+    block, batch = load(block_of(arrays["config"]), arrays), batch_of(arrays)
+    after = {}
+    for norm in ("norm_local", "norm_attention"):
+        recorded = f"out/after_{norm.replace('attention', 'attn')}"
+        if recorded in arrays:
+            getattr(block, norm).register_forward_hook(lambda _m, _i, out, key=recorded: after.update({key: out}))
+    h, e = block(batch.x, batch.edge_attr, batch)
+    for key, value in after.items():
+        close(value, arrays[key], key)
+    close(h, arrays["out/x"], "nodes")
+    outputs = {"x": h}
+    if "out/edge_attr" in arrays:
+        close(e, arrays["out/edge_attr"], "edges")
+        outputs["edge_attr"] = e
+    else:
+        assert e is batch.edge_attr
+    check_gradients(block, batch, outputs, arrays)
+
+
+def test_block_without_branches_is_a_feed_forward_layer() -> None:
+    block, batch = GPSBlock(12, local=None, attention=None, norm="none").double(), example_batch()
+    h, e = block(batch.x, batch.edge_attr, batch)
+    torch.testing.assert_close(h, batch.x + block.feed_forward(batch.x))
+    assert e is batch.edge_attr
+
+
+def test_unknown_norm_is_refused() -> None:
+    with pytest.raises(ValueError, match="'bacth', did you mean 'batch'"):
+        GPSBlock(12, local=None, attention=None, norm="bacth")
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_parameter_count_of_a_block(norm: str) -> None:
+    """GatedGCN 5 d(d+1) + 4d, attention 4 d(d+1), three norms of 2d, feed-forward d-2d-d."""
+    d = 12
+    config = {"dim": d, "heads": 4, "act": "relu", "dropout": 0.0, "attn_dropout": 0.0, "norm": norm}
+    block = block_of(config | {"local": "CustomGatedGCN", "global": "Transformer"})
+    count = sum(parameter.numel() for parameter in block.parameters())
+    assert count == 5 * d * (d + 1) + 4 * d + 4 * d * (d + 1) + 6 * d + 2 * d * (d + 1) + d * (2 * d + 1)

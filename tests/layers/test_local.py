@@ -1,0 +1,129 @@
+"""Local layers: recorded GatedGCN, PyG's convolutions with the same weights, refused arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+
+from graphbench.layers.local.gat import GAT
+from graphbench.layers.local.gated_gcn import CustomGatedGCN
+from graphbench.layers.local.gcn import GCN
+from graphbench.layers.local.gin import GIN, GINE
+from graphbench.structures import GraphBatch, Ragged
+from tests.contract import example_batch
+from tests.layers.recorded import batch_of, check_gradients, close, load
+
+
+@pytest.mark.parametrize("name", ["gatedgcn_relu", "gatedgcn_gelu_nores"])
+def test_gated_gcn_equals_graphgps(name: str, golden: Any) -> None:
+    arrays = golden(f"graphgps/{name}")
+    config = arrays["config"]
+    layer = CustomGatedGCN(8, 8, dim_edge=8, act=config["act"], residual=config["residual"], dropout=config["dropout"])
+    load(layer, arrays)
+    batch = batch_of(arrays)
+    h, e = layer(batch.x, batch.edge_attr, batch)
+    close(h, arrays["out/x"], "nodes")
+    close(e, arrays["out/edge_attr"], "edges")
+    check_gradients(layer, batch, {"x": h, "edge_attr": e}, arrays)
+
+
+def awkward_batch() -> GraphBatch:
+    """Given self loops, repeated edges, one-way edges, isolated nodes."""
+    edges = [[0, 0], [0, 1], [1, 0], [1, 0], [3, 2], [2, 2], [2, 2], [5, 6], [6, 5]]
+    return GraphBatch(
+        ragged=Ragged.from_sizes([5, 0, 3]),
+        edge_index=torch.tensor(edges).T.contiguous(),
+        x=torch.randn(8, 6, dtype=torch.float64, requires_grad=True),
+        edge_attr=torch.randn(len(edges), 6, dtype=torch.float64, requires_grad=True),
+    )
+
+
+def plain_batch() -> GraphBatch:
+    batch = example_batch(node_dim=6, edge_dim=6)
+    return batch.replace(x=batch.x.requires_grad_(), edge_attr=batch.edge_attr.requires_grad_())
+
+
+def compare(ours: Any, theirs: Any, names: dict[str, str], batch: GraphBatch, edges: bool) -> None:
+    """Outputs and gradients of both, ours after taking over their parameters."""
+    ours, theirs = ours.double(), theirs.double()
+    state = theirs.state_dict()
+    ours.load_state_dict({own: state[name] for own, name in names.items()})
+    out, _ = ours(batch.x, batch.edge_attr, batch)
+    arguments = (batch.x, batch.edge_index, batch.edge_attr) if edges else (batch.x, batch.edge_index)
+    expected = theirs(*arguments)
+    torch.testing.assert_close(out, expected, rtol=1e-11, atol=1e-12)
+    inputs = (batch.x, batch.edge_attr) if edges else (batch.x,)
+    seed = torch.randn_like(out)
+    found = torch.autograd.grad(out, (*inputs, *ours.parameters()), seed)
+    wanted = dict(zip(("x", "e")[: len(inputs)], torch.autograd.grad(expected, inputs, seed, retain_graph=True)))
+    parameters = dict(theirs.named_parameters())
+    wanted |= {
+        own: torch.autograd.grad(expected, parameters[names[own]], seed, retain_graph=True)[0]
+        for own, _ in ours.named_parameters()
+    }
+    for value, (name, reference) in zip(found, wanted.items(), strict=True):
+        torch.testing.assert_close(value, reference, rtol=1e-10, atol=1e-11, msg=name)
+
+
+BATCHES = pytest.mark.parametrize("make", [plain_batch, awkward_batch])
+MLP = {f"mlp.{i}.{part}": f"nn.{i}.{part}" for i in (0, 2) for part in ("weight", "bias")}
+
+
+@BATCHES
+def test_gcn_equals_pyg(make: Any) -> None:
+    compare(GCN(6, 4), GCNConv(6, 4), {"lin.weight": "lin.weight", "bias": "bias"}, make(), edges=False)
+
+
+@BATCHES
+def test_gcn_without_self_loops_equals_pyg(make: Any) -> None:
+    theirs = GCNConv(6, 4, add_self_loops=False, bias=False)
+    compare(GCN(6, 4, bias=False, self_loops=False), theirs, {"lin.weight": "lin.weight"}, make(), edges=False)
+
+
+@BATCHES
+def test_gin_equals_pyg(make: Any) -> None:
+    ours = GIN(6, 4, eps=0.3, train_eps=True)
+    compare(ours, GINConv(ours.mlp, eps=0.3, train_eps=True), MLP | {"eps": "eps"}, make(), edges=False)
+
+
+@BATCHES
+@pytest.mark.parametrize("dim_edge", [6, 5])
+def test_gine_equals_pyg(make: Any, dim_edge: int) -> None:
+    batch, ours = make(), GINE(6, 4, dim_edge=dim_edge)
+    batch = batch.replace(edge_attr=batch.edge_attr.detach()[:, :dim_edge].clone().requires_grad_())
+    theirs = GINEConv(ours.mlp, edge_dim=None if dim_edge == 6 else dim_edge)
+    names = MLP | {"eps": "eps"} | ({} if dim_edge == 6 else {f"edge_lin.{p}": f"lin.{p}" for p in ("weight", "bias")})
+    compare(ours, theirs, names, batch, edges=True)
+
+
+@BATCHES
+def test_gat_equals_pyg(make: Any) -> None:
+    names = {"lin.weight": "lin.weight", "bias": "bias", "att_source": "att_src", "att_target": "att_dst"}
+    with_edges = {"lin_edge.weight": "lin_edge.weight", "att_edge": "att_edge"}
+    compare(GAT(6, 8, heads=2), GATConv(6, 4, heads=2), names, make(), edges=False)
+    theirs = GATConv(6, 4, heads=2, edge_dim=6)
+    compare(GAT(6, 8, heads=2, dim_edge=6), theirs, names | with_edges, make(), edges=True)
+
+
+def test_gat_heads_must_divide_the_width() -> None:
+    with pytest.raises(ValueError, match="dim_out=10, heads=4"):
+        GAT(10, 10, heads=4)
+
+
+def test_gcn_refuses_an_unknown_normalisation() -> None:
+    with pytest.raises(ValueError, match="'symmetric'"):
+        GCN(4, 4, norm="symmetric")  # type: ignore[arg-type]
+
+
+def test_adjacency_is_computed_once_per_batch() -> None:
+    batch, calls = example_batch(), []
+    first = GCN(12, 12).double()
+    first(batch.x, None, batch)
+    kept = dict(batch._derived)
+    GCN(12, 12).double()(batch.x, None, batch)
+    calls = [name for name, value in batch._derived.items() if kept.get(name) is not value]
+    assert kept
+    assert not calls

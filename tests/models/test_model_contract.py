@@ -1,0 +1,139 @@
+"""The contract of every registered model, with layers of this package inside."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from graphbench import registry
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.encoders.edge.linear import LinearEdge
+from graphbench.encoders.node.linear import LinearNode
+from graphbench.layers.gps import GPSBlock
+from graphbench.structures import GraphBatch, Ragged
+
+DIM = 16
+OWN = {
+    "TwoBranch": [
+        {},
+        {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
+        {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
+    ]
+}
+CASES = [
+    (model, head, own, local, attention)
+    for model in registry.names("models")
+    for own in OWN.get(model, [{}])
+    for head, local, attention in (("graph", "GINE", "Transformer"), ("node", "GCN", "SGFormer"))
+]
+every_model = pytest.mark.parametrize(("model", "head", "own", "local", "attention"), CASES)
+
+
+def _build(model, head, own, local, attention):
+    make_local = registry.lookup("layers/local", local)
+    make_attention = registry.lookup("layers/attention", attention)
+
+    def new_local(dim_in, dim_out):
+        return registry.construct(make_local, {}, {"dim_in": dim_in, "dim_out": dim_out, "dim_edge": DIM})
+
+    def new_attention():
+        return registry.construct(make_attention, {}, {"dim": DIM, "heads": 2})
+
+    def new_head(width):
+        context = {"dim_in": width, "out_dim": 3, "layers_post_mp": 1, "pooling": "mean"}
+        return registry.construct(registry.lookup("heads", head), {}, context)
+
+    context = {
+        "encoder": NodeEncoder(LinearNode(DIM, 4), {}, DIM, batch_norm=False),
+        "dim_encoded": DIM,
+        "edge_encoder": EdgeEncoder(LinearEdge(DIM, 2), DIM, batch_norm=False) if local == "GINE" else None,
+        "dim": DIM,
+        "dim_edge": DIM,
+        "layers": 2,
+        "layers_pre_mp": 1,
+        "block": lambda: GPSBlock(DIM, local=new_local(DIM, DIM), attention=new_attention(), norm="layer"),
+        "local": new_local,
+        "attention": new_attention,
+        "head": new_head,
+        "batchnorm": True,
+        "dropout": 0.0,
+        "act": "gelu",
+    }
+    return registry.construct(registry.lookup("models", model), own, context).double().eval()
+
+
+def _graph(size, edges, seed):
+    generator = torch.Generator().manual_seed(seed)
+    draw = partial(torch.randn, generator=generator, dtype=torch.float64)
+    source, target = torch.randint(0, max(size, 1), (2, edges), generator=generator)
+    loops = source == target
+    edge_index = torch.stack([source[~loops], target[~loops]])
+    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=draw(size, 4), edge_attr=draw(edge_index.shape[1], 2))
+
+
+GRAPHS = [_graph(7, 12, 1), _graph(1, 0, 2), _graph(0, 0, 3), _graph(5, 8, 4), _graph(2, 0, 5)]
+
+
+def _rows(head, batch):
+    return batch.num_nodes if head == "node" else batch.num_graphs
+
+
+@every_model
+def test_shapes_and_finite_values(model, head, own, local, attention):
+    built = _build(model, head, own, local, attention)
+    for batch in [*GRAPHS, GraphBatch.collate(GRAPHS)]:
+        pred = built(batch)
+        assert pred.shape == (_rows(head, batch), 3)
+        assert torch.isfinite(pred).all()
+
+
+@every_model
+def test_a_graph_does_not_depend_on_its_batch(model, head, own, local, attention):
+    built = _build(model, head, own, local, attention)
+    alone = torch.cat([built(graph) for graph in GRAPHS])
+    torch.testing.assert_close(built(GraphBatch.collate(GRAPHS)), alone, rtol=0, atol=1e-11)
+    backwards = torch.cat([built(graph) for graph in reversed(GRAPHS)])
+    torch.testing.assert_close(built(GraphBatch.collate(GRAPHS[::-1])), backwards, rtol=0, atol=1e-11)
+
+
+@every_model
+def test_the_numbering_of_nodes_does_not_matter(model, head, own, local, attention):
+    built = _build(model, head, own, local, attention)
+    graph = GRAPHS[0]
+    nodes, edges = torch.randperm(graph.num_nodes), torch.randperm(graph.num_edges)
+    permuted = GraphBatch(
+        graph.ragged,
+        nodes.argsort()[graph.edge_index][:, edges],
+        x=graph.x[nodes],
+        edge_attr=graph.edge_attr[edges],
+    )
+    expected = built(graph)
+    torch.testing.assert_close(built(permuted), expected[nodes] if head == "node" else expected, rtol=0, atol=1e-11)
+
+
+@every_model
+def test_gradients_reach_everything_and_the_batch_stays_as_it_was(model, head, own, local, attention):
+    built = _build(model, head, own, local, attention).train()
+    batch = GraphBatch.collate(GRAPHS)
+    before = [tensor.clone() for tensor in (batch.x, batch.edge_attr, batch.edge_index)]
+    pred = built(batch)
+    (pred * torch.randn_like(pred)).sum().backward()
+    for key, parameter in built.named_parameters():
+        assert parameter.grad is not None, key
+        assert torch.isfinite(parameter.grad).all(), key
+        assert parameter.grad.abs().sum() > 0, key
+    for tensor, copy in zip((batch.x, batch.edge_attr, batch.edge_index), before):
+        assert torch.equal(tensor, copy)
+
+
+@every_model
+def test_state_and_parameter_groups(model, head, own, local, attention):
+    built, other = (_build(model, head, own, local, attention) for _ in range(2))
+    other.load_state_dict(built.state_dict())
+    batch = GraphBatch.collate(GRAPHS)
+    assert torch.equal(built(batch), other(batch))
+    grouped = [id(parameter) for group in built.parameter_groups().values() for parameter in group]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) == {id(parameter) for parameter in built.parameters()}

@@ -1,0 +1,114 @@
+"""SGFormer's linear attention: against the dense formula, recorded numbers, corner cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.linear_attention import linear_attention
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+
+NORMS = pytest.mark.parametrize("norm", ["frobenius", "l2"])
+
+
+def inputs_for(ragged: Ragged, value_heads: int = 3) -> list[Tensor]:
+    n = ragged.num_rows
+    return [normal(n, 3, 6), normal(n, 3, 6), normal(n, value_heads, 5)]
+
+
+def call(ragged: Ragged, norm: str, backend: str):
+    return lambda q, k, v: linear_attention(q, k, v, ragged, norm=norm, backend=backend)
+
+
+def test_by_hand() -> None:
+    """Two nodes, unit vectors: q~ = k~ = (1, 0)/sqrt 2, (0, 1)/sqrt 2, so the weights are 2.5 : 0 and 0 : 2.5."""
+    eye, v = torch.eye(2).unsqueeze(1), torch.tensor([[[4.0]], [[9.0]]])
+    same = torch.ones(2, 1, 2) / 2**0.5
+    for backend in ("reference", "cpu"):
+        out = linear_attention(eye, eye, v, Ragged.from_sizes([2]), backend=backend)
+        torch.testing.assert_close(out, v)
+        # q~ . k~ = 1/2 for every pair: weights 2.5 and 0.5 of 3
+        out = linear_attention(same, same, v, Ragged.from_sizes([2]), backend=backend)
+        torch.testing.assert_close(out.flatten(), torch.tensor([2.5 * 4 + 0.5 * 9, 0.5 * 4 + 2.5 * 9]) / 3)
+
+
+@pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
+@pytest.mark.parametrize("value_heads", [3, 1])
+@NORMS
+def test_equals_the_dense_formula(sizes: list[int], value_heads: int, norm: str) -> None:
+    ragged = Ragged.from_sizes(sizes)
+    inputs = inputs_for(ragged, value_heads)
+    if ragged.num_rows:
+        # Graphs of one or two nodes may put a denominator near zero; keep q and k on one side of the origin.
+        inputs[:2] = [(each.detach().abs() + 0.1).requires_grad_() for each in inputs[:2]]
+    assert_same(call(ragged, norm, "cpu"), call(ragged, norm, "reference"), inputs)
+
+
+@NORMS
+def test_gradcheck(norm: str) -> None:
+    ragged = Ragged.from_sizes([3, 0, 1, 4])
+    inputs = [(each.detach().abs() + 0.1).requires_grad_() for each in inputs_for(ragged)]
+    assert torch.autograd.gradcheck(call(ragged, norm, "cpu"), inputs)
+
+
+@pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20], [2500]], ids=str)
+@pytest.mark.parametrize("offset", [0.0, 10.0])
+@NORMS
+def test_error_in_float32(sizes: list[int], offset: float, norm: str) -> None:
+    """Values far from zero too: their mean must not drown what attention adds."""
+    ragged = Ragged.from_sizes(sizes)
+    q, k, v = inputs_for(ragged)
+    v = (v.detach() + offset).requires_grad_()
+    assert_within_budget(call(ragged, norm, "cpu"), call(ragged, norm, "reference"), [q, k, v])
+
+
+@pytest.mark.parametrize("name", ["h1", "h3", "h3_shared_value", "one_node"])
+def test_equals_released_code(name: str, golden: Any) -> None:
+    arrays = golden(f"sgformer/full_attention_conv_{name}")
+    inputs = [arrays[f"in/{each}"].double().requires_grad_() for each in "qkv"]
+    out = linear_attention(*inputs, Ragged.from_sizes([len(inputs[0])]))
+    torch.testing.assert_close(out, arrays["out/out"], rtol=1e-12, atol=1e-14)
+    found = torch.autograd.grad(out, inputs, arrays["in/grad_seed.out"].double())
+    for each, value in zip("qkv", found):
+        torch.testing.assert_close(value, arrays[f"grad/in.{each}"], rtol=1e-10, atol=1e-14)
+
+
+def test_graphs_do_not_mix() -> None:
+    sizes = [30, 4, 0, 11]
+    ragged = Ragged.from_sizes(sizes)
+    q, k, v = (each.detach() for each in inputs_for(ragged))
+    out = linear_attention(q, k, v, ragged)
+    for *inputs, expected in zip(*(each.split(sizes) for each in (q, k, v, out))):
+        torch.testing.assert_close(linear_attention(*inputs, Ragged.from_sizes([len(expected)])), expected)
+
+
+@NORMS
+def test_zero_queries_return_the_values_with_finite_gradients(norm: str) -> None:
+    ragged = Ragged.from_sizes([4, 2])
+    q, k, v = inputs_for(ragged)
+    q = torch.zeros_like(q, requires_grad=True)
+    out = linear_attention(q, k, v, ragged, norm=norm)
+    torch.testing.assert_close(out, v)
+    assert all(grad.isfinite().all() for grad in torch.autograd.grad(out.sum(), (q, k, v)))
+
+
+def test_bfloat16_computes_in_float32() -> None:
+    ragged = Ragged.from_sizes([200])
+    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    out = linear_attention(*half, ragged)
+    truth = linear_attention(*(each.double() for each in half), ragged, backend="reference")
+    assert out.dtype == torch.bfloat16
+    assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+
+
+def test_wrong_arguments_are_refused() -> None:
+    ragged = Ragged.from_sizes([2, 3])
+    q, k, v = (each.detach() for each in inputs_for(ragged))
+    with pytest.raises(ValueError, match=r"\(5, 2, 5\)"):
+        linear_attention(q, k, v[:, :2], ragged)
+    with pytest.raises(ValueError, match="'l1'"):
+        linear_attention(q, k, v, ragged, norm="l1")  # type: ignore[arg-type]

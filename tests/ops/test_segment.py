@@ -1,0 +1,94 @@
+"""Segment reductions and dense blocks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.segment import pack, segment_max, segment_mean, segment_softmax, segment_sum, unpack
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+
+OPERATORS = [segment_sum, segment_mean, segment_max, segment_softmax]
+EVERY = pytest.mark.parametrize("operator", OPERATORS, ids=lambda each: each.__name__)
+SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
+
+
+@EVERY
+@SIZES
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+def test_equals_reference(operator, sizes: list[int], shape: tuple[int, ...]) -> None:
+    ragged = Ragged.from_sizes(sizes)
+    x = normal(ragged.num_rows, *shape)
+    assert_same(lambda x: operator(x, ragged), lambda x: operator(x, ragged, backend="reference"), [x])
+
+
+@EVERY
+def test_gradcheck(operator) -> None:
+    ragged = Ragged.from_sizes([3, 0, 1, 40])
+    assert torch.autograd.gradcheck(lambda x: operator(x, ragged), [normal(44, 2)])
+
+
+@EVERY
+def test_error_in_float32(operator) -> None:
+    """A plain running sum over 20000 rows would be far outside the budget."""
+    ragged = Ragged.from_sizes([20000, 3, 444, 0, 64])
+    x = (normal(ragged.num_rows, 4).detach() + 3).requires_grad_()
+    assert_within_budget(lambda x: operator(x, ragged), lambda x: operator(x, ragged, backend="reference"), [x])
+
+
+def test_by_hand() -> None:
+    ragged, x = Ragged.from_sizes([2, 0, 1]), torch.tensor([[1.0], [3.0], [-5.0]])
+    assert segment_sum(x, ragged).flatten().tolist() == [4.0, 0.0, -5.0]
+    assert segment_mean(x, ragged).flatten().tolist() == [2.0, 0.0, -5.0]
+    assert segment_max(x, ragged).flatten().tolist() == [3.0, 0.0, -5.0]
+    softmax = segment_softmax(x.log1p().nan_to_num(), ragged).flatten()
+    torch.testing.assert_close(softmax, torch.tensor([1 / 3, 2 / 3, 1.0]))
+
+
+def test_maximum_shares_its_gradient_among_ties() -> None:
+    x = torch.tensor([[2.0], [2.0], [1.0], [7.0]], requires_grad=True)
+    segment_max(x, Ragged.from_sizes([3, 1])).sum().backward()
+    assert x.grad.flatten().tolist() == [0.5, 0.5, 0.0, 1.0]
+
+
+def test_softmax_of_large_numbers() -> None:
+    x = torch.tensor([1000.0, 1000.0, -1000.0])
+    torch.testing.assert_close(segment_softmax(x, Ragged.from_sizes([2, 1])), torch.tensor([0.5, 0.5, 1.0]))
+
+
+@SIZES
+def test_unpack_inverts_pack(sizes: list[int]) -> None:
+    ragged = Ragged.from_sizes(sizes)
+    if ragged.num_rows == 0:
+        assert pack(normal(0, 3), ragged) == []
+        return
+    x = normal(ragged.num_rows, 3)
+    out = unpack(pack(x, ragged), ragged)
+    torch.testing.assert_close(out, x)
+    (grad,) = torch.autograd.grad((out * out).sum(), x)
+    torch.testing.assert_close(grad, 2 * x)
+
+
+def test_unpack_gives_padding_no_gradient() -> None:
+    ragged = Ragged.from_sizes([2, 4])
+    (block,) = pack(torch.randn(6, 3), ragged)
+    block = block.detach().requires_grad_()
+    unpack([block], ragged).sum().backward()
+    assert block.grad.sum() == 6 * 3
+
+
+@EVERY
+def test_wrong_rows_are_refused(operator) -> None:
+    with pytest.raises(ValueError, match=r"one row per node \(3\), received shape \(4, 2\)"):
+        operator(torch.zeros(4, 2), Ragged.from_sizes([1, 2]))
+
+
+def test_a_batch_keeps_graphs_apart() -> None:
+    x: Tensor = torch.randn(9, 2)
+    x[4] = torch.nan
+    for operator in OPERATORS[:3]:
+        out = operator(x, Ragged.from_sizes([4, 1, 4]))
+        assert out[[0, 2]].isfinite().all()
+        assert out[1].isnan().all()

@@ -1,0 +1,107 @@
+"""The batch: collation, derived values, copies."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphbench.structures import GraphBatch, HopNeighbors, Ragged
+from tests.contract import alone, example_batch, permutations, permuted
+
+FIELDS = ("edge_index", "x", "edge_attr", "y")
+
+
+def graph(n: int, seed: int = 0) -> GraphBatch:
+    batch = example_batch((n,), node_dim=3, edge_dim=2, pe={"RWSE": (4,), "LapPE": (2, 2)}, seed=seed)
+    hops = HopNeighbors(torch.arange(n + 1), torch.arange(n), torch.zeros(n, dtype=torch.uint8))
+    return batch.replace(y=torch.full((1,), float(n)), hops=hops)
+
+
+def assert_equal(a: GraphBatch, b: GraphBatch, without: tuple[str, ...] = ()) -> None:
+    assert a.ragged.sizes == b.ragged.sizes
+    assert torch.equal(a.ragged.ptr, b.ragged.ptr)
+    for name in FIELDS:
+        left, right = getattr(a, name), getattr(b, name)
+        if name not in without:
+            assert (left is None) == (right is None), name
+            assert left is None or torch.equal(left, right), name
+    assert a.pe.keys() == b.pe.keys()
+    assert all(torch.equal(a.pe[name], b.pe[name]) for name in a.pe)
+    assert (a.pairs is None) == (b.pairs is None)
+    assert a.pairs is None or torch.equal(a.pairs.distance, b.pairs.distance)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 14), min_size=1, max_size=6))
+def test_collate_and_take_apart(sizes: list[int]) -> None:
+    parts = [graph(n, seed) for seed, n in enumerate(sizes)]
+    batch = GraphBatch.collate(parts)
+    assert batch.num_graphs == len(sizes)
+    assert batch.num_nodes == sum(sizes)
+    assert batch.num_edges == sum(part.num_edges for part in parts)
+    assert batch.y.tolist() == [float(n) for n in sizes]
+    assert torch.equal(batch.hops.col, torch.arange(sum(sizes)))
+    if batch.num_edges:
+        source, target = batch.ragged.graph_id[batch.edge_index]
+        assert torch.equal(source, target)
+    for number, part in enumerate(parts):
+        assert_equal(alone(batch, number), part, without=("y",))
+
+
+def test_collating_batches_is_collating_their_graphs() -> None:
+    parts = [graph(n, seed) for seed, n in enumerate((3, 0, 7, 1))]
+    nested = GraphBatch.collate([GraphBatch.collate(parts[:2]), GraphBatch.collate(parts[2:])])
+    assert_equal(nested, GraphBatch.collate(parts))
+
+
+def test_worked_example() -> None:
+    triangle = GraphBatch(Ragged.from_sizes([3]), torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]))
+    edge = GraphBatch(Ragged.from_sizes([2]), torch.tensor([[0, 1], [1, 0]]))
+    batch = GraphBatch.collate([triangle, edge])
+    assert batch.ragged.ptr.tolist() == [0, 3, 5]
+    assert batch.edge_index.tolist() == [[0, 1, 1, 2, 2, 0, 3, 4], [1, 0, 2, 1, 0, 2, 4, 3]]
+    assert batch.x is None
+
+
+def test_nothing_to_collate() -> None:
+    with pytest.raises(ValueError, match="no batch"):
+        GraphBatch.collate([])
+
+
+def test_different_fields_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"pe\.RWSE"):
+        GraphBatch.collate([graph(3), graph(4).replace(pe={})])
+
+
+def test_derived_is_computed_once_and_not_copied() -> None:
+    batch, calls = graph(4), []
+
+    def degree(each: GraphBatch) -> torch.Tensor:
+        calls.append(each)
+        return torch.bincount(each.edge_index[1], minlength=each.num_nodes)
+
+    assert batch.derived("degree", degree) is batch.derived("degree", degree)
+    assert calls == [batch]
+    other = batch.replace(edge_index=batch.edge_index[:, :0])
+    assert other.derived("degree", degree).sum() == 0
+    assert batch.to("cpu") is batch
+
+
+def test_fields_cannot_be_assigned() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        graph(3).x = torch.zeros(3)  # type: ignore[misc]
+
+
+def test_permuting_twice_restores_the_batch() -> None:
+    """The tool of every equivariance test, tested itself."""
+    batch = example_batch(pe={"RWSE": (3,)})
+    node, edge = permutations(batch)
+    assert not torch.equal(node, torch.arange(len(node)))
+    assert torch.equal(batch.ragged.graph_id[node], batch.ragged.graph_id)
+    there = permuted(batch, node, edge)
+    assert torch.equal(there.x[there.edge_index], batch.x[batch.edge_index[:, edge]])
+    assert_equal(permuted(there, torch.argsort(node), torch.argsort(edge)), batch)

@@ -1,0 +1,144 @@
+"""The task: what it logs, and what it says about predictions and targets that do not fit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from graphbench.errors import UserError
+from graphbench.structures import DataInfo
+from graphbench.tasks.losses.cross_entropy import CrossEntropy
+from graphbench.tasks.losses.regression import AbsoluteError
+from graphbench.tasks.targets import align, kind_of
+from graphbench.tasks.task import LOGGED, Task, logged_metrics
+
+
+def _info(task_type, out_dim, metric):
+    return DataInfo("x", "graph", task_type, 1, 0, out_dim, metric, True)
+
+
+def test_selecting_metric_first_then_those_of_the_kind():
+    assert logged_metrics(_info("classification_multilabel", 10, "ap")) == ["ap", "accuracy", "auc"]
+    assert logged_metrics(_info("regression", 1, "mae"))[0] == "mae"
+    assert logged_metrics(_info("classification", 1, "ap"))[0] == "ap"
+    assert len(logged_metrics(_info("classification", 7, "accuracy"))) == len(LOGGED["multiclass"])
+
+
+@pytest.mark.parametrize("kind", LOGGED)
+def test_every_logged_metric_exists(kind):
+    task_type, out_dim = {
+        "binary": ("classification", 1),
+        "multiclass": ("classification", 3),
+        "multilabel": ("classification_multilabel", 3),
+        "regression": ("regression", 3),
+    }[kind]
+    loss = AbsoluteError(task_type, out_dim) if kind == "regression" else CrossEntropy(task_type, out_dim)
+    task = Task(loss, LOGGED[kind], task_type, out_dim)
+    pred = torch.randn(30, out_dim)
+    true = {
+        "binary": torch.randint(0, 2, (30,)),
+        "multiclass": torch.randint(0, 3, (30,)),
+        "multilabel": torch.randint(0, 2, (30, 3)).float(),
+        "regression": torch.randn(30, 3),
+    }[kind]
+    scores = task.evaluate(pred.requires_grad_(), true)
+    assert list(scores) == ["loss", *LOGGED[kind]]
+    assert all(type(value) is float and math.isfinite(value) for value in scores.values())
+    assert scores["loss"] == pytest.approx(float(task.loss(pred, true).detach()))
+    assert task.loss(pred, true).requires_grad
+    assert task.undefined == {}
+    first = LOGGED[kind][0]
+    assert task.evaluate(pred, true, only=[first]) == {"loss": scores["loss"], first: scores[first]}
+    assert task.maximize(first) is (kind != "regression")
+
+
+def test_undefined_metrics_are_named_with_their_reason():
+    task = Task(CrossEntropy("classification", 1), ["accuracy", "auc"], "classification", 1)
+    scores = task.evaluate(torch.zeros(3, 1), torch.ones(3))
+    assert math.isnan(scores["auc"])
+    assert task.undefined == {"auc": "the labels are all alike"}
+    task.evaluate(torch.zeros(2, 1), torch.tensor([0, 1]))
+    assert task.undefined == {}
+
+
+def test_unknown_and_unfitting_metrics():
+    loss = CrossEntropy("classification", 3)
+    with pytest.raises(UserError, match=r"unknown name in tasks/metrics 'acuracy'\. Did you mean 'accuracy'"):
+        Task(loss, ["acuracy"], "classification", 3)
+    with pytest.raises(ValueError, match="mae is for regression"):
+        Task(loss, ["mae"], "classification", 3)
+
+
+@pytest.mark.parametrize(
+    ("task_type", "out_dim", "kind"),
+    [
+        ("classification", 1, "binary"),
+        ("classification", 2, "multiclass"),
+        ("classification_binary", 1, "binary"),
+        ("classification_multi", 2, "multiclass"),
+        ("classification_multilabel", 1, "multilabel"),
+        ("regression", 1, "regression"),
+    ],
+)
+def test_kinds(task_type, out_dim, kind):
+    assert kind_of(task_type, out_dim) == kind
+
+
+@pytest.mark.parametrize(
+    ("task_type", "out_dim", "message"),
+    [
+        ("classification_binary", 2, "received out_dim = 2"),
+        ("classification_multi", 1, "received out_dim = 1"),
+        ("regression", 0, "1 or more, received 0"),
+        ("subtoken_prediction", 3, "received 'subtoken_prediction'"),
+    ],
+)
+def test_contradictory_kinds(task_type, out_dim, message):
+    with pytest.raises(ValueError, match=message):
+        kind_of(task_type, out_dim)
+
+
+@pytest.mark.parametrize(
+    ("kind", "out_dim", "pred", "true"),
+    [
+        ("binary", 1, (5,), (5, 1)),
+        ("binary", 1, (5, 1), (5,)),
+        ("multiclass", 3, (5, 3), (5, 1)),
+        ("regression", 1, (5,), (5,)),
+        ("regression", 2, (5, 2), (5, 2)),
+    ],
+)
+def test_shapes_that_mean_the_same(kind, out_dim, pred, true):
+    a, b = align(torch.zeros(pred), torch.zeros(true, dtype=torch.int64), kind, out_dim)
+    assert a.shape == ((5, 3) if kind == "multiclass" else b.shape)
+
+
+@pytest.mark.parametrize(
+    ("task_type", "out_dim", "pred", "true", "message"),
+    [
+        ("classification", 3, torch.zeros(4, 2), torch.zeros(4).long(), r"\(rows, 3\); received predictions \(4, 2\)"),
+        ("classification", 3, torch.zeros(4, 3), torch.zeros(5).long(), r"many rows.*\(4, 3\) and targets \(5,\)"),
+        ("classification", 3, torch.zeros(4, 3), torch.zeros(4, 2).long(), r"\(rows, 1\).*targets \(4, 2\)"),
+        ("classification", 3, torch.zeros(4, 3), torch.zeros(4), "whole numbers"),
+        ("classification", 3, torch.zeros(4, 3), torch.tensor([0, 1, 2, 3]), r"3 classes \(labels 0 to 2\).* 0 to 3"),
+        ("classification", 3, torch.zeros(2, 3), torch.tensor([-1, 0]), "received labels -1 to 0"),
+        ("classification", 1, torch.zeros(2, 1), torch.tensor([0, 2]), "must be 0 or 1, received 2"),
+        ("classification_multilabel", 2, torch.zeros(1, 2), torch.tensor([[0.5, 1]]), "NaN where.*received 0.5"),
+        ("classification_multilabel", 2, torch.zeros(3, 2), torch.zeros(3), r"\(rows, 2\).*targets \(3,\)"),
+        ("regression", 2, torch.zeros(3), torch.zeros(3, 2), r"predictions must have shape \(rows, 2\)"),
+    ],
+)
+def test_what_does_not_fit_is_named_on_both_sides(task_type, out_dim, pred, true, message):
+    if task_type == "regression":
+        task = Task(AbsoluteError(task_type, out_dim), ["mae"], task_type, out_dim)
+    else:
+        task = Task(CrossEntropy(task_type, out_dim), ["accuracy"], task_type, out_dim)
+    with pytest.raises(ValueError, match=message):
+        task.loss(pred, true)
+    with pytest.raises(ValueError, match=message):
+        task.evaluate(pred, true)
+    if "predictions" not in message and "many rows" not in message:
+        with pytest.raises(ValueError, match=message):
+            task.check_targets(true)

@@ -1,0 +1,128 @@
+"""The five rules of the design, enforced on the source itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "graphbench"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Room -> rooms it may import. Everyone may import itself, errors and registry. What is not listed is forbidden.
+MAY_IMPORT = {
+    "errors": set(),
+    "registry": set(),
+    "structures": set(),
+    "ops": set(),
+    "layers": {"structures", "ops"},
+    "encoders": {"structures", "ops", "layers"},
+    "heads": {"structures", "ops", "layers"},
+    "models": {"structures", "ops", "layers", "encoders", "heads"},
+    "tasks": {"structures"},
+    "data": {"structures"},
+    "transforms": {"structures", "data"},
+    "results": set(),
+    "train": {"structures", "tasks", "results"},
+    "config": {"structures"},
+    "build": {"structures", "config", "data", "transforms", "encoders", "layers", "heads", "models", "tasks", "train"},
+    "experiment": {"structures", "config", "build", "data", "tasks", "train", "results"},
+    "cli": {"config", "build", "experiment"},
+}
+
+
+def _room(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> list[tuple[str, int]]:
+    """Modules imported anywhere in a file, except for type checking only."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for child in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            found += [
+                (f"{module}.{alias.name}" if module == "graphbench" else module, node.lineno) for alias in node.names
+            ]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    room = _room(path)
+    if room == "__init__":
+        return
+    allowed = MAY_IMPORT[room] | {room, "errors", "registry", "__version__"}
+    if room in ("structures", "ops", "errors"):
+        allowed = {room}
+    for module, line in _imports(path):
+        if module.split(".")[0] == "graphbench":
+            target = [*module.split("."), ""][1]
+            assert target in allowed, f"{path}:{line}: {room} must not import {module}"
+        if module.split(".")[0] == "yacs":
+            assert room in ("config", "build"), f"{path}:{line}: only config and build know yacs"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_structures_and_ops_import_torch_and_nothing_else(path: Path) -> None:
+    if _room(path) not in ("structures", "ops"):
+        return
+    standard = {"__future__", "collections", "dataclasses", "functools", "math", "typing", "contextlib", "itertools", "weakref"}
+    for module, line in _imports(path):
+        top = module.split(".")[0]
+        assert top in standard | {"torch", "numpy", "graphbench"}, f"{path}:{line}: imports {module}"
+
+
+def test_names_say_what_is_inside() -> None:
+    vague = {"utils.py", "helpers.py", "misc.py", "common.py", "util.py", "helper.py"}
+    assert not [path for path in FILES if path.name in vague]
+
+
+@pytest.mark.parametrize("room", ["layers", "models", "encoders", "heads"])
+def test_no_layer_pads_or_waits_for_the_device(room: str) -> None:
+    forbidden = re.compile(r"to_dense_batch|\.item\(\)|\.tolist\(\)|\.cpu\(\)|\.nonzero\(|torch\.where\([^,]+\)$")
+    for path in (PACKAGE / room).rglob("*.py"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert not forbidden.search(line), f"{path}:{number}: {line.strip()}"
+
+
+def test_components_share_no_name_within_a_section() -> None:
+    from graphbench import registry
+    from graphbench.config.schema import GROUPS, rooms_of_group
+
+    for group in GROUPS:
+        rooms = rooms_of_group(group)
+        found: dict[str, object] = {}
+        for room in rooms:
+            for name in registry.names(room):
+                component = registry.lookup(room, name)
+                assert found.setdefault(name, component) is component, f"{group}.{name} is ambiguous: {rooms}"
+
+
+def test_what_a_component_needs_is_supplied_or_its_own() -> None:
+    from graphbench import registry
+    from graphbench.config.schema import SUPPLIED
+    from graphbench.config.values import key_of
+
+    for room in registry.ROOMS:
+        for name in registry.names(room):
+            for parameter in registry.parameters(registry.lookup(room, name)).values():
+                settable = key_of(parameter) is not None
+                assert settable or parameter.name in SUPPLIED or parameter.default is not parameter.empty, (
+                    f"{room}/{name}: nobody can supply '{parameter.name}: {parameter.annotation}'"
+                )

@@ -1,0 +1,114 @@
+"""The command line as a user sees it: exit codes, messages, last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = (
+    "dataset.SBM.train_graphs 8 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4 gt.layers 1 gt.n_heads 2 "
+    "gt.dim_hidden 24 gnn.dim_inner 24 optim.max_epoch 2 train.batch_size 4"
+).split()
+
+
+def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), *arguments],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_dry_run_needs_no_data_and_prints_one_json_line(tmp_path: Path) -> None:
+    done = call("--cfg", str(ROOT / "configs/quickstart.yaml"), "--dry_run", cwd=tmp_path, GRAPHBENCH_DATA="")
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout)
+    assert set(line) == {"config", "dataset", "metric", "params", "layers"}
+    assert line["layers"] == ["CustomGatedGCN+Transformer"] * 2
+    assert line["metric"] == "accuracy-SBM"
+    assert not list(tmp_path.iterdir()), "a dry run leaves nothing behind"
+
+
+def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("gt:\n  layrs: 3\n")
+    done = call("--cfg", str(ROOT / "configs/nodes/sgformer-cora.yaml"), str(bad), "--dry_run", cwd=tmp_path)
+    good, error = (json.loads(line) for line in done.stdout.splitlines())
+    assert done.returncode == 2
+    assert good["params"] > 0
+    assert good["dataset"] == "Cora"
+    assert "gt.layers" in error["error"]
+    assert error["config"] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cfg", "nowhere.yaml"], "error: no such configuration file: 'nowhere.yaml'"),
+        (["--cfg", "{quickstart}", "gt.layrs", "3"], "error: command line: unknown configuration key 'gt.layrs'"),
+        (["--cfg", "{quickstart}", "gt.n_heads", "7"], "gt.n_heads"),
+        (["--cfg", "{quickstart}", "gt.layer_norm", "true"], "gt.layer_norm and gt.batch_norm exclude each other"),
+        (["--cfg", "{quickstart}", "gt.dim_hidden", "32"], "gt.dim_hidden and gnn.dim_inner are the same width"),
+        (["--cfg", "{quickstart}", "posenc_RWSE.enable", "false"], "posenc_RWSE.enable is false"),
+        (["--cfg", "{quickstart}", "posenc_RWSE.kernel.times_func", "open('x')"], "must look like range(1, 17)"),
+        (["--cfg", "{quickstart}", "posenc_LapPE.dim_pe", "60"], "the encodings take"),
+        (["--cfg", "{quickstart}", "dataset.edge_encoder", "false"], "CustomGatedGCN reads edge features"),
+        (["--cfg", "{quickstart}", "gt.layer_type", "GCN+GIN"], "is <local>+<global>"),
+        (["--cfg", "{quickstart}", "dataset.task", "graph"], "dataset.task"),
+        (["--cfg", "{quickstart}", "metric_best", "mae"], "metric_best"),
+        (["--cfg", "{quickstart}", "model.loss_fun", "l1"], "model.loss_fun"),
+        (["--cfg", "{quickstart}", "dataset.split_mode", "cv-kfold-ten"], "dataset.split_mode"),
+        (["--cfg", "{quickstart}", "dataset.name", "PATERN"], "Did you mean 'PATTERN'"),
+        (["--cfg", "{quickstart}", "--repeat", "0"], "--repeat must be at least 1"),
+        (["--cfg", "{quickstart}", "gnn.act", "rellu"], "did you mean 'relu'?"),
+    ],
+)
+def test_wrong_input_is_one_message_and_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    filled = [each.format(quickstart=ROOT / "configs/quickstart.yaml") for each in arguments]
+    done = call(*filled, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir()), "wrong input leaves no trace"
+
+
+def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(tmp_path: Path) -> None:
+    arguments = ["--cfg", str(ROOT / "configs/quickstart.yaml"), "--repeat", "2", *TINY]
+    first = call(*arguments, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    line = json.loads(first.stdout.splitlines()[-1])
+    assert line["runs"] == ["0", "1"]
+    assert line["metric"] == "accuracy-SBM"
+    assert line["dataset"] == "SBM-PATTERN"
+    assert 0 <= line["test"]["accuracy-SBM"] <= 1
+    assert line["test"]["accuracy-SBM_std"] >= 0
+    run_dir = tmp_path / line["run_dir"]
+    record = json.loads((run_dir / "0" / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert (run_dir / "agg" / "test" / "best.json").is_file()
+
+    before = (run_dir / "0" / "record.json").stat().st_mtime_ns
+    second = call(*arguments, cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert json.loads(second.stdout.splitlines()[-1])["test"] == line["test"]
+    assert (run_dir / "0" / "record.json").stat().st_mtime_ns == before
+
+    other = call(*arguments, "gt.dropout", "0.3", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "--overwrite" in other.stderr
+
+    moved = call(*arguments, "gt.dropout", "0.3", "--overwrite", cwd=tmp_path)
+    assert moved.returncode == 0, moved.stderr
+    kept = [path for path in run_dir.iterdir() if path.name.startswith("0.")]
+    assert len(kept) == 1
+    assert json.loads((kept[0] / "record.json").read_text()) == record

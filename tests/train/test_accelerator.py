@@ -1,0 +1,35 @@
+"""Keys of the configuration to a Fabric, and the messages for those that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.train.accelerator import make_fabric
+
+
+def test_defaults_are_one_process() -> None:
+    fabric = make_fabric()
+    assert fabric.world_size == 1
+    assert fabric.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert fabric.strategy.precision.precision == "32-true"
+
+
+def test_two_devices_are_data_parallel() -> None:
+    assert type(make_fabric("cpu", devices=2).strategy).__name__ == "DDPStrategy"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"accelerator": "tpu"}, "accelerator must be auto, cpu, cuda, cuda:N or mps, received 'tpu'"),
+        ({"accelerator": "cpu:1"}, "accelerator must be"),
+        ({"accelerator": "cuda:99"}, "PyTorch sees . CUDA devices here; use 'cpu'"),
+        ({"accelerator": "cpu", "strategy": "fsdp"}, "strategy must be one of .*received 'fsdp'"),
+        ({"accelerator": "cpu", "precision": "8"}, "precision must be one of .*received '8'"),
+        ({"accelerator": "cpu", "devices": 0}, "devices must be at least 1, received 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_fabric(**arguments)

@@ -1,0 +1,97 @@
+"""Curves written for other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from graphbench.train.reporter import Reporter
+from tests.train.tiny_run import tiny_loop, tiny_settings
+
+
+class Stop(Exception):
+    """Ends a run from a reporter."""
+
+
+class StopAt(Reporter):
+    def __init__(self, epoch: int) -> None:
+        self.at = epoch
+
+    def epoch(self, report) -> None:
+        if report.epoch == self.at:
+            raise Stop
+
+
+def read_csv(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "tiny" / "0" / "metrics.csv").read_text().splitlines()))
+
+
+def test_csv(tmp_path: Path) -> None:
+    tiny_loop(tmp_path, tiny_settings(max_epoch=5, eval_period=2), reporters=[CSVLogger()]).run()
+    found = read_csv(tmp_path)
+    assert [row["epoch"] for row in found] == ["0", "1", "2", "3", "4"]
+    assert [bool(row["val/accuracy"]) for row in found] == [True, True, False, True, True]
+    lines = (tmp_path / "tiny" / "0" / "train" / "stats.json").read_text().splitlines()
+    assert [float(row["train/loss"]) for row in found] == [json.loads(line)["loss"] for line in lines]
+
+
+def test_csv_of_a_resumed_run_has_every_epoch_once(tmp_path: Path) -> None:
+    settings = tiny_settings(max_epoch=6, ckpt_period=2)
+    with pytest.raises(Stop):
+        tiny_loop(tmp_path, settings, reporters=[CSVLogger(), StopAt(4)]).run()
+    assert len(read_csv(tmp_path)) == 5
+    tiny_loop(tmp_path, settings, reporters=[CSVLogger()]).run()
+    assert [row["epoch"] for row in read_csv(tmp_path)] == [str(epoch) for epoch in range(6)]
+
+
+@pytest.mark.filterwarnings("default")
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    tiny_loop(tmp_path, tiny_settings(max_epoch=3), reporters=[TensorBoardLogger()]).run()
+    events = EventAccumulator(str(tmp_path / "tiny" / "0" / "tensorboard")).Reload()
+    lines = (tmp_path / "tiny" / "0" / "val" / "stats.json").read_text().splitlines()
+    assert [each.step for each in events.Scalars("val/accuracy")] == [0, 1, 2]
+    assert [each.value for each in events.Scalars("val/loss")] == pytest.approx(
+        [json.loads(line)["loss"] for line in lines]
+    )
+
+
+@pytest.mark.parametrize("make", [lambda: WandbLogger("p", None, "n", {}), TensorBoardLogger])
+def test_a_missing_package_is_one_warning(tmp_path: Path, monkeypatch, caplog, make) -> None:
+    for name in ("wandb", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with caplog.at_level(logging.WARNING):
+        outcome = tiny_loop(tmp_path, reporters=[make()]).run()
+    assert outcome.epochs == 6
+    assert [record.message.split(" is off: ")[1] for record in caplog.records if " is off: " in record.message]
+    assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_wandb_offline(tmp_path: Path, monkeypatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    kept = {}
+
+    class Look(Reporter):
+        def epoch(self, report) -> None:
+            kept.update(dict(wandb.run.summary), step=wandb.run.step)
+
+    logger = WandbLogger("project", None, "tiny", {"seed": 0})
+    outcome = tiny_loop(tmp_path, tiny_settings(max_epoch=3), reporters=[logger, Look()]).run()
+    assert wandb.run is None
+    assert list((tmp_path / "tiny" / "0" / "wandb").glob("offline-run-*"))
+    (test,) = [s.value for s in outcome.scores if (s.split, s.name) == ("test", "accuracy")]
+    assert kept["best_test_perf"] == test
+    assert kept["best/epoch"] == outcome.best_epoch
+    assert {"train/loss", "val/accuracy", "best/val_accuracy", "full_epoch_time_avg"} <= set(kept)

@@ -1,0 +1,68 @@
+"""The registered optimizers are PyTorch's, with GraphGPS's names."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from graphbench.registry import construct, lookup, names
+from graphbench.train.parameter_groups import parameter_groups
+
+THEIRS = {
+    "adam": lambda params: torch.optim.Adam(params, lr=0.1, weight_decay=0.2),
+    "adamW": lambda params: torch.optim.AdamW(params, lr=0.1, weight_decay=0.2),
+    "adagrad": lambda params: torch.optim.Adagrad(params, lr=0.1, weight_decay=0.2),
+    "sgd": lambda params: torch.optim.SGD(params, lr=0.1, weight_decay=0.2, momentum=0.7),
+}
+
+
+def test_every_optimizer_is_covered() -> None:
+    assert set(names("train/optimizers")) == set(THEIRS)
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_steps_are_those_of_pytorch(name: str) -> None:
+    start = torch.randn(5)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    context = {"params": [ours], "lr": 0.1, "weight_decay": 0.2, "momentum": 0.7}
+    pairs = [(construct(lookup("train/optimizers", name), {}, context), ours), (THEIRS[name]([theirs]), theirs)]
+    for optimizer, parameter in pairs:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (parameter**3).sum().backward()
+            optimizer.step()
+    assert torch.equal(ours, theirs)
+    assert not torch.equal(ours, start)
+
+
+class TwoBranches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.local, self.head = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 1)
+
+
+def test_one_group_unless_parts_are_named() -> None:
+    (group,) = parameter_groups(TwoBranches(), 0.1)
+    assert (len(group["params"]), group["weight_decay"]) == (6, 0.1)
+
+
+def test_parts_have_their_own_weight_decay_and_the_longest_name_counts() -> None:
+    model = TwoBranches()
+    model.head.bias.requires_grad_(False)
+    groups = parameter_groups(model, 0.1, {"attention": 0.0, "local": 0.2, "local.0.bias": 0.3})
+    decay = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
+    found = {name: decay.get(id(parameter)) for name, parameter in model.named_parameters()}
+    assert found == {
+        "attention.weight": 0.0,
+        "attention.bias": 0.0,
+        "local.0.weight": 0.2,
+        "local.0.bias": 0.3,
+        "head.weight": 0.1,
+        "head.bias": None,
+    }
+
+
+def test_a_part_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="no trainable parameter in 'att'; parts of the model: attention, local, head"):
+        parameter_groups(TwoBranches(), 0.1, {"att": 0.0})

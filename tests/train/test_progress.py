@@ -1,0 +1,66 @@
+"""What is drawn, and how often."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from graphbench.train.progress import ProgressBar, describe
+from graphbench.train.reporter import EpochReport
+from tests.train.tiny_run import tiny_loop, tiny_settings
+
+
+def report(epoch: int = 11, seconds_left: float = 42.0) -> EpochReport:
+    return EpochReport(
+        epoch=epoch,
+        max_epoch=200,
+        metric="accuracy",
+        stats={"train": {"loss": 0.43121}, "val": {"accuracy": 0.812}},
+        best_epoch=9,
+        best={"val": {"accuracy": 0.816}},
+        improved=False,
+        seconds=1.0,
+        seconds_total=12.0,
+        seconds_left=seconds_left,
+    )
+
+
+def test_one_epoch_in_one_line() -> None:
+    text = "epoch 11 (12/200)  loss 0.4312  val accuracy 0.8120  best 0.8160 (epoch 9)  left "
+    assert describe(report()) == text + "0:42"
+    assert describe(report(seconds_left=3700)) == text + "1:01:40"
+
+
+def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
+    output = io.StringIO()
+    bar = ProgressBar(Console(file=output), title="tiny 0")
+    tiny_loop(tmp_path, tiny_settings(max_epoch=120), reporters=[bar]).run()
+    written = output.getvalue().splitlines()
+    assert 15 <= len(written) <= 30
+    assert written[0].startswith("tiny 0: epoch 0 (1/120)  loss ")
+    assert written[-2].startswith("tiny 0: epoch 119 (120/120)")
+    assert "120 epochs in 0:0" in written[-1]
+
+
+def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
+    output = io.StringIO()
+    bar = ProgressBar(Console(file=output, force_terminal=True, width=140), title="tiny 0")
+    tiny_loop(tmp_path, tiny_settings(max_epoch=60), reporters=[bar]).run()
+    text = output.getvalue()
+    assert "epoch 59 (60/60)  loss" in text
+    assert "best epoch" in text
+    assert text.count("━") < 60 * 24  # throttled: far fewer drawings than epochs
+
+
+def test_the_terminal_is_given_back_after_a_failure(tmp_path: Path) -> None:
+    output = io.StringIO()
+    bar = ProgressBar(Console(file=output, force_terminal=True, width=140))
+    loop = tiny_loop(tmp_path, reporters=[bar])
+    loop.task.loss = None
+    try:
+        loop.run()
+    except TypeError:
+        pass
+    assert output.getvalue().endswith("\x1b[?25h") or "\x1b[?25h" in output.getvalue()  # cursor shown again
