@@ -11,7 +11,8 @@ from graphbench.errors import UserError
 
 
 def test_unknown_name_lists_and_suggests() -> None:
-    with pytest.raises(UserError, match=r"f.yaml:3: unknown name in layers/local 'GatdGCN'. Did you mean 'GatedGCN'\?.*GINE"):
+    message = r"f.yaml:3: unknown name in layers/local 'GatdGCN'. Did you mean 'GatedGCN'\?.*GINE"
+    with pytest.raises(UserError, match=message):
         registry.lookup("layers/local", "GatdGCN", "f.yaml:3")
 
 

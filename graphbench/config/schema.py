@@ -19,9 +19,9 @@ class Key:
     """One configuration key.
 
     Attributes:
-        default: value when no file sets the key; its type is the type of the key unless ``type`` says otherwise.
+        default: value when no file sets the key; its type is the type of the key unless ``holds`` says otherwise.
         help: one line for the reference.
-        type: bool, int, float, str or list; needed only where the default is None.
+        holds: bool, int, float, str or list; needed only where the default is None.
         allowed: the valid values of a closed list.
         minimum: smallest valid number (included).
         optional: None is valid as well.
@@ -34,7 +34,7 @@ class Key:
 
     default: Any
     help: str
-    type: type | None = None
+    holds: type | None = None
     allowed: Sequence[Any] | None = None
     minimum: float | None = None
     optional: bool = False
@@ -47,7 +47,7 @@ class Key:
     @property
     def kind(self) -> type:
         """The type a value must have."""
-        return self.type or type(self.default)
+        return self.holds or type(self.default)
 
 
 GRAPH_LAYERS = ("layers/local", "layers/attention")
@@ -111,7 +111,7 @@ DATASET = {
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),
-    "split_seed": Key(None, "seed of random splits; none: the seed of the run", type=int, optional=True, minimum=0),
+    "split_seed": Key(None, "seed of random splits; none: the seed of the run", holds=int, optional=True, minimum=0),
     "node_encoder": Key(False, "encode node features"),
     "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", rooms=NODE_ENCODERS),
     "node_encoder_bn": Key(True, "BatchNorm after the node encoder"),
@@ -165,7 +165,7 @@ GNN = {
     "layers_mp": Key(2, "", inert="read by message-passing models without attention only", minimum=0),
     "layers_post_mp": Key(1, "linear layers of the head", minimum=0),
     "dim_inner": Key(16, "width of the model", minimum=1),
-    "dim_edge": Key(None, "width of the edge state; none: as gnn.dim_inner", type=int, optional=True, minimum=1),
+    "dim_edge": Key(None, "width of the edge state; none: as gnn.dim_inner", holds=int, optional=True, minimum=1),
     "layer_type": Key("generalconv", "layer of models without attention", rooms=("layers/local",)),
     "batchnorm": Key(True, "BatchNorm in the layers before and after message passing"),
     "act": Key("relu", "activation"),
@@ -205,7 +205,7 @@ OPTIM = {
     "base_lr": Key(0.01, "learning rate", minimum=0.0),
     "weight_decay": Key(5e-4, "L2 penalty (adam) or decoupled decay (adamW)", minimum=0.0),
     "attention_weight_decay": Key(
-        None, "decay of the attention branch of two-branch models; none: as weight_decay", type=float, optional=True
+        None, "decay of the attention branch of two-branch models; none: as weight_decay", holds=float, optional=True
     ),
     "momentum": Key(0.9, "momentum of sgd", minimum=0.0),
     "scheduler": Key("cos", "learning-rate schedule, stepped once per epoch", rooms=("train/schedules",)),

@@ -32,7 +32,7 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     Raises:
         UserError: wrong type, out of range, or not among the allowed values.
     """
-    kind = key.kind
+    kind: Any = key.kind
     if value is None or (value == "None" and key.optional):
         if key.optional:
             return None
@@ -54,7 +54,7 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:
-        value = [check(Key(None, "", type=key.item), each, f"{name}[{i}]", where) for i, each in enumerate(value)]
+        value = [check(Key(None, "", holds=key.item), each, f"{name}[{i}]", where) for i, each in enumerate(value)]
     if key.allowed is not None and value not in key.allowed:
         hint = nearest(str(value), [str(each) for each in key.allowed])
         raise UserError(
@@ -78,14 +78,14 @@ def key_of(parameter: inspect.Parameter) -> Key | None:
         annotation = members[0]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
-        return Key(default, "", type=type(arguments[0]), allowed=arguments, optional=optional)
+        return Key(default, "", holds=type(arguments[0]), allowed=arguments, optional=optional)
     if origin in (list, tuple) or annotation in (list, tuple):
         plain = [each for each in arguments if each in (bool, int, float, str)]
         return Key(
-            list(default) if default else default, "", type=list, optional=optional, item=plain[0] if plain else None
+            list(default) if default else default, "", holds=list, optional=optional, item=plain[0] if plain else None
         )
     if annotation in (bool, int, float, str):
-        return Key(default, "", type=annotation, optional=optional)
+        return Key(default, "", holds=annotation, optional=optional)
     return None
 
 

@@ -14,7 +14,7 @@ from graphbench.errors import UserError
 BASE = "gt:\n  layers: 4\n"
 
 
-@pytest.fixture()
+@pytest.fixture
 def write(tmp_path: Path):
     def write_file(text: str, name: str = "x.yaml") -> Path:
         path = tmp_path / name
@@ -26,7 +26,10 @@ def write(tmp_path: Path):
 
 
 MESSAGES = {
-    "unknown key": ("gt:\n  layrs: 4\n", r"x\.yaml:2: unknown configuration key 'gt.layrs'. Did you mean 'gt.layers'\?"),
+    "unknown key": (
+        "gt:\n  layrs: 4\n",
+        r"x\.yaml:2: unknown configuration key 'gt.layrs'. Did you mean 'gt.layers'\?",
+    ),
     "unknown group": ("optm:\n  base_lr: 1\n", r"x\.yaml:2: unknown configuration key 'optm.base_lr'.*optim.base_lr"),
     "unknown top key": ("sed: 4\n", r"x\.yaml:1: unknown configuration key 'sed'. Did you mean 'seed'\?"),
     "wrong type": ("gt:\n  layers: four\n", r"x\.yaml:2: gt.layers must be an integer, received 'four' \(str\)"),
@@ -111,7 +114,8 @@ def test_own_sections_are_completed_from_the_signature(write) -> None:
 
 
 def test_dump_loads_to_the_same_configuration(write, tmp_path: Path) -> None:
-    config = load_config(write("gt:\n  layer_type: GCN+SGFormer\nposenc_RWSE:\n  kernel:\n    times_func: range(1,5)\n"))
+    text = "gt:\n  layer_type: GCN+SGFormer\nposenc_RWSE:\n  kernel:\n    times_func: range(1,5)\n"
+    config = load_config(write(text))
     again = tmp_path / "again.yaml"
     again.write_text(config.dump())
     assert load_config(again).hash == config.hash

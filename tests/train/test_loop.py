@@ -258,6 +258,15 @@ def test_it_is_found_before_the_end_of_a_long_epoch(tmp_path: Path, monkeypatch:
     assert model.calls == 2
 
 
+def test_a_checkpoint_holds_no_spoiled_weights(tmp_path: Path) -> None:
+    loop = tiny_loop(tmp_path, tiny_settings(ckpt_seconds=0.0), model=Breaks(at=5 + 2))
+    with pytest.raises(RunFailed, match="epoch 1, batch 2"):
+        loop.run()
+    state = read(loop._checkpoints.last)
+    assert (state["epoch"], state["batches_done"]) == (1, 2)
+    assert all(tensor.isfinite().all() for tensor in state["model"].values())
+
+
 def test_exhausted_memory_gives_advice(tmp_path: Path) -> None:
     class Greedy(TinyModel):
         def forward(self, batch):

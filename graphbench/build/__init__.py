@@ -1,0 +1,30 @@
+"""The only translator from configuration to objects.
+
+Every component is built by :func:`graphbench.registry.construct`: what its own section of the configuration says,
+else what the surroundings supply under the parameter's name (the dictionaries in these files), else the constructor's
+default. Outside this package and ``config`` nothing reads a configuration.
+"""
+
+from graphbench.build.blame import blame
+from graphbench.build.data import declared_info, encode, family, read_data, splits
+from graphbench.build.encoders import transforms
+from graphbench.build.model import layer_names, model
+from graphbench.build.training import fabric, optimizer, reporters, schedule, settings, task
+
+__all__ = [
+    "blame",
+    "declared_info",
+    "encode",
+    "fabric",
+    "family",
+    "layer_names",
+    "model",
+    "optimizer",
+    "read_data",
+    "reporters",
+    "schedule",
+    "settings",
+    "splits",
+    "task",
+    "transforms",
+]

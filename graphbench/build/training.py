@@ -1,0 +1,100 @@
+"""From configuration to task, optimiser, schedule, loop settings, device and reporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lightning_fabric import Fabric
+from torch import nn
+
+from graphbench import registry
+from graphbench.build.blame import blame
+from graphbench.config import Config
+from graphbench.structures import DataInfo
+from graphbench.tasks.task import Task, logged_metrics
+from graphbench.train.accelerator import make_fabric
+from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from graphbench.train.parameter_groups import parameter_groups
+from graphbench.train.progress import ProgressBar
+from graphbench.train.reporter import Reporter
+from graphbench.train.settings import Settings
+
+
+def task(config: Config, info: DataInfo) -> Task:
+    """Loss and metrics of the configuration."""
+    names = list(dict.fromkeys([*logged_metrics(info), *config.tree.custom_metrics]))
+    with blame(config, "custom_metrics"):
+        return Task(loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
+
+
+def loss(config: Config, info: DataInfo) -> Callable[..., Any]:
+    """The loss function of the configuration."""
+    tree = config.tree
+    kind = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
+    supplied = {"task_type": info.task_type, "out_dim": info.out_dim, "size_average": tree.model.size_average}
+    with blame(config, "model.loss_fun"):
+        built: Callable[..., Any] = registry.construct(kind, config.own("model", tree.model.loss_fun), supplied)
+    return built
+
+
+def optimizer(config: Config, model: nn.Module) -> Any:
+    """The optimiser of a model; the attention branch of two-branch models may have a weight decay of its own."""
+    optim = config.tree.optim
+    own = {} if optim.attention_weight_decay is None else {"attention_branch": optim.attention_weight_decay}
+    kind = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
+    with blame(config, "optim.attention_weight_decay", "optim.optimizer"):
+        groups = parameter_groups(model, optim.weight_decay, own)
+    supplied = {"params": groups, "lr": optim.base_lr, "weight_decay": optim.weight_decay, "momentum": optim.momentum}
+    with blame(config, "optim.optimizer"):
+        return registry.construct(kind, config.own("optim", optim.optimizer), supplied)
+
+
+def schedule(config: Config, optimizer: Any) -> Any:
+    """The learning-rate schedule over an optimiser."""
+    optim = config.tree.optim
+    kind = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
+    names = ("max_epoch", "num_warmup_epochs", "steps", "lr_decay", "reduce_factor", "schedule_patience", "min_lr")
+    supplied = {"optimizer": optimizer, **{name: optim[name] for name in names}}
+    with blame(config, "optim.scheduler"):
+        return registry.construct(kind, config.own("optim", optim.scheduler), supplied)
+
+
+def settings(config: Config, info: DataInfo) -> Settings:
+    """What the training loop is told."""
+    optim, train = config.tree.optim, config.tree.train
+    with blame(config, "optim.clip_grad_norm_value", "optim.max_epoch"):
+        return Settings(
+            max_epoch=optim.max_epoch,
+            metric=info.metric,
+            maximize=info.maximize,
+            eval_period=train.eval_period,
+            ckpt_period=train.ckpt_period,
+            enable_ckpt=train.enable_ckpt,
+            ckpt_best=train.ckpt_best,
+            batch_accumulation=optim.batch_accumulation,
+            clip_grad_norm=optim.clip_grad_norm,
+            clip_grad_norm_value=optim.clip_grad_norm_value,
+            patience=train.early_stop_patience,
+        )
+
+
+def fabric(config: Config) -> Fabric:
+    """Device, number format and processes, not launched yet."""
+    tree = config.tree
+    with blame(config, "accelerator", "devices", "strategy", "precision"):
+        return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision)
+
+
+def reporters(config: Config, title: str, info: DataInfo) -> list[Reporter]:
+    """Progress bar and loggers of one run."""
+    tree = config.tree
+    chosen: list[Reporter] = [ProgressBar(title=title)]
+    if tree.csv_each_run:
+        chosen.append(CSVLogger())
+    if tree.tensorboard_each_run:
+        chosen.append(TensorBoardLogger())
+    if tree.wandb.use:
+        name = tree.wandb.name or f"{info.name}.{title}"
+        chosen.append(WandbLogger(tree.wandb.project, tree.wandb.entity, name, config.plain()))
+    return chosen
