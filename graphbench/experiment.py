@@ -255,6 +255,8 @@ def _console(config: Config, fabric: Fabric) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(message)s"))
     quiet = config.tree.print == "file" or not fabric.is_global_zero
     handler.setLevel(logging.ERROR if quiet else logging.INFO)
+    # What the loop notes for logging.log, the progress bar shows already.
+    handler.addFilter(lambda record: record.levelno > logging.INFO or not record.name.startswith("graphbench.train"))
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

@@ -69,6 +69,7 @@ def settings(config: Config, info: DataInfo) -> Settings:
             metric=info.metric,
             maximize=info.maximize,
             eval_period=train.eval_period,
+            metrics_period=train.metrics_period,
             ckpt_period=train.ckpt_period,
             enable_ckpt=train.enable_ckpt,
             ckpt_best=train.ckpt_best,

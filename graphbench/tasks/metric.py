@@ -57,10 +57,14 @@ class Metric:
         """
         pred, true = align(pred.detach(), true.detach(), self.kind, self.out_dim)
         check_labels(true, self.kind, self.out_dim)
+        return self.of_aligned(pred, true, bool(pred.isnan().any()))
+
+    def of_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
+        """The metric from tensors that were aligned, checked and searched for NaN already (once for all metrics)."""
         try:
             if not len(true):
                 raise Undefined("there are no rows")
-            if bool(pred.isnan().any()):
+            if has_nan:
                 raise Undefined("the predictions contain NaN")
             self.reason = None
             return float(self.value(pred, true))

@@ -84,13 +84,16 @@ class Task:
         check_labels(align(pred, true, self.kind, self.out_dim)[1], self.kind, self.out_dim)
 
     @torch.no_grad()
-    def evaluate(self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None) -> dict[str, float]:
+    def evaluate(
+        self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None, *, loss: bool = True
+    ) -> dict[str, float]:
         """Loss and metrics of a whole pass.
 
         Args:
             pred: (R, out_dim) all raw predictions.
             true: (R, ...) all targets.
             only: names of the metrics to compute; all by default.
+            loss: compute the loss, too.
 
         Returns:
             ``{"loss": ..., metric: ...}``; NaN where a metric has no value, see :attr:`undefined`.
@@ -98,9 +101,13 @@ class Task:
         Raises:
             ValueError: shapes that do not fit, or a label outside its range.
         """
-        scores = {"loss": float(self.loss(pred, true))}
+        scores = {"loss": float(self.loss(pred, true))} if loss else {}
         chosen = {name: self.metrics[name] for name in (self.metrics if only is None else only)}
-        scores |= {name: metric(pred, true) for name, metric in chosen.items()}
+        pred, true = align(pred, true, self.kind, self.out_dim)
+        if not loss or true.device.type != "cpu":  # on the CPU computing the loss has checked them
+            check_labels(true, self.kind, self.out_dim)
+        has_nan = bool(pred.isnan().any())
+        scores |= {name: metric.of_aligned(pred, true, has_nan) for name, metric in chosen.items()}
         self.undefined = {name: metric.reason for name, metric in chosen.items() if metric.reason is not None}
         return scores
 

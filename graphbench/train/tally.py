@@ -18,8 +18,10 @@ class Task(Protocol):
         """Scalar loss of (R, C) predictions."""
         ...
 
-    def evaluate(self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None) -> dict[str, float]:
-        """``loss`` and metrics (all, or the named ones) of (R, C) predictions."""
+    def evaluate(
+        self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None, *, loss: bool = True
+    ) -> dict[str, float]:
+        """``loss`` (unless it is not wanted) and metrics (all, or the named ones) of (R, C) predictions."""
         ...
 
     def maximize(self, name: str) -> bool:
@@ -78,14 +80,14 @@ class Tally:
         """
         if not self.preds:
             raise RuntimeError("nothing to measure: the loader gave no batch")
-        # Plain floats, because a checkpoint takes no others.
-        values = task.evaluate(_cat(self.preds), _cat(self.trues), only)
-        values = {name: float(value) for name, value in values.items()}
+        values: dict[str, float] = {}
         if self.losses:
             losses = torch.stack(self.losses).tolist()
             total = math.fsum(loss * count for loss, count in zip(losses, self.counts) if count)
             values["loss"] = total / self.rows if self.rows else math.nan
-        return values
+        values |= task.evaluate(_cat(self.preds), _cat(self.trues), only, loss=not self.losses)
+        # Plain floats, because a checkpoint takes no others.
+        return {name: float(value) for name, value in values.items()}
 
     @property
     def rows(self) -> int:

@@ -17,8 +17,8 @@ from graphbench.results.run_directory import RunDirectory
 from graphbench.train.loop import Loop
 from scripts.benchmarks.case import Case
 
-EPOCHS = 100
-PAIRS = 9
+EPOCHS = 250
+PAIRS = 7
 CONFIG = Path(__file__).resolve().parents[2] / "configs/nodes/sgformer-cora.yaml"
 
 
