@@ -37,7 +37,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         repository: folder whose git commit is recorded; default: the one this package was loaded from.
 
     Returns:
-        ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``gpu``,
+        ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of torch), ``gpu``,
         ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
     """
     folder = repository or Path(__file__).resolve().parent
@@ -49,6 +49,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         "host": _attempt(platform.node),
         "cpu": _attempt(_cpu),
         "cores": _attempt(_cores),
+        "threads": _attempt(torch.get_num_threads),
         "gpu": _attempt(_gpu),
         "git_commit": commit,
         "git_dirty": dirty,

@@ -1,0 +1,1 @@
+"""Small independent programs behind entries of docs/LOG.md; none of them uses our layers or our loop."""
