@@ -66,7 +66,7 @@ def test_an_unknown_status_is_refused() -> None:
 
 def test_environment_knows_where_it_is() -> None:
     facts = environment()
-    assert facts["packages"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(facts["packages"]["torch"])  # +cu130 and the like are left out
     assert facts["cores"] >= 1
     assert facts["python"].startswith("3.")
     json.dumps(facts)
