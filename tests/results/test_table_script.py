@@ -40,3 +40,12 @@ def test_a_folder_without_runs_is_one_message(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "no finished run" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_measured_table_is_what_the_records_say() -> None:
+    measured = SCRIPT.parents[1] / "results/measured"
+    table = (measured / "first-results.md").read_text()
+    names = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    assert sorted(names) == sorted(path.name for path in (measured / "records").iterdir())
+    done = _call(*(str(measured / "records" / name) for name in names))
+    assert done.stdout == table
