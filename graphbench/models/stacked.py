@@ -82,10 +82,6 @@ class GPSModel(nn.Module):
             h, e = block(h, e, batch)
         return self.head(h, batch)
 
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters under ``"rest"``: one weight decay for everything."""
-        return {"rest": list(self.parameters())}
-
 
 class PreLayer(nn.Module):
     r"""h <- u / \|u\|_2 with u = act(dropout(BatchNorm(W h))): GraphGym's general linear layer.

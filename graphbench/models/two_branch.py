@@ -144,16 +144,6 @@ class TwoBranch(nn.Module):
             return torch.cat([h_attention, h_local], dim=1)
         return torch.lerp(h_attention, h_local, self.graph_weight)
 
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """``"attention"``: the attention branch; ``"rest"``: local branch, encoders and head.
-
-        The released code gives the two different weight decays.
-        """
-        attention = [] if self.attention_branch is None else list(self.attention_branch.parameters())
-        taken = {id(parameter) for parameter in attention}
-        groups = {"attention": attention, "rest": [p for p in self.parameters() if id(p) not in taken]}
-        return {name: group for name, group in groups.items() if group}
-
 
 class AttentionBranch(nn.Module):
     r"""Z_0 = drop(act(norm(W X)));  Z_l = drop([act] norm(residual(attention_l(Z_{l-1}), Z_{l-1}))).

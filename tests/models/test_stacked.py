@@ -77,13 +77,6 @@ def test_without_edge_encoder_blocks_receive_none(batch):
     assert _model(edge_encoder=None)(batch).shape == (5, 2)
 
 
-def test_one_parameter_group_holds_everything():
-    model = _model(layers_pre_mp=1)
-    groups = model.parameter_groups()
-    assert list(groups) == ["rest"]
-    assert {id(p) for p in groups["rest"]} == {id(p) for p in model.parameters()}
-
-
 @pytest.mark.filterwarnings("ignore")  # importing PyTorch Geometric's GraphGym warns on new versions of torch
 @pytest.mark.parametrize("batchnorm", [True, False])
 @pytest.mark.parametrize("l2norm", [True, False])

@@ -203,17 +203,6 @@ def test_concatenation_puts_attention_first(graph):
 def test_either_branch_may_be_left_out(graph, left_out, aggregate):
     model = _model(**{left_out: None}, aggregate=aggregate)
     assert model(graph).shape == (6, 3)
-    assert list(model.parameter_groups()) == (["rest"] if left_out == "attention" else ["attention", "rest"])
-
-
-def test_parameter_groups_are_a_partition():
-    model = _model(local_stem=True, local_init=True, attention_norm=True)
-    groups = model.parameter_groups()
-    assert list(groups) == ["attention", "rest"]
-    attention, rest = ({id(p) for p in group} for group in groups.values())
-    assert attention == {id(p) for p in model.attention_branch.parameters()}
-    assert not attention & rest
-    assert attention | rest == {id(p) for p in model.parameters()}
 
 
 def test_each_branch_has_its_own_dropout_and_both_default_to_the_common_one():
