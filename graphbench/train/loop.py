@@ -182,8 +182,9 @@ class Loop:
         """Loss and metrics per split, and whether this is the best epoch so far."""
         metric = self.settings.metric
         full = self.settings.measures_all(self.state.epoch, self.loaders.num_train_batches)
-        only = None if full else [metric] if metric != "loss" else []
-        values = {split: each.tally.measure(self.task, only) for split, each in collected.items()}
+        chosen = [metric] if metric != "loss" else []
+        only = {split: None if full else [] if split == "train" else chosen for split in collected}
+        values = {split: each.tally.measure(self.task, only[split]) for split, each in collected.items()}
         if "val" not in values:
             return values, False
         if metric not in values["val"]:

@@ -23,10 +23,10 @@ class Settings:
         clip_grad_norm_value: the norm.
         patience: stop after this many epochs without a better validation metric; 0: never.
         ckpt_seconds: wall time after which a checkpoint is due.
-        metrics_period: epochs between two computations of all metrics; in the others only the loss and ``metric`` are
-            computed, except in a new best epoch (and the first and last one), which always has them all. 0: every
-            epoch, or every 25th where an epoch is fewer than ten batches and the metrics of three splits would cost
-            a noticeable share of it (a full-batch epoch on Cora takes 45 ms, its four metrics 3 ms).
+        metrics_period: epochs between two computations of all metrics; in the others only the losses and the
+            evaluated splits' ``metric`` are computed, except in a new best epoch (and the first and last one), which
+            always has them all. 0: every epoch, or every 25th where an epoch is fewer than ten batches and the metrics
+            of three splits would cost a noticeable share of it.
     """
 
     max_epoch: int

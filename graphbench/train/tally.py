@@ -51,9 +51,9 @@ class Tally:
         """Batch of the first NaN or infinite loss since the last call, or None. Waits for the device once."""
         if self._checked == len(self.losses):
             return None
-        finite = torch.stack(self.losses[self._checked :]).isfinite()
         start, self._checked = self._checked, len(self.losses)
-        return None if bool(finite.all()) else start + finite.tolist().index(False)
+        values = torch.stack(self.losses[start:]).tolist()
+        return next((start + i for i, value in enumerate(values) if not math.isfinite(value)), None)
 
     def gathered(self, fabric: Fabric) -> Tally:
         """The rows of all processes, in every process; each one's own rows once, in the order of ranks."""
@@ -85,7 +85,8 @@ class Tally:
             losses = torch.stack(self.losses).tolist()
             total = math.fsum(loss * count for loss, count in zip(losses, self.counts) if count)
             values["loss"] = total / self.rows if self.rows else math.nan
-        values |= task.evaluate(_cat(self.preds), _cat(self.trues), only, loss=not self.losses)
+        if only is None or only or not self.losses:
+            values |= task.evaluate(_cat(self.preds), _cat(self.trues), only, loss=not self.losses)
         # Plain floats, because a checkpoint takes no others.
         return {name: float(value) for name, value in values.items()}
 
