@@ -30,7 +30,7 @@ def batch_like(info: DataInfo, transforms: Mapping[str, Any]) -> GraphBatch:
         y_level="graph" if info.task == "graph" else "node",
     )
     encoded = {f"{name}.{key}": v for name, transform in transforms.items() for key, v in transform(store).items()}
-    return store.with_pe(encoded).gather(range(len(SIZES)))
+    return store.with_encodings(pe=encoded).gather(range(len(SIZES)))
 
 
 def _ring(n: int) -> Tensor:

@@ -17,15 +17,61 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
 
 Indices = Sequence[int] | np.ndarray | Tensor
+
+
+Level = Literal["graph", "node", "pair"]
+"""What a row of targets belongs to."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEdges:
+    """Pairs of nodes of all graphs besides their edges; see :class:`~graphbench.structures.EdgeSet`.
+
+    Attributes:
+        ptr: (G+1,) int64, first pair of every graph and the total.
+        index: (2, M) integer, numbered from 0 inside each graph, grouped by graph.
+        attr: (M, ...) what is known about each pair, or None.
+    """
+
+    ptr: Tensor
+    index: Tensor
+    attr: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses offsets that do not cover the pairs."""
+        total = int(self.ptr[-1])
+        if self.index.shape != (2, total) or (self.attr is not None and self.attr.shape[0] != total):
+            raise ValueError(
+                f"offsets of {total} pairs do not fit an index of shape {tuple(self.index.shape)}"
+                + ("" if self.attr is None else f" with {self.attr.shape[0]} attributes")
+            )
+
+    @property
+    def num_pairs(self) -> int:
+        """M."""
+        return self.index.shape[1]
+
+    def gather(self, graphs: Tensor, first_node: Tensor) -> EdgeSet:
+        """The pairs of some graphs of a batch.
+
+        Args:
+            graphs: (B,) int64 graph numbers.
+            first_node: (B,) int64, number of the first node of each graph in the batch.
+        """
+        ptr = _offsets(self.ptr.diff()[graphs])
+        rows = _Rows.of(self.ptr, graphs, ptr)
+        index = rows.take(self.index, dim=1).to(torch.int64)
+        shift = torch.repeat_interleave(first_node, rows.counts, output_size=rows.total)
+        return EdgeSet(index + shift, ptr, _take(self.attr, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +84,13 @@ class GraphStore:
         edge_index: (2, E) integer, source and target, numbered from 0 inside each graph, edges grouped by graph.
         x: (N, F) node features, or None.
         edge_attr: (E, D) edge features, or None.
-        y: targets, one row per graph or per node, or None.
+        y: targets, one row per graph, per node or per pair of ``edge_sets["label"]``, or None.
         y_level: what a row of ``y`` belongs to.
         pe: node-wise encodings by name, each (N, ...).
+        edge_pe: edge-wise encodings by name, each (E, ...).
+        edge_sets: further pairs of nodes by name.
+        pairs: (sum of n_g^2,) uint8 shortest-path distances of all pairs, row-major per graph, or None.
+        computed: names of the edge sets that a transform made, which are no part of the data.
     """
 
     node_ptr: Tensor
@@ -49,25 +99,45 @@ class GraphStore:
     x: Tensor | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
-    y_level: Literal["graph", "node"] = "graph"
+    y_level: Level = "graph"
     pe: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_pe: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_sets: Mapping[str, StoredEdges] = field(default_factory=dict)
+    pairs: Tensor | None = None
+    computed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuses tensors whose lengths disagree and edges that leave their graph."""
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
-        rows = {"x": nodes, "edge_attr": edges, "y": self.num_graphs if self.y_level == "graph" else nodes}
+        rows = {"x": nodes, "edge_attr": edges, "y": self._targets()}
+        if self.pairs is not None:
+            rows["pairs"] = int(self.sizes.square().sum())
         for name, expected in rows.items():
             value = getattr(self, name)
             if value is not None and value.shape[0] != expected:
                 raise ValueError(f"{name} must have {expected} rows, received {value.shape[0]}")
-        for name, value in self.pe.items():
-            if value.shape[0] != nodes:
-                raise ValueError(f"encoding '{name}' must have {nodes} rows, received {value.shape[0]}")
+        for group, expected in ((self.pe, nodes), (self.edge_pe, edges)):
+            for name, value in group.items():
+                if value.shape[0] != expected:
+                    raise ValueError(f"encoding '{name}' must have {expected} rows, received {value.shape[0]}")
+        for name, each in self.edge_sets.items():
+            if each.ptr.shape != self.node_ptr.shape:
+                raise ValueError(
+                    f"edge set '{name}' must have one entry per graph ({self.num_graphs}), received {len(each.ptr) - 1}"
+                )
         if self.node_ptr.shape != self.edge_ptr.shape or self.edge_index.shape != (2, edges):
             raise ValueError(
                 f"offsets {tuple(self.node_ptr.shape)} and {tuple(self.edge_ptr.shape)} and edge_index "
                 f"{tuple(self.edge_index.shape)} do not describe the same graphs"
             )
+
+    def _targets(self) -> int:
+        """Rows that ``y`` has to have."""
+        if self.y_level == "pair":
+            if "label" not in self.edge_sets:
+                raise ValueError("targets of pairs need the pairs they belong to, edge_sets['label']")
+            return self.edge_sets["label"].num_pairs
+        return self.num_graphs if self.y_level == "graph" else self.num_nodes
 
     # ------------------------------------------------------------------ construction
 
@@ -81,7 +151,7 @@ class GraphStore:
         x: np.ndarray | Tensor | None = None,
         edge_attr: np.ndarray | Tensor | None = None,
         y: np.ndarray | Tensor | None = None,
-        y_level: Literal["graph", "node"] = "graph",
+        y_level: Level = "graph",
     ) -> GraphStore:
         """Builds a store from concatenated arrays and the sizes of the graphs.
 
@@ -119,7 +189,7 @@ class GraphStore:
         )
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Any], y_level: Literal["graph", "node"] = "graph") -> GraphStore:
+    def from_graphs(cls, graphs: Sequence[Any], y_level: Level = "graph") -> GraphStore:
         """Builds a store from single graphs: PyG ``Data`` objects or dicts of tensors with PyG's names.
 
         Args:
@@ -157,9 +227,22 @@ class GraphStore:
             y_level=y_level,
         )
 
-    def with_pe(self, encodings: Mapping[str, Tensor]) -> GraphStore:
-        """The same graphs with further encodings, (N, ...) each; the fingerprint stays the same."""
-        added = self.replace(pe={**self.pe, **encodings})
+    def with_encodings(
+        self,
+        *,
+        pe: Mapping[str, Tensor] | None = None,
+        edge_pe: Mapping[str, Tensor] | None = None,
+        edge_sets: Mapping[str, StoredEdges] | None = None,
+        pairs: Tensor | None = None,
+    ) -> GraphStore:
+        """The same graphs with further computed numbers; the fingerprint stays the same."""
+        added = self.replace(
+            pe={**self.pe, **(pe or {})},
+            edge_pe={**self.edge_pe, **(edge_pe or {})},
+            edge_sets={**self.edge_sets, **(edge_sets or {})},
+            pairs=self.pairs if pairs is None else pairs,
+            computed=self.computed | frozenset(edge_sets or ()),
+        )
         if "fingerprint" in self.__dict__:
             added.__dict__["fingerprint"] = self.fingerprint
         return added
@@ -215,14 +298,24 @@ class GraphStore:
         """The stored graphs as named tensors (encodings left out), for saving. Inverse: :meth:`from_tensors`."""
         named = {"node_ptr": self.node_ptr, "edge_ptr": self.edge_ptr, "edge_index": self.edge_index}
         optional = {"x": self.x, "edge_attr": self.edge_attr, f"y_{self.y_level}": self.y}
+        for name, each in self.edge_sets.items():
+            if name not in self.computed:
+                optional |= {f"{part}.{name}": getattr(each, part) for part in ("ptr", "index", "attr")}
         return named | {name: value for name, value in optional.items() if value is not None}
 
     @classmethod
     def from_tensors(cls, named: Mapping[str, Tensor]) -> GraphStore:
         """The store that :meth:`tensors` described."""
-        level: Literal["graph", "node"] = "node" if "y_node" in named else "graph"
-        fields = {"y" if name.startswith("y_") else name: value for name, value in named.items()}
-        return cls(**fields, y_level=level)
+        level = next((each for each in get_args(Level) if f"y_{each}" in named), "graph")
+        fields = {"y" if name.startswith("y_") else name: value for name, value in named.items() if "." not in name}
+        edge_sets = {
+            name.removeprefix("index."): StoredEdges(
+                named[name.replace("index.", "ptr.", 1)], value, named.get(name.replace("index.", "attr.", 1))
+            )
+            for name, value in named.items()
+            if name.startswith("index.")
+        }
+        return cls(**fields, y_level=level, edge_sets=edge_sets)
 
     # ------------------------------------------------------------------ batching
 
@@ -245,7 +338,10 @@ class GraphStore:
         sizes = ptr.diff()
         nodes = _Rows.of(self.node_ptr, index, ptr)
         edges = _Rows.of(self.edge_ptr, index, _offsets(self.edge_counts[index]))
-        targets = index if self.y_level == "graph" else nodes
+        targets: Tensor | _Rows = index if self.y_level == "graph" else nodes
+        if self.y_level == "pair":
+            asked = self.edge_sets["label"].ptr
+            targets = _Rows.of(asked, index, _offsets(asked.diff()[index]))
         edge_index = edges.take(self.edge_index, dim=1).to(torch.int64)
         if index.numel() > 1:
             edge_index = edge_index + torch.repeat_interleave(ptr[:-1], edges.counts, output_size=edges.total)
@@ -256,7 +352,19 @@ class GraphStore:
             edge_attr=_take(self.edge_attr, edges),
             y=_take(self.y, targets),
             pe={name: nodes.take(value) for name, value in self.pe.items()},
+            edge_pe={name: edges.take(value) for name, value in self.edge_pe.items()},
+            edge_sets={name: each.gather(index, ptr[:-1]) for name, each in self.edge_sets.items()},
+            pairs=None if self.pairs is None else self._pairs(index, sizes),
         )
+
+    def _pairs(self, graphs: Tensor, sizes: Tensor) -> PairBlocks:
+        assert self.pairs is not None
+        rows = _Rows.of(self._pair_ptr, graphs, _offsets(sizes.square()))
+        return PairBlocks(rows.take(self.pairs), tuple(sizes.tolist()))
+
+    @cached_property
+    def _pair_ptr(self) -> Tensor:
+        return _offsets(self.sizes.square())
 
 
 @dataclass(frozen=True)

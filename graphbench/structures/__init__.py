@@ -1,8 +1,9 @@
 """What flows between the rooms: ragged batches of graphs, pair distances, and the facts a model is built from."""
 
 from graphbench.structures.data_info import DataInfo
+from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Bucket, Ragged
 
-__all__ = ["Bucket", "DataInfo", "GraphBatch", "HopNeighbors", "PairBlocks", "Ragged"]
+__all__ = ["Bucket", "DataInfo", "EdgeSet", "GraphBatch", "HopNeighbors", "PairBlocks", "Ragged"]

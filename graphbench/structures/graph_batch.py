@@ -8,7 +8,8 @@ Worked example: a triangle and a single edge, batched::
     x            (5, F)    edge_attr (8, D)    y (2,) for a graph task, (5,) for a node task
 
 Nothing writes onto a batch: layers take it beside the hidden state and return new tensors. What several layers
-derive from it (degrees, normalised adjacency) is computed once by :meth:`GraphBatch.derived`.
+derive from it (degrees, normalised adjacency) is computed once by :meth:`GraphBatch.derived`; what encoders and
+layers learn for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
 
@@ -36,10 +38,14 @@ class GraphBatch:
         edge_index: (2, E) int64, source and target, edges grouped by graph.
         x: (N, F) node features: floating, or int64 categories; None where a data set has none.
         edge_attr: (E, D) edge features: floating, or int64 categories; None where a data set has none.
-        y: targets; (G, ...) for graph tasks, (N, ...) for node tasks.
+        y: targets; (G, ...) for graph tasks, (N, ...) for node tasks, (P, ...) for tasks about pairs of nodes, which
+            are ``edge_sets["label"]``.
         pe: node-wise encodings by name, each (N, ...).
+        edge_pe: edge-wise encodings by name, each (E, ...).
+        edge_sets: further pairs of nodes by name, e.g. ``"expander"``.
         pairs: distances of all pairs, or None.
         hops: k-hop neighbour lists, or None.
+        state: what parts of the model computed for later parts, by name; set with :meth:`with_state`.
     """
 
     ragged: Ragged
@@ -48,8 +54,11 @@ class GraphBatch:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     pe: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_pe: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_sets: Mapping[str, EdgeSet] = field(default_factory=dict)
     pairs: PairBlocks | None = None
     hops: HopNeighbors | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
     _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -77,7 +86,8 @@ class GraphBatch:
 
         Args:
             name: key, unique to what is computed, e.g. ``"propagate/sym/self_loops"``.
-            compute: called with the batch; must depend on nothing else and must not need gradients.
+            compute: called with the batch; must depend on nothing else, nor on ``state``, and must not need
+                gradients.
         """
         if name not in self._derived:
             self._derived[name] = compute(self)
@@ -87,6 +97,32 @@ class GraphBatch:
     def replace(self, **changes: Any) -> GraphBatch:
         """A copy with some fields exchanged; derived values start afresh."""
         return dataclasses.replace(self, **changes)
+
+    def with_state(self, **values: Any) -> GraphBatch:
+        """The same graphs with further ``state``; derived values stay shared, because they do not depend on it."""
+        new = dataclasses.replace(self, state={**self.state, **values})
+        object.__setattr__(new, "_derived", self._derived)
+        return new
+
+    def on_edges(self, name: str) -> GraphBatch:
+        """The batch seen by a layer that works on an edge set: its pairs and attributes in place of the edges.
+
+        Args:
+            name: key of ``edge_sets``.
+
+        Raises:
+            ValueError: no such edge set; the message lists what there is.
+        """
+        if name not in self.edge_sets:
+            raise ValueError(
+                f"a layer reads the edge set '{name}'; the batch has {', '.join(self.edge_sets) or 'no edge sets'}"
+            )
+        edges = self.edge_sets[name]
+        seen = self.derived(
+            f"on_edges/{name}",
+            lambda each: each.replace(edge_index=edges.index, edge_attr=edges.attr, edge_pe={}, state={}),
+        )
+        return seen.with_state(**self.state)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
         """The same batch on another device (itself, derived values kept, where it already is there)."""
@@ -99,6 +135,7 @@ class GraphBatch:
         return self._map(lambda each: each.pin_memory())
 
     def _map(self, function: Callable[[Any], Any]) -> GraphBatch:
+        # `state` belongs to one forward pass on one device and is left behind.
         def each(value: Any) -> Any:
             return None if value is None else function(value)
 
@@ -109,6 +146,8 @@ class GraphBatch:
             edge_attr=each(self.edge_attr),
             y=each(self.y),
             pe={name: function(value) for name, value in self.pe.items()},
+            edge_pe={name: function(value) for name, value in self.edge_pe.items()},
+            edge_sets={name: function(value) for name, value in self.edge_sets.items()},
             pairs=each(self.pairs),
             hops=each(self.hops),
         )
@@ -147,10 +186,18 @@ class GraphBatch:
             edge_attr=cat("edge_attr"),
             y=cat("y"),
             pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
+            edge_pe={name: torch.cat([batch.edge_pe[name] for batch in batches]) for name in first.edge_pe},
+            edge_sets={
+                name: EdgeSet.collate([batch.edge_sets[name] for batch in batches], nodes) for name in first.edge_sets
+            },
             pairs=None if first.pairs is None else PairBlocks.collate([b.pairs for b in batches if b.pairs]),
             hops=None if first.hops is None else HopNeighbors.collate([b.hops for b in batches if b.hops]),
         )
 
     def _fields(self) -> frozenset[str]:
         named = ("x", "edge_attr", "y", "pairs", "hops")
-        return frozenset([n for n in named if getattr(self, n) is not None] + [f"pe.{n}" for n in self.pe])
+        groups = {"pe": self.pe, "edge_pe": self.edge_pe, "edge_sets": self.edge_sets}
+        return frozenset(
+            [name for name in named if getattr(self, name) is not None]
+            + [f"{group}.{name}" for group, each in groups.items() for name in each]
+        )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from graphbench.data.store import GraphStore
+from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.data.tensor_cache import cached_tensors
 from graphbench.registry import parameters
 
@@ -19,13 +19,22 @@ class Transform(Protocol):
     Attributes:
         registered_name: set by ``@register``.
         version: raised whenever the same arguments give other numbers than before.
+        level: what a row of an output belongs to; a class without it gives node-wise encodings.
+
+            ======== =============================================== =======================================
+            node     (N, ...)                                        ``store.pe["<name>.<output>"]``
+            edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
+            pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
+            edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
+                     ``ptr`` (G+1,), optionally ``attr`` (M, ...)
+            ======== =============================================== =======================================
     """
 
     registered_name: str
     version: int
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Node-wise encodings (N, ...) by name."""
+        """Outputs by name."""
         ...
 
 
@@ -44,9 +53,9 @@ def apply(
         progress: called with a line of text before something is computed that was not on disk.
 
     Returns:
-        The store with ``pe["<name>.<output>"]`` for every output of every transform.
+        The store with every output of every transform, see :class:`Transform`.
     """
-    encodings: dict[str, Tensor] = {}
+    added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "edge_sets": {}, "pairs": None}
     for name, transform in transforms.items():
 
         def compute(transform: Transform = transform, name: str = name) -> dict[str, Tensor]:
@@ -56,9 +65,16 @@ def apply(
 
         key = {"store": store.fingerprint, **describe(transform)}
         folder = Path(cache_dir) / "transforms"
-        for output, values in cached_tensors(folder, transform.registered_name, key, compute).items():
-            encodings[f"{name}.{output}"] = values
-    return store.with_pe(encodings)
+        outputs = cached_tensors(folder, transform.registered_name, key, compute)
+        level = getattr(transform, "level", "node")
+        if level == "pair":
+            added["pairs"] = outputs["distance"]
+        elif level == "edge_set":
+            added["edge_sets"][name] = StoredEdges(**outputs)
+        else:
+            group = added["pe" if level == "node" else "edge_pe"]
+            group.update({f"{name}.{output}": values for output, values in outputs.items()})
+    return store.with_encodings(**added)
 
 
 def describe(transform: Transform) -> dict[str, Any]:

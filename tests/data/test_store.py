@@ -75,7 +75,7 @@ def test_narrow_integers_are_widened_in_batches() -> None:
 
 def test_encodings_and_node_targets_follow_their_nodes() -> None:
     store = GraphStore.from_arrays([2, 3], [0, 0], torch.empty(2, 0), y=torch.arange(5), y_level="node")
-    store = store.with_pe({"LapPE.eigvecs": torch.arange(10.0).view(5, 2)})
+    store = store.with_encodings(pe={"LapPE.eigvecs": torch.arange(10.0).view(5, 2)})
     batch = store.gather([1, 0])
     assert batch.y.tolist() == [2, 3, 4, 0, 1]
     assert batch.pe["LapPE.eigvecs"][:, 0].tolist() == [4, 6, 8, 0, 2]
@@ -137,7 +137,7 @@ def test_fingerprint_depends_on_content_and_not_on_encodings() -> None:
 
     base = build()
     assert base.fingerprint == build().fingerprint
-    assert base.with_pe({"a": torch.ones(3)}).fingerprint == base.fingerprint
+    assert base.with_encodings(pe={"a": torch.ones(3)}).fingerprint == base.fingerprint
     others = [
         build(edge_index=[[1], [0]]),
         build(x=torch.zeros(3, 1)),
@@ -197,4 +197,4 @@ def test_lengths_that_disagree_are_refused() -> None:
     with pytest.raises(ValueError, match="do not describe the same graphs"):
         GraphStore.from_arrays([2], [3], torch.zeros(2, 2))
     with pytest.raises(ValueError, match="encoding 'a' must have 2 rows"):
-        GraphStore.from_arrays([2], [0], torch.empty(2, 0)).with_pe({"a": torch.ones(3)})
+        GraphStore.from_arrays([2], [0], torch.empty(2, 0)).with_encodings(pe={"a": torch.ones(3)})

@@ -1,0 +1,66 @@
+"""Pairs of nodes besides the edges of the graphs: expander edges, or the pairs a link task asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSet:
+    """M ordered pairs of nodes of G graphs.
+
+    Worked example: graph 0 with 3 nodes asks about (0, 2), graph 1 with 2 nodes about (0, 1) and (1, 0)::
+
+        index  [[0, 3, 4],      numbered through the batch
+                [2, 4, 3]]
+        ptr    [0, 1, 3]
+
+    Attributes:
+        index: (2, M) int64, source and target, grouped by graph.
+        ptr: (G+1,) int64, first pair of every graph and the total.
+        attr: (M, ...) what is known about each pair, or None.
+    """
+
+    index: Tensor
+    ptr: Tensor
+    attr: Tensor | None = None
+
+    @property
+    def num_pairs(self) -> int:
+        """M."""
+        return self.index.shape[1]
+
+    @classmethod
+    def collate(cls, parts: Sequence[EdgeSet], first_node: Tensor) -> EdgeSet:
+        """Pairs of several batches behind each other.
+
+        Args:
+            parts: one set per batch, at least one.
+            first_node: (len(parts),) int64 on the host, number of nodes before each batch.
+        """
+        shifts = first_node.tolist()
+        ptr, total = [parts[0].ptr[:1]], 0
+        for part in parts:
+            ptr.append(part.ptr[1:] + total)
+            total += part.num_pairs
+        return cls(
+            index=torch.cat([part.index + shift for part, shift in zip(parts, shifts, strict=True)], dim=1),
+            ptr=torch.cat(ptr),
+            attr=None if parts[0].attr is None else torch.cat([p.attr for p in parts if p.attr is not None]),
+        )
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> EdgeSet:
+        """The same pairs on another device."""
+        moved = [None if each is None else each.to(device, non_blocking=non_blocking) for each in self._tensors()]
+        return EdgeSet(*moved)  # type: ignore[arg-type]
+
+    def pin_memory(self) -> EdgeSet:
+        """The same pairs in page-locked memory."""
+        return EdgeSet(*(None if each is None else each.pin_memory() for each in self._tensors()))  # type: ignore[arg-type]
+
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.index, self.ptr, self.attr
