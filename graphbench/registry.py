@@ -33,6 +33,7 @@ ROOMS = (
     "encoders/positional",
     "layers/local",
     "layers/attention",
+    "layers/blocks",
     "models",
     "heads",
     "tasks/losses",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -9,6 +10,7 @@ from yacs.config import CfgNode
 
 from graphbench import registry
 from graphbench.build.blame import blame
+from graphbench.build.compat import variant
 from graphbench.config import Config
 from graphbench.config.load import component_names
 from graphbench.config.values import parse_range
@@ -19,76 +21,127 @@ from graphbench.structures import DataInfo
 
 def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, int]:
     """The node encoder and the width of what it returns (``dim``, or the raw features' where nothing encodes them)."""
-    tree = config.tree
-    if not tree.dataset.node_encoder:
+    dataset = config.tree.dataset
+    if not dataset.node_encoder:
         if "node" in info.vocabularies:
             raise UserError(
                 f"{config.where('dataset.node_encoder')}: the node features of {info.name} are categories and need an "
                 "encoder: set dataset.node_encoder to true and dataset.node_encoder_name to TypeDictNode (or Atom)."
             )
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
-    key, where = "dataset.node_encoder_name", config.where("dataset.node_encoder_name")
-    parts = component_names(tree.dataset.node_encoder_name)
-    features = [part for part in parts if part in registry.names("encoders/node")]
-    encodings = [part for part in parts if part not in features]
-    if len(features) > 1:
-        raise UserError(
-            f"{where}: {key} names {len(features)} feature encoders ({', '.join(features)}); one is allowed."
-        )
-    positional = {name: _positional_encoder(config, name) for name in encodings}
-    width = dim - sum(config.tree[f"posenc_{name}"].dim_pe for name in encodings)
-    if width < 0 or (features and width == 0):
-        raise UserError(
-            f"{where}: the encodings take {dim - width} of gnn.dim_inner = {dim} columns and leave {max(width, 0)} to "
-            "the node features; reduce posenc_*.dim_pe."
-        )
-    node: nn.Module | None = None
-    if features or (info.node_in and width):
+    key = "dataset.node_encoder_name"
+    named = _named(config, key, "encoders/node", level="node")
+    features: nn.Module | None = None
+    width = named.width_left(dim)
+    if named.features or (info.node_in and width and named.concatenated):
         # An encoding on its own (GraphGPS: `LapPE`) keeps the node features through a linear map of them.
-        name = features[0] if features else "LinearNode"
-        vocabulary = info.vocabularies.get("node", ())
-        supplied = {
-            "dim": width,
-            "node_in": info.node_in,
-            "num_types": tree.dataset.node_encoder_num_types or (vocabulary[0] if vocabulary else 0),
-        }
-        with blame(config, "dataset.node_encoder_num_types", key):
-            node = registry.construct(
-                registry.lookup("encoders/node", name, where), config.own("dataset", name), supplied
-            )
+        features = _features(config, info, "node", key, named.features or "LinearNode", width)
+    elif not named.concatenated:
+        dim = info.node_in
     with blame(config, key):
-        return NodeEncoder(node, positional, dim, batch_norm=tree.dataset.node_encoder_bn), dim
-
-
-def _positional_encoder(config: Config, name: str) -> nn.Module:
-    group = f"posenc_{name}"
-    where = config.where("dataset.node_encoder_name")
-    kind = registry.lookup("encoders/positional", name, where)
-    if not config.tree[group].enable:
-        raise UserError(f"{where}: dataset.node_encoder_name uses {name}, but {group}.enable is false; set it to true.")
-    with blame(config, group):
-        encoder: nn.Module = registry.construct(kind, encoding_arguments(config, name), {})
-    return encoder
+        encoder = NodeEncoder(
+            features,
+            {name: _encoding(config, info, name) for name in named.concatenated},
+            dim,
+            batch_norm=dataset.node_encoder_bn,
+            contextual={name: _encoding(config, info, name) for name in named.contextual},
+        )
+    return encoder, dim
 
 
 def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> nn.Module | None:
     """The edge encoder, None where the configuration has none."""
-    tree = config.tree
-    if not tree.dataset.edge_encoder:
+    dataset = config.tree.dataset
+    if not dataset.edge_encoder:
         return None
-    key, where = "dataset.edge_encoder_name", config.where("dataset.edge_encoder_name")
-    name = tree.dataset.edge_encoder_name
-    vocabulary = info.vocabularies.get("edge", ())
-    supplied = {
-        "dim": dim_edge,
-        "edge_in": info.edge_in,
-        "num_types": tree.dataset.edge_encoder_num_types or (vocabulary[0] if vocabulary else 0),
-    }
-    with blame(config, "dataset.edge_encoder_num_types", key):
-        features = registry.construct(
-            registry.lookup("encoders/edge", name, where), config.own("dataset", name), supplied
+    key = "dataset.edge_encoder_name"
+    named = _named(config, key, "encoders/edge", level="edge")
+    features, width = None, named.width_left(dim_edge)
+    if named.features:
+        features = _features(config, info, "edge", key, named.features, width)
+    with blame(config, key):
+        return EdgeEncoder(
+            features,
+            {name: _encoding(config, info, name) for name in named.concatenated},
+            dim_edge,
+            batch_norm=dataset.edge_encoder_bn,
         )
-        return EdgeEncoder(features, dim_edge, batch_norm=tree.dataset.edge_encoder_bn)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The parts of an encoder's name: features, what stands beside them, what works on the result."""
+
+    config: Config
+    key: str
+    features: str
+    concatenated: tuple[str, ...]
+    contextual: tuple[str, ...]
+
+    def width_left(self, dim: int) -> int:
+        """Columns of ``dim`` that the encodings leave to the features."""
+        width: int = dim - sum(self.config.tree[f"posenc_{name}"].dim_pe for name in self.concatenated)
+        if width < 0 or (self.features and width == 0):
+            raise UserError(
+                f"{self.config.where(self.key)}: the encodings take {dim - width} of {dim} columns and leave "
+                f"{max(width, 0)} to the features; reduce posenc_*.dim_pe."
+            )
+        return width
+
+
+def _named(config: Config, key: str, room: str, level: str) -> _Named:
+    where = config.where(key)
+    names = component_names(config.value(key))
+    features = [name for name in names if name in registry.names(room)]
+    if len(features) > 1:
+        raise UserError(
+            f"{where}: {key} names {len(features)} feature encoders ({', '.join(features)}); one is allowed."
+        )
+    encodings = {name: registry.lookup("encoders/positional", name, where) for name in names if name not in features}
+    for name, kind in encodings.items():
+        if getattr(kind, "level", "node") != level:
+            raise UserError(f"{where}: {name} encodes {getattr(kind, 'level', 'node')}s and cannot stand in {key}.")
+    contextual = tuple(name for name, kind in encodings.items() if getattr(kind, "mode", "concat") == "context")
+    concatenated = tuple(name for name in encodings if name not in contextual)
+    return _Named(config, key, features[0] if features else "", concatenated, contextual)
+
+
+def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> nn.Module:
+    """A feature encoder of the room ``encoders/<kind>``."""
+    room, types_key = f"encoders/{kind}", f"dataset.{kind}_encoder_num_types"
+    vocabulary = info.vocabularies.get(kind, ())
+    supplied = {
+        "dim": width,
+        "node_in": info.node_in,
+        "edge_in": info.edge_in,
+        "num_types": config.value(types_key) or (vocabulary[0] if vocabulary else 0),
+        "ogb_atom_vocabulary": config.tree.ogb_atom_vocabulary,
+        **variant(config, room, name),
+    }
+    with blame(config, types_key, key):
+        built: nn.Module = registry.construct(
+            registry.lookup(room, name, config.where(key)), config.own("dataset", name), supplied
+        )
+    return built
+
+
+def _encoding(config: Config, info: DataInfo, name: str) -> nn.Module:
+    group, where = f"posenc_{name}", config.where("dataset.node_encoder_name")
+    kind = registry.lookup("encoders/positional", name, where)
+    if not config.tree[group].enable:
+        raise UserError(f"{where}: dataset.node_encoder_name uses {name}, but {group}.enable is false; set it to true.")
+    tree, vocabulary = config.tree, info.vocabularies.get("edge", ())
+    supplied = {
+        "dim": tree.gnn.dim_inner,
+        "heads": tree.graphormer.num_heads,
+        "input_dropout": tree.graphormer.input_dropout,
+        "use_graph_token": tree.graphormer.use_graph_token,
+        "edge_types": tree.dataset.edge_encoder_num_types or (vocabulary[0] if len(vocabulary) == 1 else 0),
+        **variant(config, "encoders/positional", name),
+    }
+    with blame(config, group):
+        encoder: nn.Module = registry.construct(kind, encoding_arguments(config, name), supplied)
+    return encoder
 
 
 def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
@@ -97,6 +150,9 @@ def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in config.tree[group].items():
         flat.update(value if isinstance(value, CfgNode) else {key: value})
+    if name == "EquivStableLapPE":
+        # GraphGPS computes one Laplacian for both encodings, from this key; published numbers contain it.
+        flat["laplacian_norm"] = config.tree.posenc_LapPE.eigen.laplacian_norm
     if "times" in flat:
         function = flat.pop("times_func")
         if function:
@@ -113,12 +169,17 @@ def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
 
 def transforms(config: Config) -> dict[str, Any]:
     """The transforms that precompute the encodings the model reads, by encoder name."""
-    if not config.tree.dataset.node_encoder:
-        return {}
-    found = {}
-    for name in component_names(config.tree.dataset.node_encoder_name):
+    dataset, found = config.tree.dataset, {}
+    used = [
+        *(component_names(dataset.node_encoder_name) if dataset.node_encoder else ()),
+        *(component_names(dataset.edge_encoder_name) if dataset.edge_encoder else ()),
+    ]
+    for name in used:
         if name in registry.names("encoders/positional"):
-            transform = registry.lookup("transforms", registry.lookup("encoders/positional", name).transform)
-            with blame(config, f"posenc_{name}"):
-                found[name] = registry.construct(transform, encoding_arguments(config, name), {})
+            transform = registry.lookup("encoders/positional", name).transform
+            if transform is not None:
+                with blame(config, f"posenc_{name}"):
+                    found[name] = registry.construct(
+                        registry.lookup("transforms", transform), encoding_arguments(config, name), {}
+                    )
     return found

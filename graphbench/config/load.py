@@ -18,7 +18,8 @@ import yaml
 from yacs.config import CfgNode
 
 from graphbench import registry
-from graphbench.config.schema import ENCODING, GROUPS, SCHEMA, SUPPLIED, Key, rooms_of_group
+from graphbench.config import dialect
+from graphbench.config.schema import ENCODING, GROUPS, SCHEMA, SUPPLIED, SUPPLIED_TO_BLOCKS, Key, rooms_of_group
 from graphbench.config.values import check, key_of
 from graphbench.errors import UserError, nearest, unknown
 
@@ -48,6 +49,10 @@ class Config:
             return self.origin[key]
         below = [place for name, place in self.origin.items() if name.startswith(key + ".")]
         return below[0] if below else f"{key} (default)"
+
+    def value(self, key: str) -> Any:
+        """The value of a dotted key."""
+        return functools.reduce(lambda node, name: node[name], key.split("."), self.tree)
 
     def is_set(self, key: str) -> bool:
         """True when a file or the command line gave the key a value."""
@@ -103,6 +108,11 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         if key.inert and values[name] != key.default:
             notices.append(f"{where}: {name}: {key.inert}.")
     _check_names(schema, values, leaves)
+    if "compat" not in leaves:
+        found = dialect.infer(values, {name: where for name, (_, where) in leaves.items()}, component_names)
+        if found is not None:
+            values["compat"], notice = found
+            notices.append(notice)
     _open_sections(schema, values)
 
     tree = _nest(values)
@@ -242,11 +252,13 @@ def _candidates(schema: Mapping[str, Key], name: str) -> list[str]:
     return [*schema, *filter(None, GROUPS)] if "." in name else [e for e in (*schema, *GROUPS) if e and "." not in e]
 
 
+def _room_of(group: str, name: str) -> str | None:
+    return next((room for room in rooms_of_group(group) if name in registry.names(room)), None)
+
+
 def _component(group: str, name: str) -> Any:
-    for room in rooms_of_group(group):
-        if name in registry.names(room):
-            return registry.lookup(room, name)
-    return None
+    room = _room_of(group, name)
+    return None if room is None else registry.lookup(room, name)
 
 
 def _own_keys(component: Any) -> dict[str, Key]:
@@ -254,10 +266,34 @@ def _own_keys(component: Any) -> dict[str, Key]:
     return {name: key for name, key in keys.items() if key is not None}
 
 
+LEFT_OUT = ("None", "none", "")
+"""Parts of ``a+b`` that stand for nothing."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of ``a+b``: a component, and the edge set it works on (``name__edges``, ``name__edges__attribute``).
+
+    Attributes:
+        name: of the component.
+        edges: of the edge set; None for the edges of the graphs.
+        attribute: what describes those pairs; None where they are used without.
+    """
+
+    name: str
+    edges: str | None = None
+    attribute: str | None = None
+
+
+def parts_of(value: str) -> list[Part]:
+    """The parts of ``a+b`` in order, ``None`` parts included."""
+    return [Part(*part.strip().split("__", 2)) for part in value.split("+")]
+
+
 def component_names(value: str | Sequence[str]) -> list[str]:
     """The names in ``a+b`` (or a list of names), ``None`` parts left out."""
-    parts = [part.strip() for part in value.split("+")] if isinstance(value, str) else list(value)
-    return [part for part in parts if part not in ("None", "none", "")]
+    names = [part.name for part in parts_of(value)] if isinstance(value, str) else list(value)
+    return [name for name in names if name not in LEFT_OUT]
 
 
 def _check_names(schema: Mapping[str, Key], values: Mapping[str, Any], leaves: _Leaves) -> None:
@@ -275,10 +311,13 @@ def _open_sections(schema: Mapping[str, Key], values: dict[str, Any]) -> None:
     for name, key in schema.items():
         group = name.rpartition(".")[0]
         for part in component_names(values[name]) if key.rooms and group else ():
-            component = _component(group, part)
-            for argument, parameter in registry.parameters(component).items() if component else ():
+            room = _room_of(group, part)
+            if room is None:
+                continue
+            supplied = SUPPLIED_TO_BLOCKS if room == "layers/blocks" else SUPPLIED
+            for argument, parameter in registry.parameters(registry.lookup(room, part)).items():
                 own = key_of(parameter)
-                if own is not None and argument not in SUPPLIED and parameter.default is not parameter.empty:
+                if own is not None and argument not in supplied and parameter.default is not parameter.empty:
                     values.setdefault(f"{group}.{part}.{argument}", own.default)
 
 

@@ -50,18 +50,25 @@ class Key:
         return self.holds or type(self.default)
 
 
-GRAPH_LAYERS = ("layers/local", "layers/attention")
+GRAPH_LAYERS = ("layers/local", "layers/attention", "layers/blocks")
 NODE_ENCODERS = ("encoders/node", "encoders/positional")
+EDGE_ENCODERS = ("encoders/edge", "encoders/positional")
 
 SUPPLIED = frozenset(
     "dim dim_in dim_out dim_edge dim_encoded dim_pe node_in edge_in out_dim num_types heads dropout act batchnorm "
     "layers layers_pre_mp layers_post_mp l2norm pooling encoder edge_encoder block local attention head task task_type "
     "transductive size_average thresh params lr weight_decay momentum optimizer max_epoch num_warmup_epochs steps "
-    "lr_decay reduce_factor schedule_patience min_lr name".split()
+    "lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
+    "edge_types prepare num_virtual_nodes decoding".split()
 )
 """Constructor arguments that the surroundings supply; a component's own section may still set the plain ones."""
 
+SUPPLIED_TO_BLOCKS = SUPPLIED | frozenset("norm residual full_graph gamma mlp_dropout agg".split())
+"""The same for complete layers, which the general keys of ``gt`` and ``gnn`` describe."""
+
 _NO_EFFECT = "accepted for compatibility with GraphGPS files; it has no effect here"
+_AT_RUN_TIME = "set at run time in GraphGPS; nothing reads it here"
+_DEAD = "declared by the LRGB fork, where no code reads it"
 _RESUMES = "unfinished runs always resume here"
 
 TOP = {
@@ -70,7 +77,12 @@ TOP = {
     "plugins": Key(
         [], item=str, help="Python files or modules with components of your own, loaded before names are resolved"
     ),
-    "compat": Key("graphgps", "whose meaning a key has where the forks differ", allowed=("graphgps",)),
+    "compat": Key(
+        "graphgps",
+        "whose meaning a key has where the forks of GraphGPS differ; inferred from keys that only one of them has",
+        allowed=("graphgps", "exphormer", "lrgb"),
+    ),
+    "ogb_atom_vocabulary": Key(5, "chirality classes of Atom: 5 since ogb 1.3.6, 4 before", allowed=(4, 5)),
     "metric_best": Key("auto", "metric that selects the best epoch; auto: the data set card's (any other must agree)"),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
@@ -96,6 +108,12 @@ TOP = {
     "gpu_mem": Key(False, "", inert="peak memory is always recorded here", neutral=True),
     "view_emb": Key(False, "", inert=_NO_EFFECT, neutral=True),
     "benchmark": Key(False, "", inert=_NO_EFFECT, neutral=True),
+    "best_by_loss": Key(False, "", inert=_NO_EFFECT),
+    "example_arg": Key("example", "", inert=_NO_EFFECT, neutral=True),
+    "model_dir": Key("", "", inert=_AT_RUN_TIME, neutral=True),
+    "run_dir": Key("", "", inert=_AT_RUN_TIME, neutral=True),
+    "run_id": Key(0, "", inert=_AT_RUN_TIME, neutral=True),
+    "params": Key(0, "", inert=_AT_RUN_TIME, neutral=True),
     "custom_metrics": Key([], "further metrics to report", rooms=("tasks/metrics",)),
 }
 
@@ -117,9 +135,24 @@ DATASET = {
     "node_encoder_bn": Key(True, "BatchNorm after the node encoder"),
     "node_encoder_num_types": Key(0, "vocabulary of TypeDictNode; 0: the data set card's", minimum=0),
     "edge_encoder": Key(False, "encode edge features"),
-    "edge_encoder_name": Key("Bond", "name of the edge encoder", rooms=("encoders/edge",)),
+    "edge_encoder_name": Key("Bond", "<features>, or a + composition with edge-wise encodings", rooms=EDGE_ENCODERS),
     "edge_encoder_bn": Key(True, "BatchNorm after the edge encoder"),
     "edge_encoder_num_types": Key(0, "vocabulary of TypeDictEdge; 0: the data set card's", minimum=0),
+    "slic_compactness": Key(10, "version of the superpixel data sets", allowed=(10, 30)),
+    "infer_link_label": Key(
+        "None", "edge: predict edges from node states, with head infer_links", allowed=("None", "none", "edge")
+    ),
+    "resample_negative": Key(False, "draw the negative pairs of PCQM-Contact anew in every epoch"),
+    "resample_disjoint": Key(False, "", inert=_NO_EFFECT),
+    "edge_train_mode": Key("all", "", inert=_NO_EFFECT),
+    "edge_message_ratio": Key(0.8, "", inert=_NO_EFFECT),
+    "edge_negative_sampling_ratio": Key(1.0, "", inert=_NO_EFFECT),
+    "transform": Key("none", "", inert=_NO_EFFECT),
+    "remove_feature": Key(False, "", inert=_NO_EFFECT),
+    "to_undirected": Key(False, "", inert=_NO_EFFECT),
+    "label_table": Key("none", "", inert=_NO_EFFECT),
+    "label_column": Key("none", "", inert=_NO_EFFECT),
+    "pe_transform_on_the_fly": Key(False, "", inert="encodings come from a cache here", neutral=True),
     "shuffle_split": Key(True, "", inert=_NO_EFFECT),
     "encoder": Key(True, "", inert=_NO_EFFECT),
     "encoder_name": Key("db", "", inert=_NO_EFFECT),
@@ -133,7 +166,11 @@ DATASET = {
 }
 
 TRAIN = {
-    "mode": Key("custom", "training pipeline", allowed=("custom",)),
+    "mode": Key(
+        "custom",
+        "custom (train), inference-only, PCQM4Mv2-inference, or log-attn-weights; standard is the same as custom",
+        allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
+    ),
     "batch_size": Key(16, "graphs per batch", minimum=1),
     "sampler": Key("full_batch", "how one large graph is cut into batches", allowed=("full_batch",)),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
@@ -150,17 +187,34 @@ TRAIN = {
     "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
     "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
     "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
+    "iter_per_epoch": Key(32, "batches per epoch of graph samplers", minimum=1),
+    "walk_length": Key(4, "steps of a random-walk sampler", minimum=1),
+    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler", item=int),
+    "train_parts": Key(10, "parts of a partition sampler", minimum=1),
+    "sample_node": Key(False, "", inert=_NO_EFFECT),
+    "node_per_graph": Key(32, "", inert=_NO_EFFECT),
+    "radius": Key("extend", "", inert=_NO_EFFECT),
+    "eval_smoothing_metrics": Key(False, "", inert="smoothing metrics of the LRGB fork are not computed", neutral=True),
+    "finetune": Key("", "", inert="see pretrained.dir", neutral=True),
+    "freeze_pretrained": Key(False, "", inert="see pretrained.freeze_main", neutral=True),
     "early_stop_patience": Key(0, "epochs without a better validation metric that end a run; 0: never", minimum=0),
 }
 
-VAL = {"sampler": Key("full_batch", "as train.sampler, for evaluation", allowed=("full_batch",))}
+VAL = {
+    "sampler": Key("full_batch", "as train.sampler, for evaluation", allowed=("full_batch",)),
+    "sample_node": Key(False, "", inert=_NO_EFFECT),
+    "node_per_graph": Key(32, "", inert=_NO_EFFECT),
+    "radius": Key("extend", "", inert=_NO_EFFECT),
+}
+
+POOLINGS = ("add", "sum", "mean", "max", "graph_token", "node_ensemble")
 
 MODEL = {
     "type": Key("gnn", "model family", rooms=("models",)),
     "loss_fun": Key("cross_entropy", "loss", rooms=("tasks/losses",)),
     "size_average": Key("mean", "reduction of the loss", allowed=("mean", "sum")),
     "thresh": Key(0.5, "probability from which a binary prediction is positive", minimum=0.0),
-    "graph_pooling": Key("add", "readout of graph heads", allowed=("add", "sum", "mean", "max")),
+    "graph_pooling": Key("add", "readout of graph heads", allowed=POOLINGS),
     "edge_decoding": Key("dot", "score of a pair of nodes", allowed=("dot", "cosine_similarity", "concat")),
     "match_upper": Key(True, "", inert=_NO_EFFECT),
 }
@@ -168,31 +222,41 @@ MODEL = {
 GNN = {
     "head": Key("default", "prediction head; default: the one of dataset.task", rooms=("heads",), extra=("default",)),
     "layers_pre_mp": Key(0, "linear layers before message passing", minimum=0),
-    "layers_mp": Key(2, "", inert="read by message-passing models without attention only", minimum=0),
+    "layers_mp": Key(2, "layers of models without attention", minimum=0),
     "layers_post_mp": Key(1, "linear layers of the head", minimum=0),
     "dim_inner": Key(16, "width of the model", minimum=1),
     "dim_edge": Key(None, "width of the edge state; none: as gnn.dim_inner", holds=int, optional=True, minimum=1),
-    "layer_type": Key("generalconv", "layer of models without attention", rooms=("layers/local",)),
+    "layer_type": Key("generalconv", "layer of models without attention", rooms=("layers/blocks", "layers/local")),
     "batchnorm": Key(True, "BatchNorm in the layers before and after message passing"),
     "act": Key("relu", "activation"),
     "dropout": Key(0.0, "dropout of the layers before message passing and of local branches", minimum=0.0),
     "residual": Key(False, "residual connections in models without attention"),
-    "agg": Key("add", "", inert=_NO_EFFECT),
-    "normalize_adj": Key(False, "", inert=_NO_EFFECT),
-    "stage_type": Key("stack", "", inert=_NO_EFFECT),
-    "skip_every": Key(1, "", inert=_NO_EFFECT),
-    "msg_direction": Key("single", "", inert=_NO_EFFECT),
-    "self_msg": Key("concat", "", inert=_NO_EFFECT),
-    "att_heads": Key(1, "", inert=_NO_EFFECT),
-    "att_final_linear": Key(False, "", inert=_NO_EFFECT),
-    "att_final_linear_bn": Key(False, "", inert=_NO_EFFECT),
+    "agg": Key("add", "aggregation of GraphGym's layers (model gnn)", allowed=("add", "sum", "mean", "max")),
+    "normalize_adj": Key(False, "normalised adjacency in GraphGym's layers (model gnn)"),
+    "stage_type": Key("stack", "how layers are stacked (model gnn)", allowed=("stack", "skipsum", "skipconcat")),
+    "skip_every": Key(1, "layers per skip connection (model gnn)", minimum=1),
+    "msg_direction": Key("single", "message of GraphGym's layers (model gnn)", allowed=("single", "both")),
+    "self_msg": Key("concat", "self message of GraphGym's layers (model gnn)", allowed=("none", "add", "concat")),
+    "att_heads": Key(1, "heads of GraphGym's attention layers (model gnn)", minimum=1),
+    "att_final_linear": Key(False, "linear map after them"),
+    "att_final_linear_bn": Key(False, "BatchNorm after that map"),
+    "heads": Key(4, "", inert=_DEAD),
+    "attn_dropout": Key(0.1, "", inert=_DEAD),
+    "use_vn": Key(True, "", inert=_DEAD),
+    "vn_pooling": Key("add", "", inert=_DEAD),
+    "norm_type": Key("layer", "", inert=_DEAD),
+    "ffn": Key(True, "", inert=_NO_EFFECT),
     "l2norm": Key(True, "divide the rows of pre-message-passing layers by their norm"),
     "keep_edge": Key(0.5, "", inert=_NO_EFFECT),
     "clear_feature": Key(True, "", inert=_NO_EFFECT),
 }
 
 GT = {
-    "layer_type": Key("None+Transformer", "<local>+<global>; None leaves a part out", rooms=GRAPH_LAYERS),
+    "layer_type": Key(
+        "SANLayer",
+        "parts joined by +, e.g. <local>+<global>; None leaves a part out; name__edges works on an edge set",
+        rooms=GRAPH_LAYERS,
+    ),
     "layers": Key(3, "number of layers", minimum=0),
     "n_heads": Key(8, "attention heads", minimum=1),
     "dim_hidden": Key(64, "width of the layers; equals gnn.dim_inner", minimum=1),
@@ -200,9 +264,13 @@ GT = {
     "attn_dropout": Key(0.0, "dropout on attention weights", minimum=0.0),
     "layer_norm": Key(False, "one mean and variance per graph after each part"),
     "batch_norm": Key(True, "BatchNorm after each part; exclusive with layer_norm"),
-    "residual": Key(True, "", inert="GPS layers are always residual"),
-    "full_graph": Key(True, "", inert="read by SAN layers only"),
-    "gamma": Key(1e-5, "", inert="read by SAN layers only"),
+    "residual": Key(True, "residual connections of SAN layers (GPS layers always have them)"),
+    "full_graph": Key(True, "SAN layers attend to all pairs, not to edges only"),
+    "gamma": Key(1e-5, "weight of pairs that are no edges in SAN layers", minimum=0.0),
+    "dim_edge": Key(None, "width of the edge state; none: as gt.dim_hidden", holds=int, optional=True, minimum=1),
+    "secondary_edges": Key("full_graph", "", inert="read by no published file; name the edges in gt.layer_type"),
+    "activation": Key("relu", "activation of ExphormerFullLayer"),
+    "vn_pooling": Key("mean", "", inert=_DEAD),
     "pna_degrees": Key([], "in-degree histogram of PNA; measured on the training graphs when empty", item=int),
 }
 
@@ -225,6 +293,57 @@ OPTIM = {
     "num_warmup_epochs": Key(50, "epochs of linear warm-up", minimum=0),
     "clip_grad_norm": Key(False, "clip the norm of all gradients"),
     "clip_grad_norm_value": Key(1.0, "largest norm when clipping", minimum=0.0),
+}
+
+PRETRAINED = {
+    "dir": Key("", "run directory whose best checkpoint the model starts from"),
+    "reset_prediction_head": Key(True, "start with a new prediction head"),
+    "freeze_main": Key(False, "train the prediction head only"),
+}
+
+PREP = {
+    "exp": Key(False, "compute expander edges"),
+    "exp_algorithm": Key(
+        "Random-d", "how they are drawn", allowed=("Random-d", "Random-d-2", "Random-d2", "Hamiltonian")
+    ),
+    "use_exp_edges": Key(True, "attend along expander edges"),
+    "exp_deg": Key(5, "permutations or cycles of the expander; its degree is twice that", minimum=1),
+    "exp_max_num_iters": Key(100, "tries until the spectral gap is large enough", minimum=1),
+    "add_edge_index": Key(True, "attend along the edges of the graph, too"),
+    "num_virt_node": Key(0, "virtual nodes per graph", minimum=0),
+    "exp_count": Key(1, "expanders per graph", minimum=1),
+    "add_self_loops": Key(False, "add self loops to node data sets"),
+    "add_reverse_edges": Key(True, "make node data sets undirected"),
+    "train_percent": Key(0.6, "share of training nodes in random splits", minimum=0.0),
+    "layer_edge_indices_dir": Key(None, "", holds=str, optional=True, inert=_NO_EFFECT),
+    "dist_enable": Key(False, "", inert="distances are computed for the layers that read them"),
+    "dist_cutoff": Key(510, "", inert="distances are computed for the layers that read them"),
+}
+
+GRAPHORMER = {
+    "num_layers": Key(6, "layers", minimum=0),
+    "embed_dim": Key(80, "width; equals gnn.dim_inner", minimum=1),
+    "num_heads": Key(4, "attention heads, also of the bias that BiasedTransformer reads", minimum=1),
+    "dropout": Key(0.0, "dropout after attention", minimum=0.0),
+    "attention_dropout": Key(0.0, "dropout on attention weights", minimum=0.0),
+    "mlp_dropout": Key(0.0, "dropout of the feed-forward part", minimum=0.0),
+    "input_dropout": Key(0.0, "dropout of the encoded nodes", minimum=0.0),
+    "use_graph_token": Key(True, "give every graph one more node that stands for the whole"),
+}
+
+BIGBIRD = {
+    "attention_type": Key(
+        "block_sparse", "original_full attends to all pairs", allowed=("block_sparse", "original_full")
+    ),
+    "chunk_size_feed_forward": Key(0, "", inert="changes memory only"),
+    "is_decoder": Key(False, "", inert=_NO_EFFECT),
+    "add_cross_attention": Key(False, "", inert=_NO_EFFECT),
+    "hidden_act": Key("relu", "activation of the feed-forward part"),
+    "max_position_embeddings": Key(128, "", inert="graphs have no positions"),
+    "use_bias": Key(False, "bias of the projections"),
+    "num_random_blocks": Key(3, "random blocks per query block", minimum=0),
+    "block_size": Key(3, "nodes per block", minimum=1),
+    "layer_norm_eps": Key(1e-6, "added to the variance of layer norms", minimum=0.0),
 }
 
 WANDB = {
@@ -261,6 +380,12 @@ ENCODING = {
 }
 
 
+_RESISTANCE = {
+    **ENCODING,
+    "accuracy": Key(0.1, "relative error allowed in effective resistances", minimum=0.0),
+    "er_dim": Key("none", "", inert=_AT_RUN_TIME),
+}
+
 GROUPS: dict[str, dict[str, Key]] = {
     "": TOP,
     "dataset": DATASET,
@@ -271,8 +396,48 @@ GROUPS: dict[str, dict[str, Key]] = {
     "gt": GT,
     "optim": OPTIM,
     "wandb": WANDB,
+    "pretrained": PRETRAINED,
+    "prep": PREP,
+    "graphormer": GRAPHORMER,
+    "gt.bigbird": BIGBIRD,
     "posenc_LapPE": {**ENCODING, **_EIGEN},
     "posenc_RWSE": {**ENCODING, **_KERNEL},
+    "posenc_HKdiagSE": {**ENCODING, **_KERNEL},
+    "posenc_ElstaticSE": {
+        **ENCODING,
+        **_KERNEL,
+        "kernel.times_func": Key("range(10)", "columns of the encoding as range(a, b[, c])"),
+    },
+    "posenc_RWSEEdge": {
+        **ENCODING,
+        **_KERNEL,
+        "num_global": Key(2, "", inert=_NO_EFFECT),
+        "global_edge_dropout": Key(0.2, "", inert=_NO_EFFECT),
+    },
+    "posenc_SignNet": {
+        **ENCODING,
+        **_EIGEN,
+        "phi_out_dim": Key(4, "width of the sign-invariant features", minimum=1),
+        "phi_hidden_dim": Key(64, "width inside the network that makes them", minimum=1),
+    },
+    "posenc_EquivStableLapPE": {**ENCODING, **_EIGEN},
+    "posenc_GraphormerBias": {
+        **ENCODING,
+        "dim_pe": Key(0, "always 0: this encoding takes no columns", minimum=0),
+        "node_degrees_only": Key(False, "encode degrees, without a bias of attention"),
+        "num_spatial_types": Key(None, "distances that are told apart", holds=int, optional=True, minimum=1),
+        "num_in_degrees": Key(None, "in-degrees that are told apart", holds=int, optional=True, minimum=1),
+        "num_out_degrees": Key(None, "out-degrees that are told apart", holds=int, optional=True, minimum=1),
+    },
+    "posenc_ERN": _RESISTANCE,
+    "posenc_ERE": _RESISTANCE,
+    "share": {name: Key(1, "", inert=_AT_RUN_TIME, neutral=True) for name in ("dim_in", "dim_out", "num_splits")},
+    "mlflow": {
+        "use": Key(False, "", inert="log to TensorBoard, CSV or Weights & Biases instead", neutral=True),
+        "project": Key("", "", inert=_NO_EFFECT, neutral=True),
+        "name": Key("", "", inert=_NO_EFFECT, neutral=True),
+    },
+    "example_group": {"example_arg": Key("example", "", inert=_NO_EFFECT, neutral=True)},
     "mem": {"inplace": Key(False, "", inert=_NO_EFFECT, neutral=True)},
     "bn": {"eps": Key(1e-5, "", inert=_NO_EFFECT), "mom": Key(0.1, "", inert=_NO_EFFECT)},
 }

@@ -1,6 +1,6 @@
 """Encoders of a model, composed of their parts: what the data set gives, beside what the structure gives.
 
-``NodeEncoder``: [ features | positional encoding | positional encoding ... ], optionally through a BatchNorm.
+``[ features | encoding | encoding ... ]``, then encoders that work on the whole, then optionally a BatchNorm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.inputs import node_features
+from graphbench.encoders.inputs import edge_features, node_features
 from graphbench.layers.norm import BatchNorm
 from graphbench.structures import GraphBatch
 
@@ -25,13 +25,61 @@ class NodeEncoder(nn.Module):
         positional: modules ``batch -> (N, dim_pe)`` by name, in the order of the result. With neither features nor
             encodings the result is ``batch.x`` as it is.
         dim: width of the result.
-        batch_norm: BatchNorm over the result (``dataset.node_encoder_bn``).
+        batch_norm: BatchNorm over the result (``dataset.node_encoder_bn``), after everything else.
+        contextual: modules ``(h, batch) -> (h, batch)`` by name (class attribute ``mode = "context"``), run one after
+            the other on the concatenation. They take no columns; they may change ``h``, leave what they computed for
+            later layers in ``batch.state``, and prepend nodes.
 
     Shape:
-        batch -> (N, dim)
+        batch -> (N, dim) and the batch to go on with
     """
 
-    def __init__(self, features: nn.Module | None, positional: Mapping[str, nn.Module], dim: int, batch_norm: bool):
+    def __init__(
+        self,
+        features: nn.Module | None,
+        positional: Mapping[str, nn.Module],
+        dim: int,
+        batch_norm: bool,
+        contextual: Mapping[str, nn.Module] | None = None,
+    ):
+        super().__init__()
+        self.features = features
+        self.positional = nn.ModuleDict(positional)
+        self.contextual = nn.ModuleDict(contextual or {})
+        self.norm = BatchNorm(dim) if batch_norm else None
+        self.dim = dim
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """Encodes every node."""
+        encoders = _parts(self.features, self.positional)
+        parts = [encoder(batch) for encoder in encoders] or [_raw(batch)]
+        h = _side_by_side("node", encoders, parts, self.dim)
+        for encoder in self.contextual.values():
+            h, batch = encoder(h, batch)
+        return (h if self.norm is None else self.norm(h)), batch
+
+
+class EdgeEncoder(nn.Module):
+    """First hidden state of the edges: features and edge-wise encodings side by side.
+
+    Args:
+        features: module ``batch -> (E, d)``; None leaves the edge features out.
+        positional: modules ``batch -> (E, dim_pe)`` by name (class attribute ``level = "edge"``), in the order of the
+            result. With neither features nor encodings the result is ``batch.edge_attr`` as it is.
+        dim: width of the result, the sum of all parts.
+        batch_norm: BatchNorm over the result (``dataset.edge_encoder_bn``).
+
+    Shape:
+        batch -> (E, dim)
+    """
+
+    def __init__(
+        self,
+        features: nn.Module | None,
+        positional: Mapping[str, nn.Module],
+        dim: int,
+        batch_norm: bool,
+    ):
         super().__init__()
         self.features = features
         self.positional = nn.ModuleDict(positional)
@@ -39,41 +87,33 @@ class NodeEncoder(nn.Module):
         self.dim = dim
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
-        encoders = [*([] if self.features is None else [self.features]), *self.positional.values()]
-        parts = [encoder(batch) for encoder in encoders] or [_raw(batch)]
-        if sum(part.shape[1] for part in parts) != self.dim:
-            raise ValueError(
-                f"the parts of the node encoder ({', '.join(type(each).__name__ for each in encoders) or 'batch.x'}) "
-                f"have widths {[part.shape[1] for part in parts]}, which must add up to {self.dim}"
-            )
-        h = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-        return h if self.norm is None else self.norm(h)
+        """Encodes every edge."""
+        encoders = _parts(self.features, self.positional)
+        parts = [encoder(batch) for encoder in encoders] or [_raw_edges(batch)]
+        e = _side_by_side("edge", encoders, parts, self.dim)
+        return e if self.norm is None else self.norm(e)
+
+
+def _parts(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.Module]:
+    return [*([] if features is None else [features]), *positional.values()]
+
+
+def _side_by_side(what: str, encoders: list[nn.Module], parts: list[Tensor], dim: int) -> Tensor:
+    widths = [part.shape[1] for part in parts]
+    if sum(widths) != dim:
+        names = ", ".join(type(each).__name__ for each in encoders) or "the raw features"
+        raise ValueError(f"the parts of the {what} encoder ({names}) have widths {widths}, which must add up to {dim}")
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def _raw(batch: GraphBatch) -> Tensor:
-    x = node_features(batch, "a model without node encoder")
-    return x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    return _floating(node_features(batch, "a model without node encoder"))
 
 
-class EdgeEncoder(nn.Module):
-    """First hidden state of the edges.
+def _raw_edges(batch: GraphBatch) -> Tensor:
+    e = _floating(edge_features(batch, "an edge encoder without parts"))
+    return e if e.dim() == 2 else e[:, None]
 
-    Args:
-        features: module ``batch -> (E, dim)``.
-        dim: its width.
-        batch_norm: BatchNorm over the result (``dataset.edge_encoder_bn``).
 
-    Shape:
-        batch -> (E, dim)
-    """
-
-    def __init__(self, features: nn.Module, dim: int, batch_norm: bool):
-        super().__init__()
-        self.features = features
-        self.norm = BatchNorm(dim) if batch_norm else None
-
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
-        e = self.features(batch)
-        return e if self.norm is None else self.norm(e)
+def _floating(values: Tensor) -> Tensor:
+    return values if values.is_floating_point() else values.to(torch.get_default_dtype())

@@ -1,11 +1,13 @@
 """Encoders, a stack of blocks, a head: the shape of GraphGPS and of most graph transformers.
 
-Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, https://arxiv.org/abs/2205.12454.
+Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, https://arxiv.org/abs/2205.12454. A model
+of this shape is a subclass that says where its blocks come from; see :class:`GPSModel`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,18 +19,24 @@ from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
 
-@register("GPSModel")
+@register("GPSModel", "MultiModel", "SingleModel")
 class GPSModel(nn.Module):
     r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
 
+    Attributes:
+        layers_from: group of the configuration that names and counts the blocks: ``gt`` (``gt.layer_type``,
+            ``gt.layers``) or ``gnn`` (``gnn.layer_type``, ``gnn.layers_mp``).
+        layer: the one kind of block that a subclass is made of, a name in ``layers/blocks``; None: ``layer_type``.
+
     Args:
-        encoder: module ``batch -> (N, dim_encoded)``.
+        encoder: module ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
         edge_encoder: module ``batch -> (E, dim_edge)``, or None for layers that read no edge features.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).
-        block: makes one block, ``(h, e, batch) -> (h, e)``.
+        block: makes one block, ``(h, e, batch) -> (h, e, batch')``.
         head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
+        prepare: module ``(h, e, batch) -> batch'`` before the first block, for what all blocks share; None for none.
         layers_pre_mp: number of :class:`PreLayer` between encoder and blocks.
         batchnorm: their BatchNorm (``gnn.batchnorm``).
         dropout: their dropout (``gnn.dropout``).
@@ -38,6 +46,9 @@ class GPSModel(nn.Module):
     Shape:
         batch -> what the head returns
     """
+
+    layers_from: ClassVar[str] = "gt"
+    layer: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -49,6 +60,7 @@ class GPSModel(nn.Module):
         block: Callable[[], nn.Module],
         head: Callable[[int], nn.Module],
         *,
+        prepare: nn.Module | None = None,
         layers_pre_mp: int = 0,
         batchnorm: bool = True,
         dropout: float = 0.0,
@@ -65,6 +77,7 @@ class GPSModel(nn.Module):
             )
         self.encoder = encoder
         self.edge_encoder = edge_encoder
+        self.prepare = prepare
         self.pre_mp = nn.ModuleList(
             PreLayer(dim if i else dim_encoded, dim, batchnorm=batchnorm, dropout=dropout, act=act, l2norm=l2norm)
             for i in range(layers_pre_mp)
@@ -74,12 +87,14 @@ class GPSModel(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""
-        h = self.encoder(batch)
         e = None if self.edge_encoder is None else self.edge_encoder(batch)
+        h, batch = self.encoder(batch)
+        if self.prepare is not None:
+            batch = self.prepare(h, e, batch)
         for layer in self.pre_mp:
             h = layer(h)
         for block in self.layers:
-            h, e = block(h, e, batch)
+            h, e, batch = block(h, e, batch)
         return self.head(h, batch)
 
 

@@ -25,7 +25,7 @@ class TwoBranch(nn.Module):
     r"""y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X being the encoded nodes and a the ``graph_weight``.
 
     Args:
-        encoder: module ``batch -> (N, dim_encoded)``.
+        encoder: module ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width; both branches read the same columns.
         edge_encoder: module ``batch -> (E, dim_edge)``, or None.
         dim: width of both branches (``gnn.dim_inner``).
@@ -128,8 +128,8 @@ class TwoBranch(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""
-        x = self.encoder(batch)
         e = None if self.edge_encoder is None else self.edge_encoder(batch)
+        x, batch = self.encoder(batch)
         return self.head(self.mix(x, e, batch), batch)
 
     def mix(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:

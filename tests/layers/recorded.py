@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,20 +29,29 @@ def ours(name: str) -> str:
     return name
 
 
-def packed(arrays: dict[str, Any], kind: str) -> dict[str, Tensor]:
-    """Recorded arrays of one kind (``"w"`` or ``"grad"``) under our names, in float64."""
+Rename = Callable[[str], str]
+
+
+def packed(arrays: dict[str, Any], kind: str, rename: Rename = lambda name: name) -> dict[str, Tensor]:
+    """Recorded arrays of one kind (``"w"`` or ``"grad"``) under our names, in float64.
+
+    Args:
+        arrays: as the ``golden`` fixture returns them.
+        kind: prefix of the wanted arrays.
+        rename: from the name inside a layer to the name inside what holds the layer.
+    """
     found = {
         key.removeprefix(f"{kind}/"): value.double() for key, value in arrays.items() if key.startswith(f"{kind}/")
     }
     for part in ("weight", "bias"):
         if f"attn.q.{part}" in found:
             found[f"attention.qkv.{part}"] = torch.cat([found.pop(f"attn.{each}.{part}") for each in "qkv"])
-    return {ours(name): value for name, value in found.items()}
+    return {rename(ours(name)): value for name, value in found.items()}
 
 
-def load(module: nn.Module, arrays: dict[str, Any]) -> nn.Module:
+def load(module: nn.Module, arrays: dict[str, Any], ours: Rename = lambda name: name) -> nn.Module:
     """Puts the recorded weights into a module; every parameter and statistic must be among them."""
-    weights = packed(arrays, "w")
+    weights = packed(arrays, "w", ours)
     counters = {name for name in module.state_dict() if name.endswith("num_batches_tracked")}
     left_out = module.double().load_state_dict(weights, strict=False)
     assert not left_out.unexpected_keys
@@ -69,10 +79,16 @@ def close(value: Tensor | None, expected: Tensor, what: str, tolerance: float = 
     assert error <= tolerance, f"{what}: relative difference {error:.1e}"
 
 
-def check_gradients(module: nn.Module, batch: GraphBatch, outputs: dict[str, Tensor], arrays: dict[str, Any]) -> None:
+def check_gradients(
+    module: nn.Module,
+    batch: GraphBatch,
+    outputs: dict[str, Tensor],
+    arrays: dict[str, Any],
+    ours: Rename = lambda name: name,
+) -> None:
     """Backward of the recorded loss; every recorded gradient must be met and no other exist."""
     sum((outputs[name] * arrays[f"in/grad_seed.{name}"]).sum() for name in outputs).backward()
-    expected = packed(arrays, "grad")
+    expected = packed(arrays, "grad", ours)
     inputs = {"x": batch.x, "edge_attr": batch.edge_attr}
     for name, value in inputs.items():
         if f"in.{name}" in expected:

@@ -56,11 +56,12 @@ def subject_of(room: str, name: str, **context: Any) -> Subject:
 
 
 def _call_attention(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
-    return {"h": module(batch.x, batch.edge_attr, batch)}
+    h = module(batch.x, batch.edge_attr, batch)
+    return {"h": h[0] if isinstance(h, tuple) else h}
 
 
 def _call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
-    h, e = module(batch.x, batch.edge_attr, batch)
+    h, e, *_ = module(batch.x, batch.edge_attr, batch)
     return {"h": h, "e": e}
 
 
@@ -137,8 +138,10 @@ def _blocks() -> list[Any]:
 def _block(local: str | None, attention: str | None, norm: str) -> Subject:
     block = GPSBlock(
         DIM,
-        local=None if local is None else make("layers/local", local),
-        attention=None if attention is None else make("layers/attention", attention),
+        [
+            None if local is None else make("layers/local", local),
+            None if attention is None else make("layers/attention", attention),
+        ],
         act="relu",
         norm=norm,
     )
@@ -158,8 +161,8 @@ def test_block(local: str, attention: str, norm: str) -> None:
 
 
 MISSING: list[tuple[str | None, str | None, Callable[[str], bool]]] = [
-    (None, "Transformer", lambda name: name.startswith("norm_local.")),
-    ("GINE", None, lambda name: name.startswith("norm_attention.")),
+    (None, "Transformer", lambda name: name.startswith("branches.0.norm.")),
+    ("GINE", None, lambda name: name.startswith("branches.1.norm.")),
 ]
 
 

@@ -29,6 +29,19 @@ RECORDED = [
 ]
 
 
+def ours(name: str) -> str:
+    """Our name of a recorded weight: local layer and attention are the first and the second branch."""
+    for recorded, own in (
+        ("local.", "branches.0.part."),
+        ("attention.", "branches.1.part."),
+        ("norm_local.", "branches.0.norm."),
+        ("norm_attention.", "branches.1.norm."),
+    ):
+        if name.startswith(recorded):
+            return own + name.removeprefix(recorded)
+    return name
+
+
 def block_of(config: dict[str, Any]) -> GPSBlock:
     """The block a recorded configuration describes."""
     dim = config["dim"]
@@ -42,8 +55,10 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
 
     return GPSBlock(
         dim,
-        local=part("layers/local", config["local"], dropout=config["dropout"]),
-        attention=part("layers/attention", config["global"], dropout=config["attn_dropout"]),
+        [
+            part("layers/local", config["local"], dropout=config["dropout"]),
+            part("layers/attention", config["global"], dropout=config["attn_dropout"]),
+        ],
         dropout=config["dropout"],
         act=config["act"],
         norm=config["norm"],
@@ -53,13 +68,13 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
 @pytest.mark.parametrize("name", RECORDED)
 def test_equals_graphgps(name: str, golden: Any) -> None:
     arrays = golden(f"graphgps/gpslayer_{name}")
-    block, batch = load(block_of(arrays["config"]), arrays), batch_of(arrays)
+    block, batch = load(block_of(arrays["config"]), arrays, ours=ours), batch_of(arrays)
     after = {}
-    for norm in ("norm_local", "norm_attention"):
-        recorded = f"out/after_{norm.replace('attention', 'attn')}"
+    for branch, norm in zip(block.branches, ("norm_local", "norm_attn"), strict=True):
+        recorded = f"out/after_{norm}"
         if recorded in arrays:
-            getattr(block, norm).register_forward_hook(lambda _m, _i, out, key=recorded: after.update({key: out}))
-    h, e = block(batch.x, batch.edge_attr, batch)
+            branch.norm.register_forward_hook(lambda _m, _i, out, key=recorded: after.update({key: out}))
+    h, e, _ = block(batch.x, batch.edge_attr, batch)
     for key, value in after.items():
         close(value, arrays[key], key)
     close(h, arrays["out/x"], "nodes")
@@ -69,19 +84,19 @@ def test_equals_graphgps(name: str, golden: Any) -> None:
         outputs["edge_attr"] = e
     else:
         assert e is batch.edge_attr
-    check_gradients(block, batch, outputs, arrays)
+    check_gradients(block, batch, outputs, arrays, ours=ours)
 
 
 def test_block_without_branches_is_a_feed_forward_layer() -> None:
-    block, batch = GPSBlock(12, local=None, attention=None, norm="none").double(), example_batch()
-    h, e = block(batch.x, batch.edge_attr, batch)
+    block, batch = GPSBlock(12, [None, None], norm="none").double(), example_batch()
+    h, e, _ = block(batch.x, batch.edge_attr, batch)
     torch.testing.assert_close(h, batch.x + block.feed_forward(batch.x))
     assert e is batch.edge_attr
 
 
 def test_unknown_norm_is_refused() -> None:
     with pytest.raises(ValueError, match="'bacth', did you mean 'batch'"):
-        GPSBlock(12, local=None, attention=None, norm="bacth")
+        GPSBlock(12, [], norm="bacth")
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])

@@ -56,10 +56,10 @@ def gps(
     return GPSModel(
         NodeEncoder(features, encodings, dim, batch_norm=False),
         dim,
-        EdgeEncoder(edge_features, dim, batch_norm=False),
+        EdgeEncoder(edge_features, {}, dim, batch_norm=False),
         dim,
         layers,
-        lambda: GPSBlock(dim, local=make_local(), attention=attention(), dropout=0.0, act="relu", norm="batch"),
+        lambda: GPSBlock(dim, [make_local(), attention()], dropout=0.0, act="relu", norm="batch"),
         lambda width: registry.construct(registry.lookup("heads", head), {}, {"dim_in": width, **head_context}),
     )
 
@@ -173,11 +173,13 @@ def _ours(key):
         "encoder.node.": "encoder.features.",
         "encoder.edge.": "edge_encoder.features.",
         ".local.mlp.1.": ".local.mlp.2.",
-        ".attn.out.": ".attention.out.",
-        ".norm_attn.": ".norm_attention.",
+        ".local.": ".branches.0.part.",
+        ".norm_local.": ".branches.0.norm.",
+        ".attn.out.": ".branches.1.part.out.",
+        ".norm_attn.": ".branches.1.norm.",
         ".ffn.in.": ".feed_forward.lin_in.",
         ".ffn.out.": ".feed_forward.lin_out.",
-        ".attn.in_proj_": ".attention.qkv.",
+        ".attn.in_proj_": ".branches.1.part.qkv.",
     }.items():
         key = key.replace(old, new)
     return key
@@ -216,10 +218,10 @@ def test_outputs_and_gradients_equal_graphgps(golden, name):
         edge_attr=recorded.get("in/edge_attr"),
         pe=pe,
     )
-    h, e = model.encoder(batch), model.edge_encoder(batch)
+    (h, _), e = model.encoder(batch), model.edge_encoder(batch)
     close(h, recorded["out/after_encoder"], "after the encoder")
     for i, block in enumerate(model.layers):
-        h, e = block(h, e, batch)
+        h, e, _ = block(h, e, batch)
         close(h, recorded[f"out/after_layer{i}"], f"after layer {i}")
     pred = model(batch)
     close(pred, recorded["out/pred"], "prediction")

@@ -20,6 +20,11 @@ class _Encoder(nn.Module):
         return self.lin(getattr(batch, self.level))
 
 
+class _NodeEncoder(_Encoder):
+    def forward(self, batch):
+        return super().forward(batch), batch
+
+
 class _Block(nn.Module):
     """h_i <- W h_i + sum of the edge states into i; e <- 2 e."""
 
@@ -29,8 +34,8 @@ class _Block(nn.Module):
 
     def forward(self, h, e, batch):
         if e is None:
-            return self.lin(h), None
-        return self.lin(h).index_add(0, batch.edge_index[1], e), 2 * e
+            return self.lin(h), None, batch
+        return self.lin(h).index_add(0, batch.edge_index[1], e), 2 * e, batch
 
 
 class _Head(nn.Module):
@@ -54,7 +59,7 @@ def batch():
 
 def _model(**changes):
     arguments = {
-        "encoder": _Encoder(4, 6),
+        "encoder": _NodeEncoder(4, 6),
         "dim_encoded": 6,
         "edge_encoder": _Encoder(3, 6, "edge_attr"),
         "dim": 6,
@@ -67,9 +72,9 @@ def _model(**changes):
 
 def test_encoders_then_blocks_then_head(batch):
     model = _model()
-    h, e = model.encoder(batch), model.edge_encoder(batch)
-    h, e = model.layers[0](h, e, batch)
-    h, _ = model.layers[1](h, e, batch)
+    (h, _), e = model.encoder(batch), model.edge_encoder(batch)
+    h, e, _ = model.layers[0](h, e, batch)
+    h, _, _ = model.layers[1](h, e, batch)
     assert torch.equal(model(batch), model.head(h, batch))
 
 
@@ -99,7 +104,7 @@ def test_layers_before_the_blocks_are_graphgyms(batchnorm, l2norm, act):
 
 
 def test_layers_before_the_blocks_map_any_width(batch):
-    model = _model(encoder=_Encoder(4, 9), dim_encoded=9, layers_pre_mp=2, act="gelu", dropout=0.5)
+    model = _model(encoder=_NodeEncoder(4, 9), dim_encoded=9, layers_pre_mp=2, act="gelu", dropout=0.5)
     assert [layer.lin.weight.shape for layer in model.pre_mp] == [(6, 9), (6, 6)]
     assert model(batch).shape == (5, 2)
     assert model.pre_mp[0].dropout.p == 0.5
