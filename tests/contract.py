@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.structures import GraphBatch, PairBlocks, Ragged
+from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
 
 SIZES = (7, 1, 12, 2, 5)
 
@@ -109,8 +109,16 @@ def alone(batch: GraphBatch, graph: int) -> GraphBatch:
         x=take(batch.x, rows),
         edge_attr=take(batch.edge_attr, edges),
         pe={name: value[rows] for name, value in batch.pe.items()},
+        edge_pe={name: value[edges] for name, value in batch.edge_pe.items()},
+        edge_sets={name: _set_of(each, graph, first) for name, each in batch.edge_sets.items()},
         pairs=None if batch.pairs is None else PairBlocks(batch.pairs.block(graph).reshape(-1), (last - first,)),
     )
+
+
+def _set_of(edges: EdgeSet, graph: int, first: int) -> EdgeSet:
+    a, b = int(edges.ptr[graph]), int(edges.ptr[graph + 1])
+    attr = None if edges.attr is None else edges.attr[a:b]
+    return EdgeSet(edges.index[:, a:b] - first, torch.tensor([0, b - a]), attr)
 
 
 def edges_of(batch: GraphBatch, graph: int) -> Tensor:
@@ -149,6 +157,10 @@ def permuted(batch: GraphBatch, perm: Tensor, edge_perm: Tensor | None = None) -
         x=None if batch.x is None else batch.x[perm],
         edge_attr=None if batch.edge_attr is None else batch.edge_attr[edge_perm],
         pe={name: value[perm] for name, value in batch.pe.items()},
+        edge_pe={name: value[edge_perm] for name, value in batch.edge_pe.items()},
+        edge_sets={
+            name: EdgeSet(new_number[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()
+        },
         pairs=None
         if batch.pairs is None
         else PairBlocks(torch.cat([torch.empty(0, dtype=torch.uint8), *blocks]), batch.ragged.sizes),
@@ -316,6 +328,9 @@ def _assert_close(value: Tensor, expected: Tensor, tolerance: float, message: st
 def _tensors(batch: GraphBatch) -> list[tuple[str, Tensor]]:
     fields = [(name, getattr(batch, name)) for name in ("edge_index", "x", "edge_attr", "y")]
     fields += [("ragged.ptr", batch.ragged.ptr), *((f"pe.{name}", value) for name, value in batch.pe.items())]
+    fields += [(f"edge_pe.{name}", value) for name, value in batch.edge_pe.items()]
+    for name, each in batch.edge_sets.items():
+        fields += [(f"{name}.index", each.index), (f"{name}.ptr", each.ptr), (f"{name}.attr", each.attr)]
     if batch.pairs is not None:
         fields.append(("pairs.distance", batch.pairs.distance))
     return [(name, value) for name, value in fields if value is not None]

@@ -1,6 +1,6 @@
 """Where forks of GraphGPS give one key different meanings: the argument that each of them stands for.
 
-``compat`` chooses the column. ``graphgps`` is what the components' own defaults say, so it needs no rows. Sources:
+``compat`` chooses the column. Mostly ``graphgps`` is what the components' own defaults say, and needs no row. Sources:
 GraphGPS 2801570, Exphormer 1b43962, LRGB re-tuning c3500cb.
 """
 
@@ -10,12 +10,27 @@ from typing import Any
 
 from graphbench.config import Config
 
-_EXPHORMER_RELU = {"act": "relu"}  # its layers have no activation argument, whatever gnn.act says
+_RELU = {"act": "relu"}  # layers that have no activation argument there, whatever gnn.act says
+
+_STANDARDIZED = {"standardize": True}
 
 VARIANTS: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("exphormer", "layers", "GPSBlock"): _EXPHORMER_RELU,
-    ("exphormer", "layers/local", "GINE"): _EXPHORMER_RELU,
-    ("exphormer", "layers/local", "CustomGatedGCN"): _EXPHORMER_RELU,
+    ("lrgb", "encoders/node", "VOCNode"): _STANDARDIZED,
+    ("lrgb", "encoders/node", "COCONode"): _STANDARDIZED,
+    ("lrgb", "encoders/edge", "VOCEdge"): _STANDARDIZED,
+    ("lrgb", "encoders/edge", "COCOEdge"): _STANDARDIZED,
+    ("exphormer", "layers", "GPSBlock"): _RELU,
+    ("exphormer", "layers/local", "GINE"): _RELU,
+    ("exphormer", "layers/local", "CustomGatedGCN"): _RELU,
+    ("exphormer", "layers/local", "gatedgcnconv"): _RELU,
+    ("lrgb", "layers/local", "GINE"): {"mlp": "norm_and_map"},
+    ("lrgb", "layers/local", "gatedgcnconv"): {"edge_residual": True},
+    ("graphgps", "layers/blocks", "gatedgcnconv"): _RELU,
+    ("graphgps", "layers/blocks", "gineconv"): _RELU,
+    ("exphormer", "layers/blocks", "gatedgcnconv"): _RELU,
+    ("exphormer", "layers/blocks", "gineconv"): _RELU,
+    ("lrgb", "layers/blocks", "gatedgcnconv"): _RELU | {"edge_residual": True},
+    ("lrgb", "layers/blocks", "gineconv"): {"dropout_inside": True},
 }
 """(compat, room, name) -> constructor arguments."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -85,6 +87,38 @@ def download_zip(url: str, folder: Path, members: str, sha256: str | None = None
                         partial.replace(folder / PurePosixPath(each).name)
         except zipfile.BadZipFile as error:
             raise UserError(f"{url} is not a readable zip file: {error}") from error
+
+
+def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None = None, timeout: float = 30.0) -> None:
+    """Fetches a zip or tar archive and unpacks all of it below ``folder``, with its subfolders.
+
+    Args:
+        url: address of the archive.
+        folder: where the files go; created.
+        strip: leading folders of every path that are left out.
+        sha256: expected checksum of the archive, None when unknown.
+        timeout: seconds without an answer after which the attempt ends.
+
+    Raises:
+        UserError: as :func:`download`; or the archive is damaged.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
+        archive, unpacked = Path(scratch) / "archive", Path(scratch) / "unpacked"
+        download(url, archive, sha256, timeout)
+        try:
+            if zipfile.is_zipfile(archive):
+                with zipfile.ZipFile(archive) as opened:
+                    opened.extractall(unpacked)  # leaves out what points outside
+            else:
+                with tarfile.open(archive) as packed:
+                    packed.extractall(unpacked, filter="data")
+        except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
+            raise UserError(f"{url} is not a readable zip or tar file: {error}") from error
+        for file in sorted(each for each in unpacked.rglob("*") if each.is_file()):
+            target = folder.joinpath(*file.relative_to(unpacked).parts[strip:])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from graphbench.data.card import DatasetCard
+from graphbench.data.loader import num_examples
 from graphbench.data.roots import Roots
-from graphbench.data.splits import Splits
+from graphbench.data.splits import Published
 from graphbench.data.store import GraphStore
 from graphbench.errors import unknown
 
@@ -33,17 +34,17 @@ class LoadedDataset:
         store: the graphs.
         card: the declared card, or the measured one where nothing was declared.
         published: splits that came with the data, by split mode (``standard``, ``geom-gcn``, ``folds``); each entry
-            is chosen by ``dataset.split_index``.
+            is chosen by ``dataset.split_index``, or is a recipe that draws a split from the seed.
     """
 
     store: GraphStore
     card: DatasetCard
-    published: Mapping[str, tuple[Splits, ...]] = field(default_factory=dict)
+    published: Mapping[str, Published] = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:
-        """What a split divides: nodes when transductive, else graphs."""
-        return self.store.num_nodes if self.card.transductive else self.store.num_graphs
+        """What a split divides: graphs, or the nodes or pairs that have targets when transductive."""
+        return num_examples(self.store, self.card.transductive)
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.raw_files import read_npz
 from graphbench.errors import UserError, unknown
 
 PARTS = ("train", "val", "test")
@@ -90,8 +91,40 @@ class SplitRequest:
     seed: int = 0
     sizes: Sequence[Any] | None = None
     split_file: str | None = None
-    published: Mapping[str, tuple[Splits, ...]] = field(default_factory=dict)
+    published: Mapping[str, Published] = field(default_factory=dict)
     folds: int = 0
+
+
+Published = tuple[Splits, ...] | Callable[[SplitRequest], Splits]
+"""What came with a data set under one mode: splits to choose from, or a recipe that draws one."""
+
+
+def check_mode(
+    mode: str, allowed: Sequence[str] | None, published: Iterable[str] | None = None, where: str | None = None
+) -> str:
+    """The protocol that ``dataset.split_mode`` names, ``cv-kfold-K`` for any K; needs no data.
+
+    Args:
+        mode: as written.
+        allowed: the card's ``split_modes``; None allows everything.
+        published: modes that came with the data.
+        where: ``file:line`` of the mode, for messages.
+
+    Raises:
+        UserError: no such protocol, or none of this data set.
+    """
+    mode = _ALIASES.get(mode, mode)
+    cv = _CV.fullmatch(mode)
+    pattern = f"cv-{cv[1]}-K" if cv else mode
+    known = {*PROTOCOLS, *(published or ()), *(allowed or ())}
+    if pattern not in known:
+        raise unknown("dataset.split_mode", mode, known, where)
+    if allowed is not None and pattern not in allowed:
+        raise UserError(
+            f"{where + ': ' if where else ''}split_mode '{mode}' is no protocol of this data set. Allowed: "
+            f"{', '.join(sorted(allowed))}."
+        )
+    return pattern
 
 
 def make_splits(
@@ -103,7 +136,7 @@ def make_splits(
     seed: int = 0,
     sizes: Sequence[Any] | None = None,
     split_file: str | Path | None = None,
-    published: Mapping[str, tuple[Splits, ...]] | None = None,
+    published: Mapping[str, Published] | None = None,
     allowed: Sequence[str] | None = None,
     where: str | None = None,
 ) -> Splits:
@@ -126,19 +159,12 @@ def make_splits(
         UserError: unknown or unsuitable mode, bad sizes, overlapping or out-of-range parts.
     """
     place = f"{where}: " if where else ""
-    mode = _ALIASES.get(mode, mode)
+    pattern = check_mode(mode, allowed, published, where)
     request = SplitRequest(
         num_examples, labels, index, seed, sizes, None if split_file is None else str(split_file), published or {}
     )
+    mode = _ALIASES.get(mode, mode)
     cv = _CV.fullmatch(mode)
-    pattern = f"cv-{cv[1]}-K" if cv else mode
-    known = [*PROTOCOLS, *request.published, *(allowed or ())]
-    if pattern not in known:
-        raise unknown("dataset.split_mode", mode, set(known), where)
-    if allowed is not None and pattern not in allowed:
-        raise UserError(
-            f"{place}split_mode '{mode}' is no protocol of this data set. Allowed: {', '.join(sorted(allowed))}."
-        )
     try:
         if cv:
             made = PROTOCOLS[pattern](SplitRequest(**{**vars(request), "folds": int(cv[2])}))
@@ -162,6 +188,13 @@ def _published(mode: str, request: SplitRequest) -> Splits:
             f"split_mode '{mode}': no such split came with the data (published here: {others}). Its files may be "
             "missing: see datasets/README.md; or choose another split_mode."
         )
+    if callable(available):
+        if request.index:
+            raise UserError(
+                f"split_mode '{mode}': the split of this data set is drawn at random, one per seed; split_index must "
+                f"be 0, received {request.index}. Vary the seed (or dataset.split_seed) instead."
+            )
+        return available(request)
     if not 0 <= request.index < len(available):
         raise UserError(
             f"split_mode '{mode}': split_index {request.index} does not exist. Allowed: 0 .. {len(available) - 1}."
@@ -172,27 +205,28 @@ def _published(mode: str, request: SplitRequest) -> Splits:
 def _random(request: SplitRequest) -> Splits:
     """Shuffled and cut by ratios, in the two steps of GraphGPS: the same seed gives the same split as there.
 
-    Whole numbers are counts instead; examples beyond their sum are left out.
+    Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a label (-1).
     """
     train, val, test = ratios = _three(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts")
+    examples = _labelled(request)
     if all(isinstance(each, int) and each > 0 for each in ratios):
-        if sum(ratios) > request.num_examples:
+        if sum(ratios) > len(examples):
             raise UserError(
                 f"split_mode 'random': {list(ratios)} asks for {sum(ratios)} examples, the data set has "
-                f"{request.num_examples}."
+                f"{len(examples)}."
             )
-        order = np.random.default_rng(request.seed).permutation(request.num_examples)
+        order = np.random.default_rng(request.seed).permutation(examples)
         return Splits.of(order[:train], order[train : train + val], order[train + val : train + val + test])
     if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
         raise UserError(f"split_mode 'random': ratios must be positive and add up to 1, received {list(ratios)}.")
-    if request.num_examples < 3:
-        raise UserError(f"split_mode 'random' needs 3 examples, the data set has {request.num_examples}.")
+    if len(examples) < 3:
+        raise UserError(f"split_mode 'random' needs 3 examples, the data set has {len(examples)}.")
     try:
-        first, rest = _shuffle(np.arange(request.num_examples), train, request.seed)
+        first, rest = _shuffle(examples, train, request.seed)
         second, third = _shuffle(rest, val / (1 - train), request.seed)
     except ValueError as error:  # scikit-learn: a part would be empty
         raise UserError(
-            f"split_mode 'random': {list(ratios)} of {request.num_examples} examples leaves a part empty ({error})."
+            f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty ({error})."
         ) from None
     return Splits.of(first, second, third)
 
@@ -328,11 +362,29 @@ def read_split_file(path: str | Path) -> Splits:
     return Splits.of(content["train"], content["val"], content["test"])
 
 
+def read_mask_files(paths: Sequence[Path]) -> tuple[Splits, ...]:
+    """One split per file: ``.npz`` with the arrays ``train_mask``, ``val_mask`` and ``test_mask`` (Geom-GCN).
+
+    Raises:
+        UserError: a file is damaged or holds something else.
+    """
+    names = [f"{part}_mask" for part in PARTS]
+    return tuple(Splits.from_masks(*read_npz(path, *names)) for path in paths)
+
+
 def _three(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
     values = list(default if request.sizes is None else request.sizes)
     if len(values) != 3 or not all(isinstance(each, int | float) for each in values):
         raise UserError(f"dataset.split must be {shape}, received {values}.")
     return values[0], values[1], values[2]
+
+
+def _labelled(request: SplitRequest) -> np.ndarray:
+    """Numbers of the examples that have a class; all of them where the targets are no single whole number."""
+    labels = request.labels
+    if labels is None or labels.is_floating_point() or labels.numel() != request.num_examples:
+        return np.arange(request.num_examples)
+    return np.flatnonzero(labels.reshape(-1).numpy() >= 0)
 
 
 def _classes(request: SplitRequest, mode: str) -> Tensor:

@@ -88,6 +88,7 @@ class GraphStore:
         y_level: what a row of ``y`` belongs to.
         pe: node-wise encodings by name, each (N, ...).
         edge_pe: edge-wise encodings by name, each (E, ...).
+        pair_pe: encodings of all pairs by name, each (sum of n_g^2, ...), row-major per graph.
         edge_sets: further pairs of nodes by name.
         pairs: (sum of n_g^2,) uint8 shortest-path distances of all pairs, row-major per graph, or None.
         computed: names of the edge sets that a transform made, which are no part of the data.
@@ -102,6 +103,7 @@ class GraphStore:
     y_level: Level = "graph"
     pe: Mapping[str, Tensor] = field(default_factory=dict)
     edge_pe: Mapping[str, Tensor] = field(default_factory=dict)
+    pair_pe: Mapping[str, Tensor] = field(default_factory=dict)
     edge_sets: Mapping[str, StoredEdges] = field(default_factory=dict)
     pairs: Tensor | None = None
     computed: frozenset[str] = frozenset()
@@ -110,13 +112,13 @@ class GraphStore:
         """Refuses tensors whose lengths disagree and edges that leave their graph."""
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
         rows = {"x": nodes, "edge_attr": edges, "y": self._targets()}
-        if self.pairs is not None:
-            rows["pairs"] = int(self.sizes.square().sum())
+        pairs = int(self.sizes.square().sum())
+        rows["pairs"] = pairs
         for name, expected in rows.items():
             value = getattr(self, name)
             if value is not None and value.shape[0] != expected:
                 raise ValueError(f"{name} must have {expected} rows, received {value.shape[0]}")
-        for group, expected in ((self.pe, nodes), (self.edge_pe, edges)):
+        for group, expected in ((self.pe, nodes), (self.edge_pe, edges), (self.pair_pe, pairs)):
             for name, value in group.items():
                 if value.shape[0] != expected:
                     raise ValueError(f"encoding '{name}' must have {expected} rows, received {value.shape[0]}")
@@ -232,6 +234,7 @@ class GraphStore:
         *,
         pe: Mapping[str, Tensor] | None = None,
         edge_pe: Mapping[str, Tensor] | None = None,
+        pair_pe: Mapping[str, Tensor] | None = None,
         edge_sets: Mapping[str, StoredEdges] | None = None,
         pairs: Tensor | None = None,
     ) -> GraphStore:
@@ -239,6 +242,7 @@ class GraphStore:
         added = self.replace(
             pe={**self.pe, **(pe or {})},
             edge_pe={**self.edge_pe, **(edge_pe or {})},
+            pair_pe={**self.pair_pe, **(pair_pe or {})},
             edge_sets={**self.edge_sets, **(edge_sets or {})},
             pairs=self.pairs if pairs is None else pairs,
             computed=self.computed | frozenset(edge_sets or ()),
@@ -354,13 +358,18 @@ class GraphStore:
             pe={name: nodes.take(value) for name, value in self.pe.items()},
             edge_pe={name: edges.take(value) for name, value in self.edge_pe.items()},
             edge_sets={name: each.gather(index, ptr[:-1]) for name, each in self.edge_sets.items()},
-            pairs=None if self.pairs is None else self._pairs(index, sizes),
+            **self._pairs(index, sizes),
         )
 
-    def _pairs(self, graphs: Tensor, sizes: Tensor) -> PairBlocks:
-        assert self.pairs is not None
+    def _pairs(self, graphs: Tensor, sizes: Tensor) -> dict[str, Any]:
+        """The fields of a batch that have one row per pair."""
+        if self.pairs is None and not self.pair_pe:
+            return {}
         rows = _Rows.of(self._pair_ptr, graphs, _offsets(sizes.square()))
-        return PairBlocks(rows.take(self.pairs), tuple(sizes.tolist()))
+        return {
+            "pairs": None if self.pairs is None else PairBlocks(rows.take(self.pairs), tuple(sizes.tolist())),
+            "pair_pe": {name: rows.take(value) for name, value in self.pair_pe.items()},
+        }
 
     @cached_property
     def _pair_ptr(self) -> Tensor:

@@ -33,32 +33,36 @@ def edge_features(batch: GraphBatch, reader: str) -> Tensor:
     return batch.edge_attr
 
 
-def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int) -> Tensor:
-    """The node-wise numbers that a transform left in ``batch.pe`` for an encoder.
+def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int | None, *, edges: bool = False) -> Tensor:
+    """The numbers that a transform left in ``batch.pe`` (or ``batch.edge_pe``) for an encoder.
 
     Args:
         batch: the graphs.
         encoder: registered name of the encoder, e.g. ``"LapPE"``.
         output: name of the transform's output, e.g. ``"eigvecs"``.
-        columns: numbers per node the encoder was built for.
+        columns: numbers per node or edge the encoder was built for; None for any.
+        edges: edge-wise instead of node-wise numbers.
 
     Returns:
-        (N, columns); a trailing dimension of one is dropped.
+        (N, columns) or (E, columns); a trailing dimension of one is dropped.
 
     Raises:
         ValueError: not there, or of another width.
     """
     name = f"{encoder}.{output}"
-    if name not in batch.pe:
+    group, found, what = ("edge_pe", batch.edge_pe, "edge") if edges else ("pe", batch.pe, "node")
+    if name not in found:
         raise ValueError(
-            f"{encoder} reads batch.pe['{name}'], which its transform computes; the batch has "
-            f"{sorted(batch.pe) or 'no encodings'}"
+            f"{encoder} reads batch.{group}['{name}'], which its transform computes; the batch has "
+            f"{sorted(found) or 'no encodings'}"
         )
-    values = batch.pe[name]
-    flat = values.reshape(values.shape[0], -1) if values.numel() else values.new_zeros(values.shape[0], columns)
-    if flat.shape[1] != columns:
+    values = found[name]
+    if not values.numel() and columns is not None:
+        return values.new_zeros(values.shape[0], columns)
+    flat = values.flatten(1) if values.dim() > 1 else values[:, None]
+    if columns is not None and flat.shape[1] != columns:
         raise ValueError(
-            f"{encoder} was built for {columns} numbers per node, batch.pe['{name}'] has {flat.shape[1]} "
+            f"{encoder} was built for {columns} numbers per {what}, batch.{group}['{name}'] has {flat.shape[1]} "
             f"(shape {tuple(values.shape)})"
         )
     return flat

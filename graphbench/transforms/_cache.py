@@ -25,6 +25,7 @@ class Transform(Protocol):
             node     (N, ...)                                        ``store.pe["<name>.<output>"]``
             edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
             pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
+                     others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
             edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
                      ``ptr`` (G+1,), optionally ``attr`` (M, ...)
             ======== =============================================== =======================================
@@ -55,7 +56,7 @@ def apply(
     Returns:
         The store with every output of every transform, see :class:`Transform`.
     """
-    added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "edge_sets": {}, "pairs": None}
+    added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None}
     for name, transform in transforms.items():
 
         def compute(transform: Transform = transform, name: str = name) -> dict[str, Tensor]:
@@ -67,12 +68,12 @@ def apply(
         folder = Path(cache_dir) / "transforms"
         outputs = cached_tensors(folder, transform.registered_name, key, compute)
         level = getattr(transform, "level", "node")
-        if level == "pair":
-            added["pairs"] = outputs["distance"]
-        elif level == "edge_set":
+        if level == "edge_set":
             added["edge_sets"][name] = StoredEdges(**outputs)
         else:
-            group = added["pe" if level == "node" else "edge_pe"]
+            if level == "pair":
+                added["pairs"] = outputs.pop("distance", added["pairs"])
+            group = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
             group.update({f"{name}.{output}": values for output, values in outputs.items()})
     return store.with_encodings(**added)
 

@@ -44,6 +44,28 @@ def adjacency_stacks(store: GraphStore, symmetrize: bool) -> Iterator[tuple[Tens
             yield _rows(store, graphs, size), _adjacency(store, graphs, size, symmetrize)
 
 
+def edge_cells(store: GraphStore, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the edges of a stack lie in it.
+
+    Args:
+        store: the graphs.
+        rows: (B, n), the nodes of the stack, from :func:`adjacency_stacks`.
+
+    Returns:
+        ``edges`` (M,) int64, the edges of these graphs in the store; ``cells`` (M,) int64, their entries in the flat
+        stack of B * n * n entries.
+    """
+    size = rows.shape[1]
+    # Graphs without nodes share their first node with the next one: the last graph that begins there is meant.
+    graphs = torch.searchsorted(store.node_ptr, rows[:, 0].contiguous(), right=True) - 1
+    counts = store.edge_counts[graphs]
+    place = torch.repeat_interleave(torch.arange(len(graphs)), counts)
+    first = torch.repeat_interleave(store.edge_ptr[graphs] - (counts.cumsum(0) - counts), counts)
+    edges = first + torch.arange(len(place))
+    source, target = store.edge_index[:, edges].to(torch.int64)
+    return edges, (place * size + source) * size + target
+
+
 def _rows(store: GraphStore, graphs: Tensor, size: int) -> Tensor:
     return store.node_ptr[graphs].unsqueeze(1) + torch.arange(size)
 

@@ -81,7 +81,30 @@ def test_width_of_the_prediction(y: torch.Tensor, task_type: str, expected: int)
     assert out_dim_of(y, task_type) == expected
 
 
-NAMES = {"PyG-Planetoid": "Cora", "PyG-TUDataset": "NCI1", "SBM": "PATTERN"}
+NAMES = {
+    "Deezer": "deezer-europe",
+    "OGB": "ogbg-molhiv",
+    "PyG": "Cora",
+    "PyG-AQSOL": "none",
+    "PyG-Actor": "none",
+    "PyG-Amazon": "photo",
+    "PyG-COCOSuperpixels": "edge_wt_region_boundary",
+    "PyG-CitationFull": "DBLP",
+    "PyG-Coauthor": "cs",
+    "PyG-Flickr": "none",
+    "PyG-GNNBenchmarkDataset": "MNIST",
+    "PyG-HeterophilousGraphDataset": "tolokers",
+    "PyG-LINKXDataset": "penn94",
+    "PyG-MalNetTiny": "LocalDegreeProfile",
+    "PyG-Planetoid": "Cora",
+    "PyG-Reddit2": "none",
+    "PyG-TUDataset": "NCI1",
+    "PyG-VOCSuperpixels": "edge_wt_region_boundary",
+    "PyG-WebKB": "texas",
+    "PyG-WikipediaNetwork": "squirrel",
+    "PyG-ZINC": "subset",
+    "SBM": "PATTERN",
+}
 
 
 @pytest.mark.parametrize("family", registry.names("data/datasets"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.data.download import download, download_zip, file_sha256
+from graphbench.data.download import download, download_archive, download_zip, file_sha256
 from graphbench.errors import UserError
 
 CONTENT = bytes(range(256)) * 9000
@@ -25,9 +26,28 @@ def _archive() -> bytes:
     return memory.getvalue()
 
 
+def _tar() -> bytes:
+    memory = io.BytesIO()
+    with tarfile.open(fileobj=memory, mode="w:gz") as archive:
+        for name, text in (("set/raw/a.csv", b"1"), ("set/split/b.csv", b"2")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return memory.getvalue()
+
+
+def _outside() -> bytes:
+    memory = io.BytesIO()
+    with tarfile.open(fileobj=memory, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("../../outside"), io.BytesIO())
+    return memory.getvalue()
+
+
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = {"/file": CONTENT, "/short": CONTENT, "/tiny.zip": _archive()}.get(self.path)
+        bodies = {"/file": CONTENT, "/short": CONTENT, "/tiny.zip": _archive()}
+        bodies |= {"/set.tar.gz": _tar(), "/bad.tar.gz": _outside()}
+        body = bodies.get(self.path)
         if body is None:
             self.send_error(404)
             return
@@ -100,3 +120,27 @@ def test_archives_without_the_files_or_that_are_none(server: str, tmp_path: Path
     with pytest.raises(UserError, match="is not a readable zip file"):
         download_zip(f"{server}/file", tmp_path, "TINY_")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_keeps_its_folders(server: str, tmp_path: Path) -> None:
+    download_archive(f"{server}/set.tar.gz", tmp_path / "a")
+    download_archive(f"{server}/set.tar.gz", tmp_path / "b", strip=1)
+    download_archive(f"{server}/tiny.zip", tmp_path / "c", strip=1)
+    files = {str(each.relative_to(tmp_path)): each.read_text() for each in tmp_path.rglob("*") if each.is_file()}
+    assert files == {
+        "a/set/raw/a.csv": "1",
+        "a/set/split/b.csv": "2",
+        "b/raw/a.csv": "1",
+        "b/split/b.csv": "2",
+        "c/TINY_A.txt": "1, 2\n",
+        "c/TINY_graph_labels.txt": "1\n",
+        "c/README.txt": "no data",
+    }
+    assert sorted(each.name for each in (tmp_path / "b").iterdir()) == ["raw", "split"]  # nothing temporary stays
+
+
+@pytest.mark.parametrize("name", ["file", "bad.tar.gz"])
+def test_damaged_and_hostile_archives(server: str, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="is not a readable zip or tar file"):
+        download_archive(f"{server}/{name}", tmp_path / "deep/er")
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]

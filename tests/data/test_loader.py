@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.data.loader import Loaders
+from graphbench.data.loader import Loaders, num_examples
 from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore
+from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
+from tests.link_graphs import Contacts
 
 # graph g has g + 1 nodes and target g, so that a batch tells which graphs are in it
 GRAPHS = GraphStore.from_arrays(range(1, 41), [0] * 40, torch.empty(2, 0), y=torch.arange(40))
@@ -133,3 +134,92 @@ def test_batches_arrive_on_the_gpu() -> None:
     [(batch, rows)] = transductive.train(0)
     assert rows.device.type == "cuda"
     assert next(transductive.passes[0].batches()) is batch
+
+
+# ---- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _pair_store(encodings: bool = False, edges: torch.Tensor | None = None) -> GraphStore:
+    """Path 0-1-2-3-4 in both directions; all 10 pairs are asked about, the linked ones are true."""
+    path = torch.stack([torch.arange(4), torch.arange(1, 5)])
+    edges = torch.cat([path, path.flip(0)], dim=1) if edges is None else edges
+    asked = torch.triu_indices(5, 5, 1)
+    store = GraphStore.from_arrays(
+        [5], [edges.shape[1]], edges, x=torch.randn(5, 2), edge_attr=torch.arange(edges.shape[1])[:, None].float()
+    ).replace(
+        y=(asked[1] - asked[0] == 1).long(),
+        y_level="pair",
+        edge_sets={"label": StoredEdges(torch.tensor([0, 10]), asked)},
+    )
+    return store.with_encodings(pe={"LapPE.vectors": torch.randn(5, 1)}) if encodings else store
+
+
+# Pairs in the order of triu_indices: 01 02 03 04 12 13 14 23 24 34
+PAIR_SPLITS = Splits.of([0, 1, 2, 7], [3, 4, 5], [6, 8, 9])
+
+
+def _pair_loaders(store: GraphStore, **changes: Any) -> Loaders:
+    return Loaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
+
+
+def test_pairs_of_one_graph_are_examples() -> None:
+    store = _pair_store()
+    assert num_examples(store, True) == 10
+    assert num_examples(store, False) == 1
+    loaders = _pair_loaders(store)
+    ((batch, rows),) = loaders.train(0)
+    assert rows.tolist() == [0, 1, 2, 7]
+    (both,) = loaders.passes
+    assert {name: each.tolist() for name, each in both.rows.items()} == {
+        "train": [0, 1, 2, 7],
+        "val": [3, 4, 5],
+        "test": [6, 8, 9],
+    }
+    assert batch.num_edges == 8  # nobody asked to hide any
+
+
+def test_link_prediction_hides_the_edges_it_asks_for_later() -> None:
+    ((batch, _),) = _pair_loaders(_pair_store(), hide_edges=True).train(0)
+    # 1-2 is asked about in validation, 3-4 in test: gone in both directions, features too.
+    assert sorted(batch.edge_index.T.tolist()) == [[0, 1], [1, 0], [2, 3], [3, 2]]
+    assert batch.edge_attr[:, 0].tolist() == [0, 2, 4, 6]
+
+
+def test_encodings_computed_with_hidden_edges_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 edges of the graph are asked about in validation or test"):
+        _pair_loaders(_pair_store(encodings=True), hide_edges=True)
+    training = torch.tensor([[0, 1], [1, 0]])
+    loaders = _pair_loaders(_pair_store(encodings=True, edges=training), hide_edges=True)
+    assert loaders.full_batch.num_edges == 2
+
+
+def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
+    loaded = Contacts("x").load(None)
+    given = {"batch_size": 4, "transductive": False, "seed": 0, "resample_negatives": True}
+    loaders = Loaders(loaded.store, loaded.published["standard"][0], **given)
+
+    def pairs(batches: Any) -> list:
+        return [batch.edge_sets["label"].index.tolist() for batch in batches]
+
+    def epoch(number: int) -> list:
+        return pairs(batch for batch, _ in loaders.train(number))
+
+    assert epoch(0) == epoch(0)
+    assert epoch(0) != epoch(1)
+    val = loaders.passes[1]
+    assert pairs(val.batches()) == pairs(val.batches())
+    first = next(val.batches())
+    assert set(first.y.tolist()) == {0.0, 1.0}
+    without = next(
+        Loaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
+        .passes[1]
+        .batches()
+    )
+    assert set(without.y.tolist()) == {1.0}
+
+
+def test_negatives_are_for_pairs_of_many_graphs() -> None:
+    with pytest.raises(ValueError, match="resample_negative is for many graphs"):
+        _loaders(resample_negatives=True)
+    with pytest.raises(ValueError, match="resample_negative is for many graphs"):
+        _pair_loaders(_pair_store(), resample_negatives=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold
 
-from graphbench.data.splits import Splits, make_splits
+from graphbench.data.splits import SplitRequest, Splits, make_splits, read_mask_files
 from graphbench.errors import UserError
 
 LABELS = torch.arange(100) % 4
@@ -153,3 +153,38 @@ def test_bad_split_files_are_refused(tmp_path: Path, content: str, message: str)
     file.write_text(content)
     with pytest.raises(UserError, match=message):
         make_splits("fixed", num_examples=3, split_file=file)
+
+
+@pytest.mark.parametrize("sizes", [[0.5, 0.25, 0.25], [20, 20, 20]])
+def test_random_leaves_unlabelled_examples_out(sizes: list[Any]) -> None:
+    labels = torch.where(torch.arange(100) < 40, torch.tensor(-1), LABELS)
+    made = make_splits("random", num_examples=100, labels=labels, sizes=sizes)
+    assert sum(_sizes(made)) == 60
+    assert min(int(index.min()) for index in made.parts().values()) >= 40
+    with pytest.raises(UserError, match="asks for 90 examples, the data set has 60"):
+        make_splits("random", num_examples=100, labels=labels, sizes=[30, 30, 30])
+
+
+def test_random_takes_all_where_targets_are_no_classes() -> None:
+    for labels in (None, -torch.rand(100), torch.zeros(100, 3).long()):
+        assert sum(_sizes(make_splits("random", num_examples=100, labels=labels))) == 100
+
+
+def test_a_data_set_may_bring_a_recipe_instead_of_splits() -> None:
+    def recipe(request: SplitRequest) -> Splits:
+        return Splits.of([request.seed], [request.seed + 1], [request.num_examples - 1])
+
+    made = make_splits("standard", num_examples=9, seed=4, published={"standard": recipe})
+    assert _lists(made) == [[4], [5], [8]]
+    with pytest.raises(UserError, match="drawn at random, one per seed; split_index must be 0, received 2"):
+        make_splits("standard", num_examples=9, index=2, published={"standard": recipe})
+
+
+def test_mask_files(tmp_path: Path) -> None:
+    masks = np.eye(3)  # Geom-GCN stores them as 0 and 1, not as bool
+    np.savez(tmp_path / "0.npz", train_mask=masks[2], val_mask=masks[0], test_mask=masks[1])
+    (made,) = read_mask_files([tmp_path / "0.npz"])
+    assert _lists(made) == [[2], [0], [1]]
+    np.savez(tmp_path / "1.npz", train_mask=masks[2])
+    with pytest.raises(UserError, match=r"1.npz: val_mask is not a file in the archive"):
+        read_mask_files([tmp_path / "0.npz", tmp_path / "1.npz"])

@@ -6,27 +6,45 @@ import pytest
 import torch
 
 from graphbench import registry
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
 ROOMS = ("encoders/node", "encoders/edge", "encoders/positional")
 EVERY = [(room, name) for room in ROOMS for name in registry.names(room)]
+DIM = 8
 CONTEXT = {
-    "dim": 8,
-    "dim_pe": 8,
-    "node_in": 9,
-    "edge_in": 3,
+    "dim": DIM,
+    "dim_pe": DIM,
+    "heads": 2,
     "num_types": 2,
+    "edge_types": 2,
+    "max_nodes": 6,
     "max_freqs": 4,
     "times": [1, 2, 3, 4, 5],
     "layers": 2,
+    "post_layers": 2,
     "n_heads": 2,
+    "num_spatial_types": 3,
+    "num_in_degrees": 12,
+    "num_out_degrees": 12,
 }
-OWN = {"LapPE": [{"model": "DeepSet"}, {"model": "Transformer"}], "RWSE": [{"model": "mlp"}, {"model": "linear"}]}
+# Columns that an encoder insists on; the others read what there is.
+NODE_IN = {"ASTNode": 3, "VOCNode": 14, "COCONode": 14}
+EDGE_IN = {"ASTEdge": 2, "PPAEdge": 7, "VOCEdge": 2, "COCOEdge": 2}
+OWN = {
+    "LapPE": [{"model": "DeepSet"}, {"model": "Transformer"}],
+    "RWSE": [{"model": "mlp"}, {"model": "linear"}],
+    "ElstaticSE": [{"times": list(range(10))}],
+    "SignNet": [{"model": "MLP", "phi_hidden_dim": 6}, {"model": "DeepSet", "phi_hidden_dim": 6}],
+    "ERN": [{"model": "Linear"}, {"model": "DeepSet"}, {"model": "Transformer"}],
+    "GraphormerBias": [{"use_graph_token": True}, {"use_graph_token": False}],
+    **{name: [{}, {"standardize": True}] for name in ("VOCNode", "COCONode", "VOCEdge", "COCOEdge")},
+}
 CASES = [(room, name, own) for room, name in EVERY for own in OWN.get(name, [{}])]
 
 
 def _build(room, name, own):
-    encoder = registry.construct(registry.lookup(room, name), own, CONTEXT).double()
+    context = {**CONTEXT, "node_in": NODE_IN.get(name, 9), "edge_in": EDGE_IN.get(name, 3)}
+    encoder = registry.construct(registry.lookup(room, name), own, context).double()
     with torch.no_grad():  # ReLU encoders of width 8 may be dead by chance; positive weights are not
         for key, parameter in encoder.named_parameters():
             if "bias" in key:
@@ -34,91 +52,133 @@ def _build(room, name, own):
     return encoder.eval()
 
 
-def _graph(size, edges, seed):
+def _level(room, name):
+    return "edge" if room == "encoders/edge" else getattr(registry.lookup(room, name), "level", "node")
+
+
+def _mode(room, name):
+    return getattr(registry.lookup(room, name), "mode", "concat")
+
+
+def _graph(size, edges, seed, name):
     generator = torch.Generator().manual_seed(seed)
-    eigvecs = torch.randn(size, 4, generator=generator, dtype=torch.float64)
-    eigvals = torch.rand(size, 4, generator=generator, dtype=torch.float64)
+
+    def numbers(*shape):
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+    eigvecs, eigvals = torch.randn(size, 4, generator=generator, dtype=torch.float64), numbers(size, 4)
     if size < 4:
         eigvecs[:, size:] = torch.nan
         eigvals[:, size:] = torch.nan
+    pe = {f"{each}.eigvecs": eigvecs for each in ("LapPE", "SignNet", "EquivStableLapPE")}
+    pe |= {
+        "LapPE.eigvals": eigvals,
+        "RWSE.landing": numbers(size, 5),
+        "HKdiagSE.heat": numbers(size, 5),
+        "ElstaticSE.potential": numbers(size, 10),
+        "ERN.embedding": numbers(size, 3),
+        "states": numbers(size, DIM),  # what an encoder that works on the concatenation is given
+    }
     return GraphBatch(
         Ragged.from_sizes([size]),
         torch.randint(0, max(size, 1), (2, edges), generator=generator),
-        x=torch.randint(0, 2, (size, 9), generator=generator),
-        edge_attr=torch.randint(0, 2, (edges, 3), generator=generator),
-        pe={
-            "LapPE.eigvecs": eigvecs,
-            "LapPE.eigvals": eigvals,
-            "RWSE.landing": torch.rand(size, 5, generator=generator, dtype=torch.float64),
-        },
+        x=torch.randint(0, 2, (size, NODE_IN.get(name, 9)), generator=generator),
+        edge_attr=torch.randint(0, 2, (edges, EDGE_IN.get(name, 3)), generator=generator),
+        pe=pe,
+        edge_pe={"RWSEEdge.landing": numbers(edges, 6), "ERE.resistance": numbers(edges, 1)},
+        pair_pe={"GraphormerBias.edge_types": torch.randint(0, 2, (size * size, 3), generator=generator).byte()},
+        pairs=PairBlocks(torch.randint(0, 6, (size * size,), generator=generator).byte(), (size,)),
     )
 
 
-GRAPHS = [_graph(6, 10, 1), _graph(1, 0, 2), _graph(0, 0, 3), _graph(3, 4, 4)]
+def _graphs(name):
+    return [_graph(6, 10, 1, name), _graph(1, 0, 2, name), _graph(0, 0, 3, name), _graph(3, 4, 4, name)]
 
 
-def _rows(room, batch):
-    return batch.num_edges if room == "encoders/edge" else batch.num_nodes
+def _encode(room, name, encoder, batch):
+    """All that an encoder computes: its columns, or the new states and what it leaves for later layers."""
+    if _mode(room, name) == "concat":
+        return [encoder(batch)]
+    h, after = encoder(batch.pe["states"], batch)
+    assert h.shape == (after.num_nodes, DIM)
+    return [h, *(value for value in after.state.values() if isinstance(value, torch.Tensor))]
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_shapes_and_finite_values(room, name, own):
     encoder = _build(room, name, own)
-    for batch in [*GRAPHS, GraphBatch.collate(GRAPHS)]:
+    for batch in [*_graphs(name), GraphBatch.collate(_graphs(name))]:
         for training in (False, True):
-            encoded = encoder.train(training)(batch)
-            assert encoded.shape == (_rows(room, batch), 8)
-            assert torch.isfinite(encoded).all()
+            encoded = _encode(room, name, encoder.train(training), batch)
+            rows = batch.num_edges if _level(room, name) == "edge" else batch.num_nodes
+            if _mode(room, name) == "concat":
+                assert encoded[0].shape == (rows, DIM)
+            for values in encoded:
+                assert torch.isfinite(values).all()
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_a_graph_does_not_depend_on_its_batch(room, name, own):
     encoder = _build(room, name, own)
-    together = encoder(GraphBatch.collate(GRAPHS))
-    alone = torch.cat([encoder(graph) for graph in GRAPHS])
-    torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
+    together = _encode(room, name, encoder, GraphBatch.collate(_graphs(name)))
+    alone = [_encode(room, name, encoder, graph) for graph in _graphs(name)]
+    for values, parts in zip(together, zip(*alone, strict=True), strict=True):
+        torch.testing.assert_close(values, torch.cat(parts), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_rows_follow_the_order_of_their_nodes_or_edges(room, name, own):
     encoder = _build(room, name, own)
-    graph = GRAPHS[0]
+    graph = _graphs(name)[0]
     nodes, edges = torch.randperm(6), torch.randperm(10)
+    pairs = (nodes[:, None] * 6 + nodes).flatten()
     permuted = GraphBatch(
         graph.ragged,
         nodes.argsort()[graph.edge_index][:, edges],
         x=graph.x[nodes],
         edge_attr=graph.edge_attr[edges],
         pe={key: value[nodes] for key, value in graph.pe.items()},
+        edge_pe={key: value[edges] for key, value in graph.edge_pe.items()},
+        pair_pe={key: value[pairs] for key, value in graph.pair_pe.items()},
+        pairs=PairBlocks(graph.pairs.distance[pairs], graph.ragged.sizes),
     )
-    expected = encoder(graph)[edges if room == "encoders/edge" else nodes]
-    torch.testing.assert_close(encoder(permuted), expected, rtol=0, atol=1e-12)
+    orders = {10: edges, 6: nodes, 36: pairs}
+    expected, received = _encode(room, name, encoder, graph), _encode(room, name, encoder, permuted)
+    for before, after in zip(expected, received, strict=True):
+        if len(before) in orders:  # one more node per graph: tested with the encoder that adds it
+            torch.testing.assert_close(after, before[orders[len(before)]], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, own):
     encoder = _build(room, name, own).train()
-    batch = GraphBatch.collate(GRAPHS)
-    tensors = [batch.x, batch.edge_attr, batch.edge_index, *batch.pe.values()]
+    batch = GraphBatch.collate(_graphs(name))
+    groups = [*batch.pe.values(), *batch.edge_pe.values(), *batch.pair_pe.values()]
+    tensors = [batch.x, batch.edge_attr, batch.edge_index, batch.pairs.distance, *groups]
     before = [tensor.clone() for tensor in tensors]
-    encoded = encoder(batch)
-    (encoded * torch.randn_like(encoded)).sum().backward()
+    sum((encoded * torch.randn_like(encoded)).sum() for encoded in _encode(room, name, encoder, batch)).backward()
     for key, parameter in encoder.named_parameters():
         assert parameter.grad is not None, key
         assert torch.isfinite(parameter.grad).all(), key
         assert parameter.grad.abs().sum() > 0, key
+    assert not batch.state
     for tensor, copy in zip(tensors, before):
-        assert torch.equal(tensor.nan_to_num(-7), copy.nan_to_num(-7))
+        assert torch.equal(tensor.double().nan_to_num(-7), copy.double().nan_to_num(-7))
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_the_state_can_be_restored(room, name, own):
     encoder, other = _build(room, name, own), _build(room, name, own)
     other.load_state_dict(encoder.state_dict())
-    batch = GraphBatch.collate(GRAPHS)
-    assert torch.equal(encoder(batch), other(batch))
+    batch = GraphBatch.collate(_graphs(name))
+    for a, b in zip(_encode(room, name, encoder, batch), _encode(room, name, other, batch), strict=True):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize("name", registry.names("encoders/positional"))
-def test_every_positional_encoder_names_its_transform(name):
-    assert isinstance(registry.lookup("encoders/positional", name).transform, str)
+def test_every_positional_encoder_reads_what_a_transform_of_its_level_leaves(name):
+    kind = registry.lookup("encoders/positional", name)
+    assert kind.registered_name == name, "the outputs of transforms are named after the encoder; it has no second name"
+    if kind.transform is not None and _mode("encoders/positional", name) == "concat":
+        transform = registry.lookup("transforms", kind.transform)
+        assert getattr(transform, "level", "node") == getattr(kind, "level", "node")

@@ -6,12 +6,18 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.encoders.edge.ast import ASTEdge
 from graphbench.encoders.edge.bond import BOND_COLUMNS, Bond
 from graphbench.encoders.edge.dummy import DummyEdge
 from graphbench.encoders.edge.linear import LinearEdge
+from graphbench.encoders.edge.ppa import PPAEdge
+from graphbench.encoders.edge.superpixels import COCOEdge, VOCEdge
 from graphbench.encoders.edge.type_dict import TypeDictEdge
+from graphbench.encoders.node.ast import ASTNode
 from graphbench.encoders.node.atom import ATOM_COLUMNS, CHIRALITY, Atom
 from graphbench.encoders.node.linear import LinearNode
+from graphbench.encoders.node.ppa import PPANode
+from graphbench.encoders.node.superpixels import COCONode, VOCNode
 from graphbench.encoders.node.type_dict import TypeDictNode
 from graphbench.structures import GraphBatch, Ragged
 
@@ -90,6 +96,73 @@ def test_dummy_edge_gives_all_edges_one_vector_and_its_gradient_is_their_sum():
     torch.testing.assert_close(edge.type_emb.weight.grad, seed.sum(0, keepdim=True))
 
 
+SUPERPIXELS = {"voc": (VOCNode, VOCEdge), "coco": (COCONode, COCOEdge)}
+
+
+@pytest.mark.parametrize("name", SUPERPIXELS)
+def test_superpixels_are_standardised_as_in_the_retuned_benchmark(golden, name):
+    recorded = golden(f"lrgb/{name}_standardise")
+    dim = recorded["config"]["dim"]
+    node_kind, edge_kind = SUPERPIXELS[name]
+    node, edge = node_kind(dim, standardize=True), edge_kind(dim, 2, standardize=True)
+    x, edge_attr = recorded["in/x"], recorded["in/edge_attr"]
+    batch = _batch(x, edge_attr, len(x), len(edge_attr))
+    for encoder, kind, result in ((node, "node", "x"), (edge, "edge", "edge_attr")):
+        assert torch.equal(encoder.shift, recorded[f"w/{kind}.mean"])
+        assert torch.equal(encoder.scale, recorded[f"w/{kind}.std"])
+        encoder.lin.load_state_dict({key: recorded[f"w/{kind}.lin.{key}"] for key in ("weight", "bias")})
+        # float32 numbers of thousands of pixels, as recorded
+        torch.testing.assert_close(encoder(batch), recorded[f"out/{result}"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SUPERPIXELS)
+def test_superpixels_are_plain_linear_maps_otherwise(name):
+    node_kind, edge_kind = SUPERPIXELS[name]
+    batch = _batch(torch.randn(3, 14), torch.randn(4))
+    node, edge = node_kind(5), edge_kind(5, 1)
+    torch.testing.assert_close(node(batch), batch.x @ node.lin.weight.T + node.lin.bias)
+    torch.testing.assert_close(edge(batch), batch.edge_attr[:, None] @ edge.lin.weight.T + edge.lin.bias)
+    assert list(node.state_dict()) == list(node_kind(5, standardize=True).state_dict())
+
+
+def test_syntax_trees_share_the_table_row_of_great_depths():
+    node, edge = ASTNode(4), ASTEdge(4)
+    x = torch.tensor([[97, 10029, 20], [97, 10029, 21], [0, 3, 1]])
+    batch = _batch(x, torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]]))
+    h, e = node(batch), edge(batch)
+    assert torch.equal(h[0], h[1])
+    last = node.type_emb.weight[0] + node.attribute_emb.weight[3] + node.depth_emb.weight[1]
+    torch.testing.assert_close(h[2], last)
+    assert torch.equal(x[:, 2], torch.tensor([20, 21, 1])), "the batch stays as it was"
+    torch.testing.assert_close(e[1], edge.type_emb.weight[1] + edge.direction_emb.weight[0])
+    torch.testing.assert_close(e[2], edge.type_emb.weight[0] + edge.direction_emb.weight[1])
+
+
+def test_ppa_nodes_are_all_alike_and_edges_are_mapped():
+    node, edge = PPANode(4), PPAEdge(4)
+    batch = _batch(edge_attr=torch.rand(4, 7))
+    assert torch.equal(node(batch), node.type_emb.weight.repeat(3, 1))
+    torch.testing.assert_close(edge(batch), batch.edge_attr @ edge.lin.weight.T + edge.lin.bias)
+
+
+def test_parameters_as_in_the_originals():
+    def count(module):
+        return sum(parameter.numel() for parameter in module.parameters())
+
+    d = 6
+    assert count(LinearNode(d, 9)) == count(LinearEdge(d, 9)) == 10 * d
+    assert count(TypeDictNode(d, 28)) == 28 * d
+    assert count(TypeDictEdge(d, 4)) == 4 * d
+    assert count(DummyEdge(d)) == count(PPANode(d)) == d
+    assert count(PPAEdge(d)) == 8 * d
+    assert count(ASTNode(d)) == (98 + 10_030 + 21) * d
+    assert count(ASTEdge(d)) == 4 * d
+    for standardize in (False, True):
+        assert count(VOCNode(d, standardize=standardize)) == count(COCONode(d, standardize=standardize)) == 15 * d
+        assert count(VOCEdge(d, 2, standardize=standardize)) == count(COCOEdge(d, 2, standardize=standardize)) == 3 * d
+    assert count(VOCEdge(d, 1)) == 2 * d
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -105,6 +178,16 @@ def test_dummy_edge_gives_all_edges_one_vector_and_its_gradient_is_their_sum():
         (lambda: Bond(4)(_batch(edge_attr=torch.zeros(4, dtype=torch.int64))), r"3 columns.*shape \(4,\)"),
         (lambda: LinearNode(4, 2)(_batch()), "have none"),
         (lambda: Bond(4)(_batch()), "DummyEdge"),
+        (lambda: VOCNode(4, 3), "VOCNode reads 14 columns, received node_in = 3"),
+        (lambda: COCONode(4)(_batch()), "COCONode reads node features, but these graphs have none"),
+        (lambda: VOCEdge(4, 0), "VOCEdge needs edge features, received edge_in = 0"),
+        (lambda: COCOEdge(4, 1, standardize=True), "COCOEdge: standardize knows the 2 columns.* edge_in = 1"),
+        (lambda: PPAEdge(4, 3), "PPAEdge reads 7 columns, received edge_in = 3"),
+        (lambda: ASTNode(4)(_batch(torch.zeros(3, 2))), r"type, attribute and depth, received x of shape \(3, 2\)"),
+        (lambda: ASTNode(4)(_batch(torch.tensor([[98, 0, 0]]))), "ASTNode, type, has a vocabulary of 98"),
+        (lambda: ASTNode(4)(_batch(torch.tensor([[0, 0, -1]]))), "ASTNode, depth, has a vocabulary of 21.* -1"),
+        (lambda: ASTEdge(4)(_batch(edge_attr=torch.zeros(4, 3))), r"kind and direction.*shape \(4, 3\)"),
+        (lambda: ASTEdge(4)(_batch(edge_attr=torch.tensor([[0, 2]]))), "ASTEdge, way, has a vocabulary of 2"),
     ],
 )
 def test_wrong_values_are_named(make, message):
@@ -113,5 +196,7 @@ def test_wrong_values_are_named(make, message):
 
 
 def test_names():
-    assert {"LinearNode", "TypeDictNode", "Atom"} <= set(registry.names("encoders/node"))
-    assert {"LinearEdge", "TypeDictEdge", "Bond", "DummyEdge"} <= set(registry.names("encoders/edge"))
+    nodes = {"LinearNode", "TypeDictNode", "Atom", "ASTNode", "PPANode", "VOCNode", "COCONode"}
+    edges = {"LinearEdge", "TypeDictEdge", "Bond", "DummyEdge", "ASTEdge", "PPAEdge", "VOCEdge", "COCOEdge"}
+    assert nodes <= set(registry.names("encoders/node"))
+    assert edges <= set(registry.names("encoders/edge"))

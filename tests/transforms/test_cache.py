@@ -103,15 +103,43 @@ def test_processes_do_the_work_once(tmp_path: Path) -> None:
     assert log.read_text() == "computed\n"
 
 
-ARGUMENTS = {"LaplacianPE": {}, "RandomWalkSE": {"times": [1, 3]}, "CountingSE": {"log": "x"}}
+# Arguments of transforms that cannot do without.
+ARGUMENTS = {
+    "RandomWalkSE": {"times": [1, 3]},
+    "RandomWalkEdgeSE": {"times": [1, 3]},
+    "HeatKernelSE": {"times": [0.5, 3]},
+    "GraphormerPaths": {"num_spatial_types": 4, "num_in_degrees": 20, "num_out_degrees": 20},
+    "CountingSE": {"log": "log"},
+}
 
 
 @pytest.mark.parametrize("name", registry.names("transforms"))
-def test_every_transform_keeps_its_arguments(name: str) -> None:
-    assert name in ARGUMENTS, f"add arguments of {name} to this test"
+def test_every_transform_keeps_its_arguments_and_fits_the_store(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     kind = registry.lookup("transforms", name)
-    described = describe(kind(**ARGUMENTS[name]))
+    transform = kind(**ARGUMENTS.get(name, {}))
+    described = describe(transform)
     assert set(described["arguments"]) == set(registry.parameters(kind))
     assert isinstance(described["version"], int)
-    out = {} if name == "CountingSE" else kind(**ARGUMENTS[name])(_store())
-    assert all(value.shape[0] == _store().num_nodes for value in out.values())
+    store = apply(_store(), {"T": transform}, tmp_path)  # a store refuses encodings of other lengths
+    batch = store.gather([2, 0])
+    assert batch.pe or batch.edge_pe or batch.edge_sets or batch.pairs is not None
+    again = apply(_store(), {"T": kind(**ARGUMENTS.get(name, {}))}, tmp_path, pytest.fail)
+    assert again.pe.keys() == store.pe.keys()
+    assert again.edge_pe.keys() == store.edge_pe.keys()
+
+
+@pytest.mark.parametrize("name", registry.names("transforms"))
+def test_every_transform_takes_graphs_without_nodes_or_edges(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
+    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], torch.tensor([[0, 1], [1, 0]]))
+    batch = apply(store, {"T": transform}, tmp_path).gather([3, 2, 1])
+    for values in (*batch.pe.values(), *batch.edge_pe.values()):
+        # LaplacianPE marks eigenpairs that a graph does not have
+        assert values.isfinite().all() or name == "LaplacianPE"
+    assert apply(GraphStore.from_graphs([]), {"T": transform}, tmp_path).num_graphs == 0

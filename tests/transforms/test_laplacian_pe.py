@@ -13,23 +13,12 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.transforms import _dense_blocks
 from graphbench.transforms.laplacian_pe import NORMS, LaplacianPE
+from tests.transforms.small_graphs import store_of, undirected
 
 RECORDED = [
     *(f"stats_LapPE_{norm}" for norm in ("none", "sym", "rw")),
     *(f"stats_LapPE_none_{norm}" for norm in NORMS if norm != "L2"),
 ]
-
-
-def store_of(edge_index: Tensor, ptr: Tensor) -> GraphStore:
-    graph = torch.repeat_interleave(torch.arange(len(ptr) - 1), ptr.diff())[edge_index[0]]
-    return GraphStore.from_arrays(
-        ptr.diff(), torch.bincount(graph, minlength=len(ptr) - 1), edge_index - ptr[:-1][graph]
-    )
-
-
-def undirected(nodes: int, *pairs: tuple[int, int]) -> GraphStore:
-    both = [*pairs, *((b, a) for a, b in pairs)]
-    return GraphStore.from_arrays([nodes], [len(both)], torch.tensor(both, dtype=torch.int64).reshape(-1, 2).T)
 
 
 @pytest.mark.parametrize("name", RECORDED)

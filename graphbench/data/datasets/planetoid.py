@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
+
+import torch
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.download import file_sha256
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.one_graph import node_store, prepared
 from graphbench.data.roots import Roots
-from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore
+from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 from graphbench.registry import register
 
@@ -54,16 +56,32 @@ class Planetoid:
 
     Splits: ``standard`` is the public one (20 per class, 500, 1,000); ``geom-gcn`` are ten of 48/32/20 % (Cora: of its
     largest component), where their files lie in ``Planetoid/<name>/geom-gcn/raw``; ``random-class`` is the protocol of
-    the SGFormer release.
+    the SGFormer release. The Exphormer release draws ``standard`` at random instead, see ``train_percent``.
 
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
         normalize_features: divide every row of the features by its sum.
+        train_percent: make ``standard`` a random split in which this share of every class trains and the rest is
+            halved (the Exphormer release); none: the public split.
+        add_reverse_edges: list every edge a second time (the Exphormer release does).
+        add_self_loops: append a self loop for every node that has an edge.
     """
 
-    def __init__(self, name: str, *, normalize_features: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        normalize_features: bool = False,
+        train_percent: float | None = None,
+        add_reverse_edges: bool = False,
+        add_self_loops: bool = False,
+    ) -> None:
+        if train_percent is not None and not 0 < train_percent < 1:
+            raise ValueError(f"train_percent must lie between 0 and 1, received {train_percent}")
         self.name = known_name("PyG-Planetoid", name, _FACTS)
         self.normalize_features = normalize_features
+        self.train_percent = train_percent
+        self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
 
     @property
     def card(self) -> DatasetCard:
@@ -110,14 +128,17 @@ class Planetoid:
                 )
         folder = root / f"Planetoid/{self.name}/raw"
         data = read_planetoid_data(str(folder), self.name.lower())
-        x = data.x
-        if self.normalize_features:
-            x = x / x.sum(1, keepdim=True).clamp_min(1e-12)
-        store = GraphStore.from_arrays(
-            [data.y.numel()], [data.edge_index.shape[1]], data.edge_index, x=x, y=data.y, y_level="node"
-        )
+        store = node_store(data.x, data.edge_index, data.y)
         card.check(store, str(folder))
-        published = {"standard": (Splits.from_masks(data.train_mask, data.val_mask, data.test_mask),)}
+        store = prepared(
+            store,
+            normalize_features=self.normalize_features,
+            add_reverse_edges=self.add_reverse_edges,
+            add_self_loops=self.add_self_loops,
+        )
+        public = (Splits.from_masks(data.train_mask, data.val_mask, data.test_mask),)
+        drawn = None if self.train_percent is None else partial(drawn_per_class, share=self.train_percent)
+        published: dict[str, Published] = {"standard": drawn or public}
         geom_gcn = self._geom_gcn(roots)
         return LoadedDataset(store, card, published | ({"geom-gcn": geom_gcn} if geom_gcn else {}))
 
@@ -127,8 +148,24 @@ class Planetoid:
         root = roots.find(*files)
         if root is None:
             return ()
-        splits = []
-        for file in files:
-            with np.load(root / file) as masks:
-                splits.append(Splits.from_masks(masks["train_mask"], masks["val_mask"], masks["test_mask"]))
-        return tuple(splits)
+        return read_mask_files([root / file for file in files])
+
+
+def drawn_per_class(request: SplitRequest, *, share: float) -> Splits:
+    """The random split of the Exphormer release: with the same seed, the very nodes it draws.
+
+    Args:
+        request: with the labels.
+        share: of every class that trains, rounded down; the rest, shuffled, is halved.
+    """
+    assert request.labels is not None
+    generator = torch.Generator().manual_seed(request.seed)
+    train = []
+    for label in range(int(request.labels.max()) + 1):
+        members = (request.labels == label).nonzero().view(-1)
+        train.append(members[torch.randperm(members.numel(), generator=generator)][: int(members.numel() * share)])
+    held = torch.ones(request.num_examples, dtype=torch.bool)
+    held[torch.cat(train)] = False
+    rest = held.nonzero().view(-1)
+    rest = rest[torch.randperm(rest.numel(), generator=generator)]
+    return Splits.of(torch.cat(train), rest[: rest.numel() // 2], rest[rest.numel() // 2 :])

@@ -53,6 +53,9 @@ _FACTS = {
     "IMDB-MULTI": _Facts(_averages(1500, 13.00, 65.94), classes=3),
     "COLLAB": _Facts({"graphs": 5000, "nodes": 372474, "edges": 24572158}, classes=3),
     "REDDIT-BINARY": _Facts(_averages(2000, 429.63, 497.75)),
+    "REDDIT-MULTI-5K": _Facts(_averages(4999, 508.52, 594.87), classes=5),
+    "REDDIT-MULTI-12K": _Facts(_averages(11929, 391.41, 456.89), classes=11),
+    "TRIANGLES": _Facts({"graphs": 45000}, classes=10, node_attributes=1),
 }
 
 
@@ -163,7 +166,8 @@ class TUDataset:
         download_zip(f"{_URL}/{self.name}.zip", directory / f"TUDataset/{self.name}/raw", f"{self.name}_")
 
     def _measured(self, store: GraphStore, vocabularies: dict[str, tuple[int, ...]]) -> DatasetCard:
-        assert store.x is not None and store.y is not None
+        assert store.x is not None
+        assert store.y is not None
         regression = store.y.is_floating_point()
         task_type = "regression" if regression else "classification"
         return self._card(
@@ -249,7 +253,10 @@ def _features(
 
 
 def _parse_compact(path: Path) -> tuple[np.ndarray, np.ndarray, Tensor]:
-    """Nodes per graph, edges and targets from adjacency lists: number of graphs; then per graph ``n label`` and n lines ``0 d v1 ... vd``."""
+    """Nodes per graph, edges and targets from adjacency lists.
+
+    The text is the number of graphs; then per graph a line ``n label`` and n lines ``0 d v1 ... vd``.
+    """
     with gzip.open(path, "rt", encoding="ascii") as file:
         numbers = np.fromstring(file.read(), dtype=np.int64, sep=" ")
     sizes, labels, degrees, starts = [], [], [], []

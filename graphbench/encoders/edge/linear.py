@@ -18,16 +18,21 @@ class LinearEdge(nn.Module):
         edge_in: columns of ``batch.edge_attr``.
 
     Shape:
-        edge_attr (E, edge_in) -> (E, dim)
+        edge_attr (E, edge_in) or, for one column, (E,) -> (E, dim)
     """
 
     def __init__(self, dim: int, edge_in: int):
         super().__init__()
         if edge_in < 1:
-            raise ValueError(f"LinearEdge needs edge features, received edge_in = {edge_in} (allowed: 1 or more)")
+            name = type(self).__name__
+            raise ValueError(f"{name} needs edge features, received edge_in = {edge_in} (allowed: 1 or more)")
         self.lin = nn.Linear(edge_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Encodes every edge."""
-        attributes = edge_features(batch, "LinearEdge").to(self.lin.weight.dtype)
-        return self.lin(attributes if attributes.dim() == 2 else attributes[:, None])
+        attributes = edge_features(batch, type(self).__name__).to(self.lin.weight.dtype)
+        return self.lin(self.prepared(attributes if attributes.dim() == 2 else attributes[:, None]))
+
+    def prepared(self, attributes: Tensor) -> Tensor:
+        """What the map is applied to: the features as they are."""
+        return attributes

@@ -29,4 +29,8 @@ class LinearNode(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Encodes every node."""
-        return self.lin(node_features(batch, "LinearNode").to(self.lin.weight.dtype))
+        return self.lin(self.prepared(node_features(batch, type(self).__name__).to(self.lin.weight.dtype)))
+
+    def prepared(self, x: Tensor) -> Tensor:
+        """What the map is applied to: the features as they are."""
+        return x

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.inputs import precomputed
-from graphbench.encoders.mlp import ReLUStack
-from graphbench.layers.norm import BatchNorm
+from graphbench.encoders.mlp import ReLUStack, raw_norm
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -58,8 +57,6 @@ class LapPE(nn.Module):
         kind = model.lower()
         if kind not in ("deepset", "transformer"):
             raise ValueError(f"LapPE: model must be DeepSet or Transformer, received '{model}'")
-        if raw_norm_type.lower() not in ("none", "batchnorm"):
-            raise ValueError(f"LapPE: raw_norm_type must be none or BatchNorm, received '{raw_norm_type}'")
         if min(dim_pe, layers, max_freqs) < 1 or post_layers < 0:
             raise ValueError(
                 "LapPE: dim_pe, layers and max_freqs must be 1 or more and post_layers 0 or more, received "
@@ -68,7 +65,7 @@ class LapPE(nn.Module):
         if kind == "transformer" and dim_pe % n_heads:
             raise ValueError(f"LapPE: n_heads must divide dim_pe, received {n_heads} and {dim_pe}")
         self.max_freqs = max_freqs
-        self.raw_norm = BatchNorm(max_freqs) if raw_norm_type.lower() == "batchnorm" else None
+        self.raw_norm = raw_norm("LapPE", raw_norm_type, max_freqs)
         self.mlp = self.layers = None
         if kind == "deepset":
             self.lin_in = nn.Linear(2, dim_pe if layers == 1 else 2 * dim_pe)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
 
 
-def _load(name: str, data_root: Path, tmp_path: Path, **own: bool) -> LoadedDataset:
+def _load(name: str, data_root: Path, tmp_path: Path, **own: Any) -> LoadedDataset:
     return Planetoid(name, **own).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
@@ -65,6 +66,31 @@ def test_both_directions_no_self_loops(data_root: Path, tmp_path: Path) -> None:
     assert set(zip(source.tolist(), target.tolist())) == set(zip(target.tolist(), source.tolist()))
 
 
+def test_standard_can_be_the_split_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None:
+    loaded = _load("CiteSeer", data_root, tmp_path, train_percent=0.6)
+    y = loaded.store.y
+    made = make_splits("standard", num_examples=len(y), labels=y, seed=3, published=loaded.published)
+    torch.manual_seed(3)  # the release draws from the global generator, first thing after seeding
+    train = torch.zeros(len(y), dtype=torch.bool)
+    for label in range(6):
+        members = (y == label).nonzero().view(-1)
+        train[members[torch.randperm(len(members))[: int(len(members) * 0.6)]]] = True
+    rest = (~train).nonzero().view(-1)
+    rest = rest[torch.randperm(len(rest))]
+    assert sorted(made.train.tolist()) == train.nonzero().view(-1).tolist()
+    assert torch.equal(made.val, rest[: len(rest) // 2])
+    assert torch.equal(made.test, rest[len(rest) // 2 :])
+    with pytest.raises(ValueError, match="train_percent must lie between 0 and 1, received 60"):
+        Planetoid("Cora", train_percent=60)
+
+
+def test_edges_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None:
+    plain = _load("CiteSeer", data_root, tmp_path).store.gather([0]).edge_index
+    store = _load("CiteSeer", data_root, tmp_path, add_reverse_edges=True, add_self_loops=True).store
+    expected = torch.cat([plain, plain.flip(0), plain.unique().expand(2, -1)], dim=1)
+    assert torch.equal(store.gather([0]).edge_index, expected)
+
+
 def test_card_needs_no_data() -> None:
     family = Planetoid("PubMed")
     assert isinstance(family, DatasetFamily)
@@ -73,7 +99,7 @@ def test_card_needs_no_data() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(UserError, match="unknown PyG-Planetoid data set .* 'Citeseer'. Did you mean 'CiteSeer'"):
+    with pytest.raises(UserError, match=r"unknown PyG-Planetoid data set .* 'Citeseer'. Did you mean 'CiteSeer'"):
         Planetoid("Citeseer")
 
 

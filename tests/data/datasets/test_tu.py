@@ -163,7 +163,7 @@ def test_messages(tmp_path: Path) -> None:
     roots = _roots(tmp_path)
     folder = tmp_path / "own/TUDataset/MUTAG/raw"
     _write_tiny(folder, "MUTAG", **TINY)
-    with pytest.raises(UserError, match=r"MUTAG/raw: these are not the published MUTAG graphs: graphs 3 instead of 188"):
+    with pytest.raises(UserError, match="MUTAG/raw: these are not the published MUTAG graphs: graphs 3 instead of 188"):
         TUDataset("MUTAG").load(roots)
     (folder / "MUTAG_graph_labels.txt").unlink()
     with pytest.raises(UserError, match=r"neither MUTAG_graph_labels.txt nor MUTAG_graph_attributes.txt"):
@@ -184,3 +184,12 @@ def test_declared_cards(own: dict[str, str]) -> None:
     assert enzymes.node_in == (1 if own else 3)
     assert TUDataset("ENZYMES", node_attributes=True).card.node_in == 21
     assert TUDataset("IMDB-MULTI", **own).card.node_in == 1
+
+
+def test_sets_of_graphgps_without_features() -> None:
+    triangles, reddit = TUDataset("TRIANGLES").card, TUDataset("REDDIT-MULTI-12K").card
+    assert (triangles.node_in, triangles.out_dim) == (1, 10)
+    assert (reddit.node_in, reddit.out_dim) == (1, 11)
+    for name, node_in, classes in (("DD", 89, 1), ("PROTEINS", 3, 1), ("NCI1", 37, 1), ("COLLAB", 1, 3)):
+        card = TUDataset(name).card
+        assert (card.node_in, card.out_dim, card.task, card.metric) == (node_in, classes, "graph", "accuracy")

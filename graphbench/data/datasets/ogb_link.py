@@ -1,0 +1,187 @@
+"""Link prediction of the Open Graph Benchmark: one graph, and pairs of its nodes that are linked or not.
+
+Examples are pairs. The messages of all of them pass over the training edges, as the archives list them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.cached_graphs import cached_graphs
+from graphbench.data.card import DatasetCard
+from graphbench.data.download import download_archive
+from graphbench.data.edges import with_reverse
+from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.one_graph import NodeFacts, node_card, node_store
+from graphbench.data.raw_files import read_csv, read_npz, read_torch
+from graphbench.data.roots import Roots
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.errors import UserError
+
+_URL = "https://snap.stanford.edu/ogb/data/linkproppred"
+_NEGATIVE_SEED = 0  # training pairs are the same in every run
+
+
+class _Facts(NamedTuple):
+    nodes: int
+    features: int
+    metric: str
+    split: str
+    archive: str
+    listed_once: bool = True  # every edge stands in the files in one direction
+
+
+_FACTS = {
+    "ogbl-collab": _Facts(235868, 128, "hits@50", "time", "collab"),
+    "ogbl-ppa": _Facts(576289, 58, "hits@100", "throughput", "ppassoc"),
+    "ogbl-ddi": _Facts(4267, 0, "hits@20", "target", "ddi"),
+    "ogbl-citation2": _Facts(2927963, 128, "mrr", "time", "citation-v2", listed_once=False),
+    "ogbl-vessel": _Facts(3538495, 3, "auc", "spatial", "vessel", listed_once=False),
+}
+_BINARY = "ogbl-vessel"
+
+
+class OGBLink:
+    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+
+    Every pair is a row of ``y``: 1 linked, 0 not. Unlinked pairs of val and test are OGB's; those of training, as many
+    as linked ones, are drawn uniformly, once. ddi has no node features: a column of ones.
+
+    Args:
+        name: ``ogbl-collab``, ``ogbl-ppa``, ``ogbl-ddi``, ``ogbl-vessel`` or ``ogbl-citation2`` (a card only).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = known_name("OGB", name, _FACTS)
+
+    @property
+    def card(self) -> DatasetCard:
+        """Declared facts."""
+        facts = _FACTS[self.name]
+        return node_card(
+            self.name,
+            NodeFacts(facts.nodes, 0, facts.features or 1, 2),
+            task="link_pred",
+            metric=facts.metric,
+            split_modes=("standard",),
+            statistics={"graphs": 1, "nodes": facts.nodes},
+            source="https://ogb.stanford.edu/docs/linkprop",
+            files=self._files(),
+        )
+
+    def _files(self) -> tuple[str, ...]:
+        folder, facts = f"ogb/{self.name.replace('-', '_')}", _FACTS[self.name]
+        tables = ("edge.csv.gz", "num-node-list.csv.gz", *(["node-feat.csv.gz"] if facts.features else []))
+        return (
+            *(f"{folder}/raw/{table}" for table in (("data.npz",) if self.name == _BINARY else tables)),
+            *(f"{folder}/split/{facts.split}/{part}.pt" for part in ("train", "valid", "test")),
+        )
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads the raw files and the split, or what a former run kept of them in the cache.
+
+        Raises:
+            UserError: files are missing, damaged or of another version; or the set is ogbl-citation2.
+        """
+        if self.name == "ogbl-citation2":
+            raise UserError(
+                "ogbl-citation2 cannot be loaded yet: its score ranks every link against 1,000 candidates of its own "
+                f"(173 million pairs), and there is no such protocol here. Loadable: {', '.join(sorted(_LOADABLE))}."
+            )
+        card = self.card
+        url = f"{_URL}/{_FACTS[self.name].archive}.zip"
+        root = roots.require(card.name, card.files, dict.fromkeys(card.files, url), fetch=self._fetch)
+        folder = root / f"ogb/{self.name.replace('-', '_')}"
+        files = [root / file for file in card.files]
+        store, split = cached_graphs(roots, "OGB", self.name, files, lambda: self._read(folder))
+        card.check(store, str(folder))
+        return LoadedDataset(store, card, {"standard": (split,)})
+
+    def _fetch(self, directory: Path) -> None:
+        url = f"{_URL}/{_FACTS[self.name].archive}.zip"
+        download_archive(url, directory / f"ogb/{self.name.replace('-', '_')}", strip=1)
+
+    def _read(self, folder: Path) -> tuple[GraphStore, Splits]:
+        facts = _FACTS[self.name]
+        edge_index, x = (_binary if self.name == _BINARY else _tables)(folder / "raw")
+        if facts.listed_once:
+            edge_index = with_reverse(edge_index)
+        train, val, test = (
+            read_torch(folder / f"split/{facts.split}/{part}.pt") for part in ("train", "valid", "test")
+        )
+        positive = [_pairs(each, "edge", folder) for each in (train, val, test)]
+        drawn = unlinked_pairs(edge_index, len(x), positive[0].shape[1], np.random.default_rng(_NEGATIVE_SEED))
+        negative = [
+            _pairs(train, "edge_neg", folder) if "edge_neg" in train else drawn,
+            *(_pairs(each, "edge_neg", folder) for each in (val, test)),
+        ]
+        pieces = [piece for both in zip(positive, negative, strict=True) for piece in both]
+        counts = [piece.shape[1] for piece in pieces]
+        y = torch.repeat_interleave(torch.tensor([1, 0] * 3), torch.tensor(counts))
+        index = torch.cat(pieces, dim=1).to(torch.int32)
+        store = node_store(x, edge_index, np.zeros(len(x), dtype=np.int64)).replace(
+            y=y, y_level="pair", edge_sets={"label": StoredEdges(torch.tensor([0, len(y)]), index)}
+        )
+        bounds = np.cumsum([0, *counts])[::2]
+        return store, Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))
+
+
+def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.random.Generator) -> Tensor:
+    """(2, count) pairs of different nodes, uniform over the pairs with no edge between them, repetitions possible.
+
+    Args:
+        edge_index: (2, E) edges; no pair is drawn that is one, in this direction.
+        num_nodes: nodes of the graph.
+        count: pairs wanted.
+        rng: source of randomness.
+
+    Raises:
+        UserError: the graph has an edge between any two nodes.
+    """
+    linked = np.unique((edge_index[0] * num_nodes + edge_index[1]).numpy())
+    if len(linked) >= num_nodes * (num_nodes - 1):
+        raise UserError(f"all {num_nodes} nodes are linked with each other: there are no unlinked pairs to draw.")
+    kept: list[np.ndarray] = []
+    missing = count
+    while missing:
+        code = rng.integers(num_nodes * num_nodes, size=missing)
+        place = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
+        free = code // num_nodes != code % num_nodes
+        if len(linked):
+            free &= linked[place] != code
+        kept.append(code[free])
+        missing -= int(free.sum())
+    pairs = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+    return torch.from_numpy(np.stack([pairs // num_nodes, pairs % num_nodes]))
+
+
+def _pairs(part: dict[str, Any], name: str, folder: Path) -> Tensor:
+    if name not in part:
+        raise UserError(f"{folder}/split: there is no '{name}' in one of the parts; delete {folder} to load it again.")
+    return torch.as_tensor(part[name]).to(torch.int64).T
+
+
+def _tables(raw: Path) -> tuple[Tensor, np.ndarray]:
+    edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz").T.astype(np.int64))
+    nodes = int(read_csv(raw / "num-node-list.csv.gz")[0, 0])
+    features = raw / "node-feat.csv.gz"
+    x = read_csv(features).astype(np.float32) if features.is_file() else np.ones((nodes, 1), dtype=np.float32)
+    return edge_index, x
+
+
+def _binary(raw: Path) -> tuple[Tensor, np.ndarray]:
+    """The archive's edge features are not read: OGB's own models do not use them."""
+    edge_index, x = read_npz(raw / "data.npz", "edge_index", "node_feat")
+    return torch.from_numpy(edge_index.astype(np.int64)), x.astype(np.float32)
+
+
+_LOADABLE = set(_FACTS) - {"ogbl-citation2"}
+DATASETS = dict.fromkeys(_FACTS, OGBLink)
+"""``dataset.name`` -> class."""

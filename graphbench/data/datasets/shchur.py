@@ -1,0 +1,193 @@
+"""Amazon, Coauthor and CitationFull: co-purchase, co-author and citation graphs in the sparse ``.npz`` form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from graphbench.data.card import DatasetCard
+from graphbench.data.edges import both_directions, without_self_loops
+from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.raw_files import read_npz
+from graphbench.data.roots import Roots
+from graphbench.data.splits import SplitRequest, Splits
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+from graphbench.registry import register
+
+_GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark"
+_GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
+_SHARES = (0.6, 0.2, 0.2)
+
+
+class _SparseArrays:
+    """One undirected graph without self loops; 0/1 features. No split is published with it.
+
+    ``standard`` stands for the split the Exphormer release draws: a seeded permutation whose first two pieces are val
+    and test; it takes the training share from ``dataset.split``.
+    """
+
+    family: str
+    name: str
+    source: str
+    facts: ClassVar[Mapping[str, NodeFacts]]
+    title: str
+    file: str
+
+    def __init__(self, *, normalize_features: bool, add_reverse_edges: bool, add_self_loops: bool) -> None:
+        self.normalize_features = normalize_features
+        self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
+
+    @property
+    def card(self) -> DatasetCard:
+        """Declared facts."""
+        return node_card(self.title, self.facts[self.name], licence="MIT", source=self.source, files=(self.file,))
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads the raw file.
+
+        Raises:
+            UserError: the file is missing, damaged or of another version.
+        """
+        card = self.card
+        directory = "data/npz" if self.source == _GNN_BENCHMARK else "data"
+        url = f"{self.source}/raw/master/{directory}/{Path(self.file).name}"
+        root = roots.require(card.name, card.files, {self.file: url}, card.sha256)
+        store = _read(root / self.file)
+        card.check(store, str(root / self.file))
+        store = prepared(
+            store,
+            normalize_features=self.normalize_features,
+            add_reverse_edges=self.add_reverse_edges,
+            add_self_loops=self.add_self_loops,
+        )
+        return LoadedDataset(store, card, {"standard": drawn_split})
+
+
+@register("PyG-Amazon")
+class Amazon(_SparseArrays):
+    """Products bought together. Paper: Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
+
+    Args:
+        name: ``computers`` or ``photo``.
+        normalize_features: divide every row of the features by its sum.
+        add_reverse_edges: list every edge a second time (the Exphormer release does).
+        add_self_loops: append a self loop for every node that has an edge.
+    """
+
+    family, source = "PyG-Amazon", _GNN_BENCHMARK
+    facts: ClassVar[Mapping[str, NodeFacts]] = {
+        "computers": NodeFacts(13752, 491722, 767, 10),
+        "photo": NodeFacts(7650, 238162, 745, 8),
+    }
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        normalize_features: bool = False,
+        add_reverse_edges: bool = False,
+        add_self_loops: bool = False,
+    ) -> None:
+        self.name = known_name(self.family, name.lower(), self.facts)
+        self.title = f"Amazon-{self.name.capitalize()}"
+        self.file = f"Amazon/{self.name.capitalize()}/raw/amazon_electronics_{self.name}.npz"
+        super().__init__(
+            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
+        )
+
+
+@register("PyG-Coauthor")
+class Coauthor(_SparseArrays):
+    """Authors of common papers. Paper: Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
+
+    Args:
+        name: ``cs`` or ``physics``.
+        normalize_features: divide every row of the features by its sum.
+        add_reverse_edges: list every edge a second time (the Exphormer release does).
+        add_self_loops: append a self loop for every node that has an edge.
+    """
+
+    family, source = "PyG-Coauthor", _GNN_BENCHMARK
+    facts: ClassVar[Mapping[str, NodeFacts]] = {
+        "cs": NodeFacts(18333, 163788, 6805, 15),
+        "physics": NodeFacts(34493, 495924, 8415, 5),
+    }
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        normalize_features: bool = False,
+        add_reverse_edges: bool = False,
+        add_self_loops: bool = False,
+    ) -> None:
+        self.name = known_name(self.family, name.lower(), self.facts)
+        folder = {"cs": "CS", "physics": "Physics"}[self.name]
+        self.title = f"Coauthor-{folder}"
+        self.file = f"Coauthor/{folder}/raw/ms_academic_{self.name[:3]}.npz"
+        super().__init__(
+            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
+        )
+
+
+@register("PyG-CitationFull")
+class CitationFull(_SparseArrays):
+    """The full citation graphs. Paper: Deep Gaussian Embedding of Graphs, https://arxiv.org/abs/1707.03815.
+
+    Args:
+        name: ``Cora``, ``Cora_ML``, ``CiteSeer``, ``DBLP`` or ``PubMed``.
+        normalize_features: divide every row of the features by its sum.
+    """
+
+    family, source = "PyG-CitationFull", _GRAPH2GAUSS
+    facts: ClassVar[Mapping[str, NodeFacts]] = {
+        "cora": NodeFacts(19793, 126842, 8710, 70),
+        "cora_ml": NodeFacts(2995, 16316, 2879, 7),
+        "citeseer": NodeFacts(4230, 10674, 602, 6),
+        "dblp": NodeFacts(17716, 105734, 1639, 4),
+        "pubmed": NodeFacts(19717, 88648, 500, 3),
+    }
+
+    def __init__(self, name: str, *, normalize_features: bool = False) -> None:
+        self.name = known_name(self.family, name.lower(), self.facts)
+        self.title = f"{name}-Full"
+        self.file = f"CitationFull/{self.name}/raw/{self.name}.npz"
+        super().__init__(normalize_features=normalize_features, add_reverse_edges=False, add_self_loops=False)
+
+
+def drawn_split(request: SplitRequest) -> Splits:
+    """The random split of the Exphormer release: with the same seed, the very nodes it draws.
+
+    Args:
+        request: ``sizes[0]`` is the share that trains (default 0.6); the rest is halved.
+
+    Raises:
+        UserError: the share is none.
+    """
+    share = (request.sizes or _SHARES)[0]
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise UserError(f"dataset.split must begin with the share that trains, between 0 and 1, received {share!r}.")
+    order = torch.randperm(request.num_examples, generator=torch.Generator().manual_seed(request.seed))
+    held = int(request.num_examples * (1 - share) / 2)
+    return Splits.of(order[2 * held :], order[:held], order[held : 2 * held])
+
+
+def _read(path: Path) -> GraphStore:
+    """Two sparse matrices in CSR parts, ``adj_*`` and ``attr_*``, and ``labels``."""
+    names = [f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
+    *parts, labels = read_npz(path, *names, "labels")
+    try:
+        adjacency, features = (sparse.csr_matrix(tuple(each[:3]), each[3]) for each in (parts[:4], parts[4:]))
+        source, target = adjacency.tocoo().coords
+        listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
+        x, y = (features > 0).astype(np.float32).toarray(), labels.astype(np.int64)
+        return node_store(x, both_directions(without_self_loops(listed), len(y)), y)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

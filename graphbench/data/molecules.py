@@ -1,0 +1,156 @@
+"""SMILES -> graphs with OGB's nine atom and three bond columns, in several processes where there are many.
+
+The columns are those of ``ogb.utils.features`` (ogb 1.3.6, https://github.com/snap-stanford/ogb): each is a position in
+a list of known values; an unknown value takes the last position. RDKit does the chemistry.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from graphbench.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+_CHUNK = 1000
+_LARGEST_ATOMIC_NUMBER = 118
+_CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
+_HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
+_BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
+_CHARGE = 5
+_DEGREES, _HYDROGENS, _RADICALS = 11, 9, 5  # known values 0 .. n-1; anything else is n
+
+ATOM_COLUMNS = 9
+BOND_COLUMNS = 3
+
+
+def molecules(smiles: Sequence[str], what: str, *, contacts: bool = False) -> dict[str, np.ndarray]:
+    """Concatenated arrays of some molecules, ready for ``GraphStore.from_arrays``.
+
+    Every bond gives two directed edges, one after the other.
+
+    Args:
+        smiles: one text per molecule.
+        what: name of the data set, for messages.
+        contacts: the texts are CXSMILES, taken as they are (hydrogens stay atoms, nothing is perceived), whose atom
+            property ``contact`` numbers the contacts that the atom takes part in, separated by semicolons.
+
+    Returns:
+        ``nodes`` (G,), ``edges`` (G,), ``edge_index`` (2, E) int32, ``x`` (N, 9) uint8, ``edge_attr`` (E, 3) uint8;
+        with ``contacts`` also ``num_contacts`` (G,) and ``contacts`` (2, P) int32, atom numbers, each contact once.
+
+    Raises:
+        UserError: RDKit is not installed, or cannot read a text; names its number.
+    """
+    try:
+        import rdkit  # noqa: F401
+    except ImportError:
+        raise UserError(
+            f"reading the SMILES of {what} needs RDKit: pip install 'graphbench-gt[molecules]' (or pip install rdkit)."
+        ) from None
+    chunks = [list(smiles[start : start + _CHUNK]) for start in range(0, len(smiles), _CHUNK)] or [[]]
+    parts, said = [], 0
+    for done, part in enumerate(_map(partial(_featurize, contacts=contacts), chunks), start=1):
+        if "unreadable" in part:
+            number = (done - 1) * _CHUNK + int(part["unreadable"])
+            raise UserError(f"{what}: RDKit cannot read SMILES number {number}, '{smiles[number]}'.")
+        parts.append(part)
+        if 10 * done // len(chunks) > said and len(chunks) >= 10:
+            said = 10 * done // len(chunks)
+            _log.info("%s: %d %% of %d molecules read", what, 10 * said, len(smiles))
+    axis = {"edge_index": 1, "contacts": 1}
+    return {name: np.concatenate([part[name] for part in parts], axis.get(name, 0)) for name in parts[0]}
+
+
+def _map(function: Any, chunks: list[list[str]]) -> Iterator[dict[str, np.ndarray]]:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(available, len(chunks) // 4)
+    if workers < 2:
+        yield from map(function, chunks)
+        return
+    # A forked process would inherit the locks of torch's threads.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(function, chunks)
+
+
+def _featurize(smiles: list[str], contacts: bool) -> dict[str, Any]:
+    from rdkit import Chem, rdBase
+
+    quiet = rdBase.BlockLogs()  # what cannot be read is said once, by us
+    nodes, edges, atoms, bonds, ends, in_contact, num_contacts = [], [], [], [], [], [], []
+    for number, text in enumerate(smiles):
+        molecule = Chem.MolFromSmiles(text, sanitize=not contacts)
+        if molecule is None:
+            return {"unreadable": np.asarray(number)}
+        if contacts:
+            molecule.UpdatePropertyCache(strict=False)  # counts hydrogens that are not written, and nothing else
+        atoms += [_atom(atom) for atom in molecule.GetAtoms()]
+        for bond in molecule.GetBonds():
+            i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+            ends += [(i, j), (j, i)]
+            bonds += [_bond(bond)] * 2
+        nodes.append(molecule.GetNumAtoms())
+        edges.append(2 * molecule.GetNumBonds())
+        if contacts:
+            found = _contacts(molecule)
+            in_contact += found
+            num_contacts.append(len(found))
+    del quiet
+    arrays = {
+        "nodes": np.asarray(nodes, dtype=np.int64),
+        "edges": np.asarray(edges, dtype=np.int64),
+        "edge_index": np.asarray(ends, dtype=np.int32).reshape(-1, 2).T,
+        "x": np.asarray(atoms, dtype=np.uint8).reshape(-1, ATOM_COLUMNS),
+        "edge_attr": np.asarray(bonds, dtype=np.uint8).reshape(-1, BOND_COLUMNS),
+    }
+    if contacts:
+        arrays["num_contacts"] = np.asarray(num_contacts, dtype=np.int64)
+        arrays["contacts"] = np.asarray(in_contact, dtype=np.int32).reshape(-1, 2).T
+    return arrays
+
+
+def _atom(atom: Any) -> tuple[int, ...]:
+    number, charge = atom.GetAtomicNum(), atom.GetFormalCharge()
+    return (
+        number - 1 if 1 <= number <= _LARGEST_ATOMIC_NUMBER else _LARGEST_ATOMIC_NUMBER,
+        _position(_CHIRALITY, atom.GetChiralTag()),
+        min(atom.GetTotalDegree(), _DEGREES),
+        charge + _CHARGE if abs(charge) <= _CHARGE else 2 * _CHARGE + 1,
+        min(atom.GetTotalNumHs(), _HYDROGENS),
+        min(atom.GetNumRadicalElectrons(), _RADICALS),
+        _position(_HYBRIDIZATION, atom.GetHybridization()),
+        int(atom.GetIsAromatic()),
+        int(atom.IsInRing()),
+    )
+
+
+def _bond(bond: Any) -> tuple[int, ...]:
+    stereo = str(bond.GetStereo())
+    return (
+        _position(_BOND_TYPE, bond.GetBondType()),
+        _STEREO.index(stereo) if stereo in _STEREO else len(_STEREO) - 1,  # has no entry for unknown values
+        int(bond.GetIsConjugated()),
+    )
+
+
+def _position(known: tuple[str, ...], value: Any) -> int:
+    name = str(value)
+    return known.index(name) if name in known else len(known)
+
+
+def _contacts(molecule: Any) -> list[tuple[int, int]]:
+    members: dict[int, list[int]] = {}
+    for atom in molecule.GetAtoms():
+        if atom.HasProp("contact"):
+            for number in atom.GetProp("contact").split(";"):
+                members.setdefault(int(number), []).append(atom.GetIdx())
+    return [(atoms[0], atoms[1]) for _, atoms in sorted(members.items()) if len(atoms) == 2]

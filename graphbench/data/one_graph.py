@@ -1,0 +1,99 @@
+"""What the families share whose data set is one graph with labelled nodes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.card import DatasetCard
+from graphbench.data.edges import both_directions, with_reverse, with_self_loops
+from graphbench.data.store import GraphStore
+
+RANDOM_MODES = ("random", "random-class", "fixed", "sliced")
+"""Split modes that need nothing but the nodes and their labels."""
+
+
+class NodeFacts(NamedTuple):
+    """What is published about such a graph; ``edges`` counts every direction, as the cleaned files list them."""
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+
+def node_card(name: str, facts: NodeFacts, **more: Any) -> DatasetCard:
+    """The card of a node classification data set.
+
+    Args:
+        name: as printed in tables.
+        facts: published numbers.
+        more: fields of :class:`~graphbench.data.card.DatasetCard` that differ from accuracy on one class per node and
+            published splits.
+    """
+    known: dict[str, Any] = {
+        "task": "node",
+        "task_type": "classification",
+        "metric": "accuracy",
+        "maximize": True,
+        "node_in": facts.features,
+        "edge_in": 0,
+        "out_dim": 1 if facts.classes == 2 else facts.classes,
+        "transductive": True,
+        "split_modes": ("standard", *RANDOM_MODES),
+        "default_split": "standard",
+        "statistics": {"graphs": 1, "nodes": facts.nodes, "edges": facts.edges},
+    }
+    return DatasetCard(name=name, **(known | more))
+
+
+def node_store(
+    x: np.ndarray | Tensor, edge_index: Tensor, y: np.ndarray | Tensor, edge_attr: np.ndarray | Tensor | None = None
+) -> GraphStore:
+    """A store of one graph.
+
+    Args:
+        x: (N, F) features.
+        edge_index: (2, E) directed edges.
+        y: one row per node.
+        edge_attr: (E, D), optional.
+    """
+    return GraphStore.from_arrays(
+        [len(y)], [edge_index.shape[1]], edge_index, x=x, edge_attr=edge_attr, y=y, y_level="node"
+    )
+
+
+def prepared(
+    store: GraphStore,
+    *,
+    normalize_features: bool = False,
+    undirected: bool = False,
+    add_reverse_edges: bool = False,
+    add_self_loops: bool = False,
+) -> GraphStore:
+    """The graph as one protocol or another wants it, after it was compared with its card.
+
+    Args:
+        store: one graph without edge features.
+        normalize_features: divide every row of the features by its sum.
+        undirected: add missing reverse edges, each edge once.
+        add_reverse_edges: append the reverse of every edge even where it is there already (Exphormer).
+        add_self_loops: append a self loop for every node that has an edge (Exphormer).
+    """
+    if normalize_features:
+        assert store.x is not None
+        store = store.replace(x=store.x / store.x.sum(1, keepdim=True).clamp_min(1e-12))
+    if not (undirected or add_reverse_edges or add_self_loops):
+        return store
+    edge_index = store.edge_index.to(torch.int64)
+    if undirected:
+        edge_index = both_directions(edge_index, store.num_nodes)
+    if add_reverse_edges:
+        edge_index = with_reverse(edge_index)
+    if add_self_loops:
+        edge_index = with_self_loops(edge_index)
+    offsets = torch.tensor([0, edge_index.shape[1]])
+    return store.replace(edge_index=edge_index.to(torch.int32), edge_ptr=offsets)

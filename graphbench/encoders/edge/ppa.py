@@ -1,0 +1,26 @@
+"""Associations of proteins (ogbg-ppa): seven strengths per edge."""
+
+from __future__ import annotations
+
+from graphbench.encoders.edge.linear import LinearEdge
+from graphbench.registry import register
+
+EDGE_COLUMNS = 7
+
+
+@register("PPAEdge")
+class PPAEdge(LinearEdge):
+    """e_ij = W a_ij + b.
+
+    Args:
+        dim: width of the result.
+        edge_in: columns of ``batch.edge_attr``, which must be 7.
+
+    Shape:
+        edge_attr (E, 7) -> (E, dim)
+    """
+
+    def __init__(self, dim: int, edge_in: int = EDGE_COLUMNS):
+        if edge_in != EDGE_COLUMNS:
+            raise ValueError(f"PPAEdge reads {EDGE_COLUMNS} columns, received edge_in = {edge_in}")
+        super().__init__(dim, edge_in)

@@ -1,0 +1,42 @@
+"""Nodes of the abstract syntax trees of ogbg-code2: type, attribute and depth."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import embed, node_features
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+# Rows of the mapping files that OGB ships with ogbg-code2; depths beyond the last one share it, as in OGB's example.
+NODE_TYPES = 98
+NODE_ATTRIBUTES = 10_030
+MAX_DEPTH = 20
+
+
+@register("ASTNode")
+class ASTNode(nn.Module):
+    """h_i = types[type of i] + attributes[attribute of i] + depths[min(depth of i, 20)].
+
+    Args:
+        dim: width of the result.
+
+    Shape:
+        x (N, 3) int64: type, attribute, depth -> (N, dim)
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.type_emb = nn.Embedding(NODE_TYPES, dim)
+        self.attribute_emb = nn.Embedding(NODE_ATTRIBUTES, dim)
+        self.depth_emb = nn.Embedding(MAX_DEPTH + 1, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        x = node_features(batch, "ASTNode")
+        if x.dim() != 2 or x.shape[1] != 3:
+            raise ValueError(f"ASTNode reads type, attribute and depth, received x of shape {tuple(x.shape)}")
+        columns = {"type": self.type_emb, "attribute": self.attribute_emb, "depth": self.depth_emb}
+        x = torch.cat([x[:, :2], x[:, 2:].clamp(max=MAX_DEPTH)], dim=1)
+        return sum(embed(table, x[:, c], f"ASTNode, {name},") for c, (name, table) in enumerate(columns.items()))

@@ -1,0 +1,28 @@
+"""The same learned vector for every node, for graphs without node features (ogbg-ppa)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("PPANode")
+class PPANode(nn.Module):
+    """h_i = the one row of a table; ``batch.x`` is not read.
+
+    Args:
+        dim: width of the result.
+
+    Shape:
+        batch with N nodes -> (N, dim)
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.type_emb = nn.Embedding(1, dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        return self.type_emb.weight.expand(batch.num_nodes, -1)

@@ -1,0 +1,55 @@
+"""Laplacian eigenvectors for layers that only use distances between encodings.
+
+Wang et al., Equivariant and Stable Positional Encoding for More Powerful Graph Neural Networks,
+https://openreview.net/forum?id=e95i1IHcWj, as used by GraphGPS, https://arxiv.org/abs/2205.12454.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.encoders.mlp import raw_norm
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("EquivStableLapPE")
+class EquivStableLapPE(nn.Module):
+    """p_i = W [v_1i, v_2i, ...] + b, v_k being the k-th eigenvector; frequencies a graph does not have count as 0.
+
+    The node features stay as they are and keep their full width; p travels as ``batch.state["EquivStableLapPE"]`` to
+    the local layers, which weigh an edge by the distance between its ends.
+
+    Args:
+        dim: width of the encoding.
+        max_freqs: frequencies per node in the input.
+        raw_norm_type: ``none`` or ``BatchNorm``, applied to each frequency over nodes.
+
+    Shape:
+        h (N, d), eigvecs (N, max_freqs) -> h, batch with ``state["EquivStableLapPE"]`` (N, dim)
+
+    Differences from the paper (GraphGPS's): the layers do not update the encoding, and W mixes frequencies, so that its
+        distances depend on the arbitrary signs of eigenvectors; signs are not drawn anew in training.
+    """
+
+    transform: ClassVar[str] = "LaplacianPE"
+    mode: ClassVar[str] = "context"
+
+    def __init__(self, dim: int, *, max_freqs: int = 10, raw_norm_type: str = "none"):
+        super().__init__()
+        if min(dim, max_freqs) < 1:
+            raise ValueError(f"EquivStableLapPE: dim and max_freqs must be 1 or more, received {dim} and {max_freqs}")
+        self.max_freqs = max_freqs
+        self.raw_norm = raw_norm("EquivStableLapPE", raw_norm_type, max_freqs)
+        self.lin = nn.Linear(max_freqs, dim)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """Leaves ``h`` alone and adds the encoding to the batch."""
+        eigvecs = precomputed(batch, "EquivStableLapPE", "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
+        eigvecs = eigvecs.nan_to_num(0.0)
+        if self.raw_norm is not None:
+            eigvecs = self.raw_norm(eigvecs)
+        return h, batch.with_state(EquivStableLapPE=self.lin(eigvecs))

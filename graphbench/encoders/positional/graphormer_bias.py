@@ -1,0 +1,212 @@
+"""Graphormer's encodings: degrees for the nodes, distances and edges along paths for attention.
+
+Ying et al., Do Transformers Really Perform Badly for Graph Representation?, https://arxiv.org/abs/2106.05234 (version 1
+of their code), as ported by GraphGPS, https://arxiv.org/abs/2205.12454.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import embed
+from graphbench.layers.dropout import Dropout
+from graphbench.registry import register
+from graphbench.structures import EdgeSet, GraphBatch, Ragged
+from graphbench.structures.pairs import UNREACHABLE
+
+
+@register("GraphormerBias")
+class GraphormerBias(nn.Module):
+    r"""Adds degree embeddings to the nodes and leaves ``state["pair_bias"]`` for attention.
+
+    .. math::
+
+        h_i &\leftarrow h_i + z^-_{\deg^-(i)} + z^+_{\deg^+(i)} \\
+        b_{ij} &= s_{\phi(i,j)} + \frac{1}{\max(1, \phi(i,j))} \sum_{k=0}^{D-1} W_k^\top \, t_{e_k(i,j)}
+
+    :math:`\phi`: hops from i to j, D - 1 for D - 1 hops and more, D where there is no path; :math:`e_k`: type of the
+    (k+1)-th edge on a shortest path, type 0 beyond its end (which counts, too); degrees count distinct edges. Rows of
+    :math:`s` and :math:`t` and the matrices :math:`W_k` have one number per head. The second term is left out where
+    edges have no types.
+
+    With a graph token every graph, empty ones included, gets one more node, its first, with a learned state and one
+    learned bias per head towards and from all nodes; ``batch`` changes accordingly: edges keep their ends, ``x``,
+    ``pe`` and ``pairs`` are gone.
+
+    Args:
+        dim: columns of ``h`` that the degrees are added to, its first; encodings named after this one follow them.
+        heads: heads of the attention that reads the bias (``graphormer.num_heads``).
+        num_spatial_types: D.
+        num_in_degrees: size of the in-degree table, larger than every degree.
+        num_out_degrees: size of the out-degree table.
+        node_degrees_only: leave out the bias and its parameters.
+        use_graph_token: add a node that stands for the graph.
+        input_dropout: probability of dropping an entry of the result.
+        edge_types: size of the table t (``dataset.edge_encoder_num_types``); 0 where edges have no types.
+
+    Shape:
+        h (N, dim + c) -> (N, dim + c), or (N + G, dim + c) with a graph token; ``pair_bias`` (sum n_g^2, heads),
+        row-major per graph, rows are queries.
+
+    Differences from GraphGPS:
+        Its token leaves the edges where they were, so that message passing beside it joins wrong nodes; ours move.
+        With a token, encodings named after this one are 0 for it (there: an error).
+    """
+
+    transform = "GraphormerPaths"
+    mode: ClassVar[str] = "context"
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        num_spatial_types: int | None = None,
+        num_in_degrees: int | None = None,
+        num_out_degrees: int | None = None,
+        node_degrees_only: bool = False,
+        use_graph_token: bool = True,
+        input_dropout: float = 0.0,
+        edge_types: int = 0,
+    ):
+        super().__init__()
+        sizes = {"num_in_degrees": num_in_degrees, "num_out_degrees": num_out_degrees}
+        if not node_degrees_only:
+            sizes["num_spatial_types"] = num_spatial_types
+        for name, size in sizes.items():
+            if size is None or size < 1:
+                raise ValueError(f"GraphormerBias: {name} must be 1 or more, received {size}")
+        self.dim = dim
+        self.in_degree_emb = nn.Embedding(num_in_degrees or 0, dim)
+        self.out_degree_emb = nn.Embedding(num_out_degrees or 0, dim)
+        self.token = nn.Parameter(torch.empty(1, dim)) if use_graph_token else None
+        self.dropout = Dropout(input_dropout)
+        self.bias = None
+        if not node_degrees_only:
+            self.bias = PairBias(heads, num_spatial_types or 0, edge_types, use_graph_token)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """The states to go on with, and the batch that holds the bias."""
+        bias = None if self.bias is None else self.bias(batch)
+        incoming, outgoing = batch.derived("graphormer/degrees", degrees)
+        own, rest = h[:, : self.dim], h[:, self.dim :]
+        own = own + embed(self.in_degree_emb, incoming, "GraphormerBias (num_in_degrees)")
+        own = own + embed(self.out_degree_emb, outgoing, "GraphormerBias (num_out_degrees)")
+        if self.token is not None:
+            rows, with_token = batch.derived("graph_token", prepend_token)
+            batch = with_token.with_state(**batch.state)
+            own = insert(own, rows, self.token, batch.num_nodes)
+            rest = insert(rest, rows, rest.new_zeros(1, rest.shape[1]), batch.num_nodes)
+        own = self.dropout(own)
+        h = torch.cat([own, rest], dim=1) if rest.shape[1] else own
+        return h, batch if bias is None else batch.with_state(pair_bias=bias)
+
+
+class PairBias(nn.Module):
+    """The bias of :class:`GraphormerBias`.
+
+    Args:
+        heads: numbers per pair.
+        num_spatial_types: D.
+        edge_types: size of the table of edge types.
+        use_graph_token: make room for one more node per graph.
+
+    Shape:
+        batch -> (sum n_g^2, heads), with n_g + 1 in place of n_g where there is a token
+    """
+
+    def __init__(self, heads: int, num_spatial_types: int, edge_types: int, use_graph_token: bool):
+        super().__init__()
+        self.num_spatial_types = num_spatial_types
+        self.spatial_emb = nn.Parameter(torch.empty(num_spatial_types + 1, heads))
+        self.edge_type_emb = nn.Parameter(torch.empty(edge_types, heads))
+        self.edge_distance = nn.Parameter(torch.empty(num_spatial_types, heads, heads))
+        self.token = nn.Parameter(torch.empty(1, heads)) if use_graph_token else None
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """One row per ordered pair."""
+        if batch.pairs is None:
+            raise ValueError("GraphormerBias reads hop distances (batch.pairs), which its transform computes")
+        spatial = batch.derived(f"graphormer/spatial/{self.num_spatial_types}", self._spatial_types)
+        bias = F.embedding(spatial, self.spatial_emb)
+        types = batch.pair_pe.get("GraphormerBias.edge_types")
+        if types is not None and len(self.edge_type_emb):
+            bias = bias + self._along_paths(types) / spatial.clamp(min=1).unsqueeze(1)
+        if self.token is None:
+            return bias
+        total = sum((size + 1) ** 2 for size in batch.ragged.sizes)
+        return insert(bias, batch.derived("graph_token/pairs", pairs_behind_token), self.token, total)
+
+    def _spatial_types(self, batch: GraphBatch) -> Tensor:
+        assert batch.pairs is not None
+        hops = batch.pairs.distance.long()
+        far = hops.clamp(max=self.num_spatial_types - 1)
+        return far.masked_fill(hops == UNREACHABLE, self.num_spatial_types)
+
+    def _along_paths(self, types: Tensor) -> Tensor:
+        """(P, heads) or (heads,): the sum over positions, as what it is with type 0 everywhere and the changes to that.
+
+        A product per type is ten times faster in the backward pass than looking up every edge of every path.
+        """
+        kinds, kept = len(self.edge_type_emb), types.shape[1]
+        if types.device.type == "cpu" and types.numel() and int(types.max()) >= kinds:
+            raise ValueError(
+                f"GraphormerBias has {kinds} edge types (0 to {kinds - 1}), received type {int(types.max())}"
+            )
+        table = torch.einsum("th,khj->tkj", self.edge_type_emb, self.edge_distance)
+        along = table[0].sum(0)
+        for kind in range(1, kinds):
+            along = along + (types == kind).to(table.dtype) @ (table[kind, :kept] - table[0, :kept])
+        return along
+
+
+def degrees(batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    """(N,) in-degrees and out-degrees; an edge that repeats counts once."""
+    source, target = batch.edge_index
+    order = (source * batch.num_nodes + target).argsort()
+    source, target = source[order], target[order]
+    distinct = torch.ones_like(source)
+    distinct[1:] = (source.diff() != 0) | (target.diff() != 0)
+    none = source.new_zeros(batch.num_nodes)
+    return none.index_add(0, target, distinct), none.index_add(0, source, distinct)
+
+
+def prepend_token(batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+    """(N,) new number of every node, and the batch in which every graph begins with one more node."""
+    ragged = batch.ragged
+    rows = torch.arange(batch.num_nodes, device=batch.device) + ragged.graph_id + 1
+    new = GraphBatch(
+        ragged=Ragged.from_sizes([size + 1 for size in ragged.sizes], batch.device),
+        edge_index=rows[batch.edge_index],
+        edge_attr=batch.edge_attr,
+        y=batch.y,
+        edge_pe=batch.edge_pe,
+        edge_sets={name: EdgeSet(rows[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()},
+    )
+    return rows, new
+
+
+def pairs_behind_token(batch: GraphBatch) -> Tensor:
+    """(P,) position of every pair of nodes after one more node was put first in every graph."""
+    sizes = batch.ragged.size_tensor
+    total = sum(size * size for size in batch.ragged.sizes)
+    graph = torch.arange(batch.num_graphs, device=batch.device).repeat_interleave(sizes.square(), output_size=total)
+    before, before_new = (
+        sizes.square().cumsum(0) - sizes.square(),
+        (sizes + 1).square().cumsum(0) - (sizes + 1).square(),
+    )
+    within = torch.arange(total, device=batch.device) - before[graph]
+    size = sizes[graph]
+    # (i, j) -> (i + 1, j + 1) in rows longer by one
+    return before_new[graph] + within + within.div(size, rounding_mode="floor") + size + 2
+
+
+def insert(rows: Tensor, places: Tensor, other: Tensor, total: int) -> Tensor:
+    """(total, c): rows (R, c) at their places (R,), and the one row ``other`` (1, c) everywhere else."""
+    return other.expand(total, -1).index_copy(0, places, rows)

@@ -1,0 +1,100 @@
+"""Structural encodings that are the diagonal of a kernel: random walks, heat, electrostatics.
+
+Dwivedi et al., Graph Neural Networks with Learnable Structural and Positional Representations,
+https://arxiv.org/abs/2110.07875, and Kreuzer et al., https://arxiv.org/abs/2106.03893, as used by GraphGPS,
+https://arxiv.org/abs/2205.12454. What the numbers are is said where they are computed, in ``transforms``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.encoders.mlp import ReLUStack, raw_norm
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+POTENTIAL_COLUMNS = 10
+"""Numbers per node that the transform ``ElectrostaticSE`` leaves."""
+
+
+class KernelSE(nn.Module):
+    """pe_i = net(s_i), s_i being one number per time that a transform computed for node i.
+
+    Args:
+        dim_pe: width of the encoding.
+        times: times of the kernel, as given to the transform.
+        model: ``mlp`` (linear maps with a ReLU after each) or ``linear`` (case ignored).
+        layers: linear maps of the MLP.
+        raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each time.
+
+    Shape:
+        (N, len(times)) -> (N, dim_pe)
+    """
+
+    registered_name: ClassVar[str]
+    transform: ClassVar[str]
+    output: ClassVar[str]
+
+    def __init__(
+        self, dim_pe: int, times: list[int], *, model: str = "linear", layers: int = 3, raw_norm_type: str = "none"
+    ):
+        super().__init__()
+        name, kind = self.registered_name, model.lower()
+        if kind not in ("mlp", "linear"):
+            raise ValueError(f"{name}: model must be mlp or linear, received '{model}'")
+        if not times:
+            raise ValueError(f"{name}: times must name at least one number of steps, received none")
+        if min(dim_pe, layers) < 1:
+            raise ValueError(f"{name}: dim_pe and layers must be 1 or more, received {dim_pe} and {layers}")
+        self.num_times = len(times)
+        self.raw_norm = raw_norm(name, raw_norm_type, self.num_times)
+        self.lin = nn.Linear(self.num_times, dim_pe) if kind == "linear" else None
+        self.mlp = ReLUStack(self.num_times, dim_pe, layers) if kind == "mlp" else None
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        numbers = precomputed(batch, self.registered_name, self.output, self.num_times)
+        numbers = numbers.to(next(self.parameters()).dtype)
+        if self.raw_norm is not None:
+            numbers = self.raw_norm(numbers)
+        return self.mlp(numbers) if self.lin is None else self.lin(numbers)
+
+
+@register("RWSE")
+class RWSE(KernelSE):
+    """The probabilities that a random walk from i is back at i after t steps; arguments as :class:`KernelSE`."""
+
+    transform: ClassVar[str] = "RandomWalkSE"
+    output: ClassVar[str] = "landing"
+
+
+@register("HKdiagSE")
+class HKdiagSE(KernelSE):
+    """The heat that is left at i after time t, the constant mode taken off; arguments as :class:`KernelSE`."""
+
+    transform: ClassVar[str] = "HeatKernelSE"
+    output: ClassVar[str] = "heat"
+
+
+@register("ElstaticSE")
+class ElstaticSE(KernelSE):
+    """Ten statistics of the potential between i and all nodes; arguments as :class:`KernelSE`.
+
+    Only the length of ``times`` is read, and it must be 10 (GraphGPS's default, ``range(10)``).
+    """
+
+    transform: ClassVar[str] = "ElectrostaticSE"
+    output: ClassVar[str] = "potential"
+
+    def __init__(
+        self, dim_pe: int, times: list[int], *, model: str = "linear", layers: int = 3, raw_norm_type: str = "none"
+    ):
+        if len(times) != POTENTIAL_COLUMNS:
+            raise ValueError(
+                f"ElstaticSE has {POTENTIAL_COLUMNS} numbers per node, so times must name as many "
+                f"(range({POTENTIAL_COLUMNS})), received {len(times)}"
+            )
+        super().__init__(dim_pe, times, model=model, layers=layers, raw_norm_type=raw_norm_type)

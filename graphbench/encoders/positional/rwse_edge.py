@@ -1,0 +1,56 @@
+"""Random-walk encoding of edges.
+
+Toenshoff et al., Where Did the Gap Go? Reassessing the Long-Range Graph Benchmark, https://arxiv.org/abs/2309.00367
+(in its code; no published configuration uses it).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.layers.activation import activation
+from graphbench.layers.norm import BatchNorm
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("RWSEEdge")
+class RWSEEdge(nn.Module):
+    """pe_ij = BatchNorm( W2 act( W1 BatchNorm(s_ij) ) ), s_ij = [P^t_ij for t in 0, *times].
+
+    P^t_ij is the probability that a random walk from i is at j after t steps.
+
+    Args:
+        dim_pe: width of the encoding.
+        times: numbers of steps, as given to the transform; the 0 is added.
+        act: activation between the maps.
+
+    Shape:
+        (E, len(times) + 1) -> (E, dim_pe)
+
+    Differences from the paper's code: it stands beside the edge features as every encoding does; there, it is added to
+    them, and self loops and edges to the most visited node of each graph join the graph.
+    """
+
+    transform: ClassVar[str] = "RandomWalkEdgeSE"
+    level: ClassVar[str] = "edge"
+
+    def __init__(self, dim_pe: int, times: list[int], *, act: str = "relu"):
+        super().__init__()
+        if not times or dim_pe < 1:
+            raise ValueError(
+                f"RWSEEdge: times must name at least one number of steps and dim_pe be 1 or more, received {times} "
+                f"and {dim_pe}"
+            )
+        self.columns = len(times) + 1
+        self.norm_in = BatchNorm(self.columns)
+        self.mlp = nn.Sequential(nn.Linear(self.columns, dim_pe), activation(act), nn.Linear(dim_pe, dim_pe))
+        self.norm_out = BatchNorm(dim_pe)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every edge."""
+        landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
+        return self.norm_out(self.mlp(self.norm_in(landing.to(self.norm_out.weight.dtype))))

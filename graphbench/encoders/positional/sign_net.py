@@ -1,0 +1,102 @@
+"""Laplacian eigenvectors through a network that does not see their signs.
+
+Lim et al., Sign and Basis Invariant Networks for Spectral Graph Representation Learning,
+https://arxiv.org/abs/2202.13013, as used by GraphGPS, https://arxiv.org/abs/2205.12454.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.encoders.mlp import NormedMLP, over_rows
+from graphbench.layers.norm import BatchNorm
+from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("SignNet")
+class SignNet(nn.Module):
+    r"""pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k being the k-th eigenvector.
+
+    ``phi`` is a GIN on the graph whose input is one number per node; ``rho`` an MLP that reads the frequencies side by
+    side (``MLP``) or their sum over those the graph has (``DeepSet``). Missing frequencies are NaN in the batch and 0
+    in ``phi``; with ``MLP`` they are not masked afterwards and contribute what ``phi`` makes of zeros.
+
+    Args:
+        dim_pe: width of the encoding.
+        model: ``MLP`` or ``DeepSet`` (case ignored).
+        layers: layers of ``phi``, 2 or more.
+        post_layers: linear maps of ``rho``, 1 or more.
+        max_freqs: frequencies per node in the input.
+        phi_hidden_dim: width inside ``phi`` and ``rho``.
+        phi_out_dim: width of what ``phi`` returns per frequency.
+
+    Shape:
+        eigvecs (N, max_freqs) -> (N, dim_pe)
+
+    Differences from the paper (GraphGPS's):
+        Eigenvalues are not read, and ``dim_pe`` need not be ``max_freqs``. In training, BatchNorm inside ``phi`` takes
+        its statistics for v and for -v separately, over nodes and frequencies, missing ones included.
+    """
+
+    transform = "LaplacianPE"
+
+    def __init__(
+        self,
+        dim_pe: int,
+        *,
+        model: str = "MLP",
+        layers: int = 3,
+        post_layers: int = 1,
+        max_freqs: int = 10,
+        phi_hidden_dim: int = 64,
+        phi_out_dim: int = 4,
+    ):
+        super().__init__()
+        if model.lower() not in ("mlp", "deepset"):
+            raise ValueError(f"SignNet: model must be MLP or DeepSet, received '{model}'")
+        if layers < 2 or post_layers < 1:
+            raise ValueError(
+                f"SignNet: layers must be 2 or more and post_layers 1 or more, received {layers} and {post_layers}"
+            )
+        if min(dim_pe, max_freqs, phi_hidden_dim, phi_out_dim) < 1:
+            raise ValueError(
+                "SignNet: dim_pe, max_freqs, phi_hidden_dim and phi_out_dim must be 1 or more, received "
+                f"{dim_pe}, {max_freqs}, {phi_hidden_dim} and {phi_out_dim}"
+            )
+        self.max_freqs = max_freqs
+        self.sums = model.lower() == "deepset"
+        self.phi = _GIN(phi_hidden_dim, phi_out_dim, layers)
+        self.rho = NormedMLP(phi_out_dim * (1 if self.sums else max_freqs), phi_hidden_dim, dim_pe, post_layers)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        eigvecs = precomputed(batch, "SignNet", "eigvecs", self.max_freqs).to(self.rho.lin[0].weight.dtype)
+        absent = torch.isnan(eigvecs)
+        v = eigvecs.masked_fill(absent, 0.0).unsqueeze(2)
+        h = self.phi(v, batch) + self.phi(-v, batch)  # (N, max_freqs, phi_out_dim)
+        if self.sums:
+            return self.rho(h.masked_fill(absent.unsqueeze(2), 0.0).sum(1))
+        return self.rho(h.flatten(1))
+
+
+class _GIN(nn.Module):
+    """h' = MLP(h_i + sum of h_j over edges j -> i), a BatchNorm between layers; all frequencies side by side."""
+
+    def __init__(self, hidden: int, dim: int, layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            NormedMLP(1 if i == 0 else hidden, hidden, dim if i == layers - 1 else hidden, 2) for i in range(layers)
+        )
+        self.norms = nn.ModuleList(BatchNorm(hidden) for _ in range(layers - 1))
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        adjacency = adjacency_of(batch)
+        for i, layer in enumerate(self.layers):
+            if i:
+                h = over_rows(self.norms[i - 1], h)
+            h = layer(h + propagate(adjacency, h))
+        return h

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from graphbench import registry
+from graphbench.data.datasets import ogb_link
+from graphbench.data.datasets.ogb import OGB
+from graphbench.data.datasets.ogb_link import OGBLink, _Facts, unlinked_pairs
+from graphbench.data.roots import Roots
+from graphbench.errors import UserError
+
+NODES = 6
+TRAIN = np.array([[0, 1], [1, 2], [3, 4]])
+
+
+def _table(path: Path, rows: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(",".join(str(value) for value in np.atleast_1d(row)) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+def _write(folder: Path, split: str) -> None:
+    _table(folder / "raw/edge.csv.gz", TRAIN)
+    _table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
+    (folder / f"split/{split}").mkdir(parents=True)
+    parts = {
+        "train": {"edge": TRAIN},
+        "valid": {"edge": np.array([[0, 2]]), "edge_neg": np.array([[0, 5], [1, 5]])},
+        "test": {"edge": torch.tensor([[2, 3], [4, 5]]), "edge_neg": torch.tensor([[0, 4]])},
+    }
+    for name, part in parts.items():
+        torch.save(part, folder / f"split/{split}/{name}.pt")
+
+
+def test_pairs_are_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path / "ogb/ogbl_ddi", "target")
+    monkeypatch.setitem(ogb_link._FACTS, "ogbl-ddi", _Facts(NODES, 0, "hits@20", "target", "ddi"))
+    loaded = OGB("ogbl-ddi").load(Roots(tmp_path, (), tmp_path / "cache"))
+    batch = loaded.store.gather([0])
+    assert batch.x.tolist() == [[1.0]] * NODES
+    assert batch.edge_index.T.tolist() == [[0, 1], [1, 2], [3, 4], [1, 0], [2, 1], [4, 3]]
+    (split,) = loaded.published["standard"]
+    split.check(loaded.num_examples)
+    pairs = batch.edge_sets["label"].index.T.tolist()
+    asked = {part: [(*pairs[row], int(batch.y[row])) for row in rows] for part, rows in split.parts().items()}
+    assert asked["val"] == [(0, 2, 1), (0, 5, 0), (1, 5, 0)]
+    assert asked["test"] == [(2, 3, 1), (4, 5, 1), (0, 4, 0)]
+    assert asked["train"][:3] == [(0, 1, 1), (1, 2, 1), (3, 4, 1)]
+    edges = set(map(tuple, batch.edge_index.T.tolist()))
+    drawn = asked["train"][3:]
+    assert len(drawn) == 3
+    for source, target, label in drawn:
+        assert label == 0
+        assert source != target
+        assert (source, target) not in edges
+
+
+def test_unlinked_pairs_are_uniform_over_what_is_left() -> None:
+    edges = torch.tensor([[0, 1, 2, 2], [1, 0, 0, 1]])
+    pairs = unlinked_pairs(edges, 3, 4000, np.random.default_rng(0))
+    free, counts = np.unique(pairs.T.numpy(), axis=0, return_counts=True)
+    assert free.tolist() == [[0, 2], [1, 2]]
+    assert abs(counts[0] - 2000) < 150
+    assert unlinked_pairs(torch.empty(2, 0, dtype=torch.int64), 3, 5, np.random.default_rng(0)).shape == (2, 5)
+    everything = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(UserError, match="all 2 nodes are linked"):
+        unlinked_pairs(everything, 2, 1, np.random.default_rng(0))
+
+
+def test_binary_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "ogb/ogbl_vessel"
+    _write(folder, "spatial")
+    np.savez(folder / "raw/data.npz", edge_index=TRAIN.T, node_feat=np.ones((NODES, 3)), num_nodes_list=[NODES])
+    part = torch.load(folder / "split/spatial/valid.pt", weights_only=False) | {"edge_neg": np.array([[0, 5]])}
+    torch.save(part | {"edge": TRAIN}, folder / "split/spatial/train.pt")  # vessel has unlinked training pairs, too
+    facts = _Facts(NODES, 3, "auc", "spatial", "vessel", listed_once=False)
+    monkeypatch.setitem(ogb_link._FACTS, "ogbl-vessel", facts)
+    loaded = OGBLink("ogbl-vessel").load(Roots(tmp_path, (), tmp_path / "cache"))
+    assert loaded.store.gather([0]).edge_index.T.tolist() == TRAIN.tolist()
+    (split,) = loaded.published["standard"]
+    assert loaded.store.y[split.train].tolist() == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("name", sorted(ogb_link.DATASETS))
+def test_cards(name: str) -> None:
+    card = OGBLink(name).card
+    assert (card.task, card.out_dim, card.maximize) == ("link_pred", 1, True)
+    assert card.metric in registry.names("tasks/metrics")
+
+
+def test_what_cannot_be_loaded_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="ogbl-citation2 cannot be loaded yet"):
+        OGBLink("ogbl-citation2").load(Roots(tmp_path, (), tmp_path / "cache"))
+    with pytest.raises(UserError, match=r"unknown OGB data set .* 'ogbl-biokg'"):
+        OGBLink("ogbl-biokg")
+
+
+def test_missing_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path / "ogb/ogbl_ddi", "target")
+    monkeypatch.setitem(ogb_link._FACTS, "ogbl-ddi", _Facts(NODES, 0, "hits@20", "target", "ddi"))
+    torch.save({"edge": TRAIN}, tmp_path / "ogb/ogbl_ddi/split/target/test.pt")
+    with pytest.raises(UserError, match="there is no 'edge_neg' in one of the parts"):
+        OGBLink("ogbl-ddi").load(Roots(tmp_path, (), tmp_path / "cache"))

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import gzip
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from graphbench.data.datasets import peptides
+from graphbench.data.datasets.ogb import OGB
+from graphbench.data.roots import Roots
+from graphbench.errors import UserError
+
+SMILES = ["NCC(=O)O", "C", "NC(C)C(=O)O"]
+SPLIT = {"train": np.array([0, 2]), "val": np.array([1]), "test": np.array([], dtype=np.int64)}
+
+
+@pytest.mark.slow
+def test_published_statistics(shared_roots: Roots, no_reading: Callable[..., None]) -> None:
+    pytest.importorskip("rdkit")
+    loaded = OGB("peptides-functional").load(shared_roots)  # the card checks 2,344,859 nodes, 4,773,974 edges
+    store, splits = loaded.store, loaded.published["standard"][0]
+    assert [len(each) for each in splits.parts().values()] == [10_873, 2_331, 2_331]
+    nodes = [int(store.sizes[each].sum()) for each in splits.parts().values()]
+    assert nodes == [1_647_684, 348_441, 348_734]
+    assert store.y.sum(0).tolist() == [1378, 545, 995, 969, 9745, 3077, 1662, 2866, 299, 4044]
+    no_reading(peptides, "molecules")
+    assert OGB("peptides-functional").load(shared_roots).store.fingerprint == store.fingerprint
+
+
+def _write_tiny(folder: Path, table: str, split: str, columns: dict[str, list[str]]) -> None:
+    (folder / "raw").mkdir(parents=True)
+    rows = zip(SMILES, *columns.values(), strict=True)
+    text = "\n".join([",".join(["smiles", *columns]), *(",".join(row) for row in rows)])
+    (folder / "raw" / table).write_bytes(gzip.compress(text.encode()))
+    (folder / split).write_bytes(pickle.dumps(SPLIT))
+
+
+@pytest.mark.usefixtures("any_size")
+def test_eleven_shapes(roots: Roots) -> None:
+    pytest.importorskip("rdkit")
+    columns = {name: [str(row + column / 16) for row in range(3)] for column, name in enumerate(peptides._SHAPES)}
+    backwards = dict(reversed(list(columns.items())))  # columns are found by name
+    _write_tiny(
+        roots.directory / "peptides-structural", "peptide_structure_normalized_dataset.csv.gz",
+        "splits_random_stratified_peptide_structure.pickle", backwards,
+    )  # fmt: skip
+    loaded = OGB("peptides-structural").load(roots)
+    expected = torch.arange(3)[:, None] + torch.arange(11)[None] / 16
+    torch.testing.assert_close(loaded.store.y, expected)
+    assert loaded.store.sizes.tolist() == [5, 1, 6]
+    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[0, 2], [1], []]
+
+
+@pytest.mark.usefixtures("any_size")
+def test_ten_labels(roots: Roots) -> None:
+    pytest.importorskip("rdkit")
+    labels = [f'"{[int(column == row) for column in range(10)]}"' for row in range(3)]
+    folder = roots.directory / "peptides-functional"
+    _write_tiny(
+        folder, "peptide_multi_class_dataset.csv.gz", "splits_random_stratified_peptide.pickle", {"labels": labels}
+    )
+    assert torch.equal(OGB("peptides-functional").load(roots).store.y, torch.eye(10)[:3])
+    (folder / "raw/peptide_multi_class_dataset.csv.gz").write_bytes(gzip.compress(b"smiles,label\nC,1\n"))
+    with pytest.raises(UserError, match="has no column labels; columns there: smiles, label"):
+        OGB("peptides-functional").load(roots)
+
+
+def test_cards() -> None:
+    functional, structural = (OGB(f"peptides-{name}").card for name in ("functional", "structural"))
+    assert (functional.metric, functional.maximize, functional.out_dim) == ("ap", True, 10)
+    assert (structural.metric, structural.maximize, structural.out_dim) == ("mae", False, 11)
+    assert functional.sha256
+    assert set(functional.sha256) == set(functional.files)
