@@ -9,15 +9,20 @@ from graphbench.build.blame import blame
 from graphbench.build.data import declared_info, encode, family, read_data, splits
 from graphbench.build.encoders import transforms
 from graphbench.build.model import layer_names, model
+from graphbench.build.pretrained import INFERENCE_MODES, Pretrained, adopt_pretrained, load_pretrained
 from graphbench.build.training import fabric, optimizer, reporters, schedule, settings, task
 
 __all__ = [
+    "INFERENCE_MODES",
+    "Pretrained",
+    "adopt_pretrained",
     "blame",
     "declared_info",
     "encode",
     "fabric",
     "family",
     "layer_names",
+    "load_pretrained",
     "model",
     "optimizer",
     "read_data",

@@ -7,15 +7,20 @@ from collections.abc import Callable
 
 from graphbench import registry
 from graphbench.build.blame import blame
+from graphbench.build.compat import variant
 from graphbench.build.encoders import transforms
 from graphbench.config import Config
 from graphbench.data.card import DatasetCard
 from graphbench.data.family import DatasetFamily, LoadedDataset
+from graphbench.data.infer_links import LinksOf
 from graphbench.data.roots import Roots
-from graphbench.data.splits import Splits, make_splits
+from graphbench.data.splits import Splits, check_mode, make_splits
 from graphbench.errors import UserError
 from graphbench.structures import DataInfo
 from graphbench.transforms._cache import apply
+
+_OF_NODE_SETS = ("train_percent", "add_reverse_edges", "add_self_loops")
+"""Keys of Exphormer's ``prep`` group that say how a node data set is read."""
 
 
 def family(config: Config) -> DatasetFamily:
@@ -27,14 +32,20 @@ def family(config: Config) -> DatasetFamily:
         "task": dataset.task,
         "task_type": dataset.task_type,
         "transductive": dataset.transductive,
+        "slic_compactness": dataset.slic_compactness,
+        **({name: config.tree.prep[name] for name in _OF_NODE_SETS} if config.tree.compat == "exphormer" else {}),
+        **variant(config, "data/datasets", dataset.format),
     }
     with blame(config, f"dataset.{dataset.format}", "dataset.name"):
         try:
             built: DatasetFamily = registry.construct(kind, config.own("dataset", dataset.format), supplied)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
+    if config.tree.gnn.head == "infer_links":
+        built = LinksOf(built)
     if built.card is not None:
         _check_card(config, built.card)
+        check_mode(dataset.split_mode, built.card.split_modes, where=config.where("dataset.split_mode"))
     return built
 
 
@@ -96,7 +107,7 @@ def _check_card(config: Config, card: DatasetCard) -> None:
     tree = config.tree
     dataset, direction = tree.dataset, "argmax" if card.maximize else "argmin"
     stated = {
-        "dataset.task": (dataset.task, card.task, dataset.task == card.task),
+        "dataset.task": (dataset.task, card.task, _same_task(dataset.task, card)),
         "dataset.task_type": (dataset.task_type, card.task_type, _same_type(dataset.task_type, card.task_type)),
         "metric_best": (tree.metric_best, card.metric, tree.metric_best in ("auto", card.metric)),
         "metric_agg": (tree.metric_agg, direction, tree.metric_agg in ("auto", direction)),
@@ -107,6 +118,11 @@ def _check_card(config: Config, card: DatasetCard) -> None:
                 f"{config.where(key)}: {key} is '{received}', but the card of {card.name} says '{fact}'. Task and "
                 "metric belong to the data set, so that numbers under its name can be compared."
             )
+
+
+def _same_task(stated: str, card: DatasetCard) -> bool:
+    """GraphGPS writes ``graph`` for every inductive task, also where nodes or pairs of nodes are predicted."""
+    return stated == card.task or (stated == "graph" and not card.transductive)
 
 
 def _same_type(stated: str, fact: str) -> bool:

@@ -11,8 +11,9 @@ from yacs.config import CfgNode
 from graphbench import registry
 from graphbench.build.blame import blame
 from graphbench.build.compat import variant
+from graphbench.build.layers import reads_expander
 from graphbench.config import Config
-from graphbench.config.load import component_names
+from graphbench.config.load import component_names, parts_of
 from graphbench.config.values import parse_range
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
@@ -44,7 +45,9 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
             {name: _encoding(config, info, name) for name in named.concatenated},
             dim,
             batch_norm=dataset.node_encoder_bn,
-            contextual={name: _encoding(config, info, name) for name in named.contextual},
+            contextual={
+                name: _encoding(config, info, name, named.width_before(name, dim)) for name in named.contextual
+            },
         )
     return encoder, dim
 
@@ -75,8 +78,18 @@ class _Named:
     config: Config
     key: str
     features: str
-    concatenated: tuple[str, ...]
+    encodings: tuple[str, ...]
     contextual: tuple[str, ...]
+
+    @property
+    def concatenated(self) -> tuple[str, ...]:
+        """Encodings that take columns of their own."""
+        return tuple(name for name in self.encodings if name not in self.contextual)
+
+    def width_before(self, name: str, dim: int) -> int:
+        """Columns of ``dim`` that are there when it is the turn of ``name``: not those of what is named after it."""
+        later = self.encodings[self.encodings.index(name) + 1 :]
+        return dim - sum(self.config.tree[f"posenc_{each}"].dim_pe for each in later if each not in self.contextual)
 
     def width_left(self, dim: int) -> int:
         """Columns of ``dim`` that the encodings leave to the features."""
@@ -102,8 +115,7 @@ def _named(config: Config, key: str, room: str, level: str) -> _Named:
         if getattr(kind, "level", "node") != level:
             raise UserError(f"{where}: {name} encodes {getattr(kind, 'level', 'node')}s and cannot stand in {key}.")
     contextual = tuple(name for name, kind in encodings.items() if getattr(kind, "mode", "concat") == "context")
-    concatenated = tuple(name for name in encodings if name not in contextual)
-    return _Named(config, key, features[0] if features else "", concatenated, contextual)
+    return _Named(config, key, features[0] if features else "", tuple(encodings), contextual)
 
 
 def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> nn.Module:
@@ -125,14 +137,16 @@ def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, wi
     return built
 
 
-def _encoding(config: Config, info: DataInfo, name: str) -> nn.Module:
+def _encoding(config: Config, info: DataInfo, name: str, dim: int | None = None) -> nn.Module:
     group, where = f"posenc_{name}", config.where("dataset.node_encoder_name")
     kind = registry.lookup("encoders/positional", name, where)
     if not config.tree[group].enable:
         raise UserError(f"{where}: dataset.node_encoder_name uses {name}, but {group}.enable is false; set it to true.")
     tree, vocabulary = config.tree, info.vocabularies.get("edge", ())
     supplied = {
-        "dim": tree.gnn.dim_inner,
+        "dim": dim or tree.gnn.dim_inner,
+        "act": tree.gnn.act,
+        "max_nodes": info.max_nodes,
         "heads": tree.graphormer.num_heads,
         "input_dropout": tree.graphormer.input_dropout,
         "use_graph_token": tree.graphormer.use_graph_token,
@@ -182,4 +196,14 @@ def transforms(config: Config) -> dict[str, Any]:
                     found[name] = registry.construct(
                         registry.lookup("transforms", transform), encoding_arguments(config, name), {}
                     )
+    prep = config.tree.prep
+    if prep.exp and prep.use_exp_edges and reads_expander(parts_of(config.tree.gt.layer_type)):
+        # Drawn with one fixed seed: the same expanders for every run of a data set, from one cache.
+        expander = {
+            "degree": prep.exp_deg,
+            "algorithm": prep.exp_algorithm,
+            "max_num_iters": prep.exp_max_num_iters,
+        }
+        with blame(config, "prep"):
+            found["expander"] = registry.construct(registry.lookup("transforms", "Expander"), expander, {})
     return found

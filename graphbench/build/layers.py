@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from graphbench.build.blame import blame
 from graphbench.build.compat import variant
 from graphbench.config import Config
 from graphbench.config.load import LEFT_OUT, Part, parts_of
+from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.single import SingleBlock
 from graphbench.structures import DataInfo
 
 _SOURCES = {
@@ -23,6 +25,21 @@ _SOURCES = {
     "graphormer": ("graphormer", "graphormer.num_layers"),
 }
 """Keys that name and count the blocks, by the ``layers_from`` of a model."""
+
+
+_EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
+"""Names of edge sets in Exphormer's code that are called otherwise here."""
+
+_OF_BIGBIRD = ("attention_type", "num_random_blocks", "block_size", "use_bias", "hidden_act", "layer_norm_eps")
+
+
+def _edge_set(part: Part) -> str | None:
+    return None if part.edges is None else _EDGE_SETS.get(part.edges, part.edges)
+
+
+def reads_expander(parts: Sequence[Part]) -> bool:
+    """Whether a part of a block works on the pairs that Exphormer's ``prep`` group describes."""
+    return any(part.name == "Exphormer" or _edge_set(part) == "exp" for part in parts)
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,7 @@ class LayerFactory:
         has_edges: whether an edge encoder supplies edge states.
         layers_from: see :class:`~graphbench.models.stacked.GPSModel`.
         layer: the one kind of block of the model, or None for what the configuration names.
+        feed_forward: False for blocks of one part and nothing else (Exphormer's SingleModel).
     """
 
     config: Config
@@ -44,6 +62,7 @@ class LayerFactory:
     has_edges: bool
     layers_from: str = "gt"
     layer: str | None = None
+    feed_forward: bool = True
 
     @property
     def key(self) -> str:
@@ -125,14 +144,41 @@ class LayerFactory:
             else:
                 room = "layers/local" if part.name in registry.names("layers/local") else "layers/attention"
                 layers.append(self._build(room, part))
+        edges, dropout, norm = [_edge_set(part) for part in self.parts], tree.gt.dropout, self._norm
+        if not self.feed_forward:
+            if len(layers) != 1:
+                raise UserError(
+                    f"{self.where}: blocks of this model have one part, received '{config.value(self.key)}'."
+                )
+            return SingleBlock(tree.gt.dim_hidden, layers[0], edges=edges[0], dropout=dropout, norm=norm)
         with blame(config, self.key):
             return GPSBlock(
                 tree.gt.dim_hidden,
                 layers,
-                edges=[part.edges for part in self.parts],
-                dropout=tree.gt.dropout,
-                **{"act": tree.gnn.act, "norm": self._norm, **variant(config, "layers", "GPSBlock")},
+                edges=edges,
+                dropout=dropout,
+                **{"act": tree.gnn.act, "norm": norm, **variant(config, "layers", "GPSBlock")},
             )
+
+    def prepare(self) -> nn.Module | None:
+        """What puts the pairs of Exphormer's attention together before the first block; None where nothing reads it."""
+        config, prep = self.config, self.config.tree.prep
+        if self.layers_from != "gt" or not reads_expander(self.parts):
+            return None
+        with blame(config, "prep", self.key):
+            module = ExpanderEdges(
+                config.tree.gt.dim_hidden,
+                self.dim_edge,
+                expander=prep.exp and prep.use_exp_edges,
+                add_edge_index=prep.add_edge_index,
+                num_virtual_nodes=prep.num_virt_node,
+            )
+        if module.needs_edges and not self.has_edges:
+            raise UserError(
+                f"{self.where}: this attention works along the edges of the graphs (prep.add_edge_index) and reads "
+                "their features; set dataset.edge_encoder to true (DummyEdge where the data set has none)."
+            )
+        return module
 
     @property
     def _norm(self) -> str:
@@ -157,7 +203,13 @@ class LayerFactory:
         own, group = config.own(self.layers_from, part.name), self.layers_from
         with blame(config, f"{group}.{part.name}", "gt.n_heads", self.key):
             layer: nn.Module = registry.construct(
-                kind, own, {**self._context(room, dim_in, dim_out), **variant(config, room, part.name)}
+                kind,
+                own,
+                {
+                    **self._context(room, dim_in, dim_out),
+                    "use_edge_attr": part.edges in (None, "exp") or part.attribute is not None,
+                    **variant(config, room, part.name),
+                },
             )
         return layer
 
@@ -174,6 +226,8 @@ class LayerFactory:
             "heads": tree.gt.n_heads,
             "attn_dropout": tree.gt.attn_dropout,
             "degrees": tuple(tree.gt.pna_degrees) or self.info.degree_histogram,
+            "hidden_dropout": tree.gt.dropout,
+            **{name: value for name, value in tree.gt.bigbird.items() if name in _OF_BIGBIRD},
             "equivstable": "EquivStableLapPE" in [part.name for part in parts_of(tree.dataset.node_encoder_name)],
             "num_virtual_nodes": tree.prep.num_virt_node,
         }
@@ -185,6 +239,9 @@ class LayerFactory:
                 "norm": "batch" if tree.gnn.batchnorm else "none",
                 "l2norm": tree.gnn.l2norm,
                 "agg": tree.gnn.agg,
+                "normalize_adj": tree.gnn.normalize_adj,
+                "self_msg": tree.gnn.self_msg,
+                "msg_direction": tree.gnn.msg_direction,
             }
         if self.layers_from == "graphormer":
             own = tree.graphormer

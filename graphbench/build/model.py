@@ -16,6 +16,7 @@ from graphbench.config.load import parts_of
 from graphbench.config.schema import GRAPH_LAYERS
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.single import SingleBlock
 from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
@@ -38,12 +39,20 @@ def model(config: Config, info: DataInfo) -> nn.Module:
     """
     tree = config.tree
     kind = registry.lookup("models", tree.model.type, config.where("model.type"))
-    layers_from, layer = getattr(kind, "layers_from", "gt"), getattr(kind, "layer", None)
+    layers_from = getattr(kind, "layers_from", "gt")
     _check_widths(config, layers_from)
     dim_edge = _dim_edge(config, layers_from)
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, tree.gnn.dim_inner)
-    factory = LayerFactory(config, info, dim_edge, edges is not None, layers_from, layer)
+    factory = LayerFactory(
+        config,
+        info,
+        dim_edge,
+        edges is not None,
+        layers_from,
+        layer=getattr(kind, "layer", None),
+        feed_forward=getattr(kind, "feed_forward", True),
+    )
     supplied: dict[str, Any] = {
         "encoder": nodes,
         "dim_encoded": dim_encoded,
@@ -52,7 +61,9 @@ def model(config: Config, info: DataInfo) -> nn.Module:
         "dim_edge": dim_edge,
         "layers": factory.number,
         "block": factory.block,
+        "prepare": factory.prepare(),
         "layers_pre_mp": tree.gnn.layers_pre_mp,
+        "stage_type": tree.gnn.stage_type,
         "l2norm": tree.gnn.l2norm,
         "batchnorm": tree.gnn.batchnorm,
         "dropout": tree.gnn.dropout,
@@ -82,7 +93,7 @@ def _dim_edge(config: Config, layers_from: str) -> int:
     tree = config.tree
     width = tree.gnn.dim_inner
     if layers_from == "gt" and "PNA" in [part.name for part in parts_of(tree.gt.layer_type)]:
-        width = min(128, width)
+        width = 16 if tree.compat == "exphormer" else min(128, width)
     chosen: int = tree.gt.dim_edge or tree.gnn.dim_edge or width
     return chosen
 
@@ -120,11 +131,12 @@ def layer_names(model: nn.Module) -> list[str]:
     found: list[str] = []
     inside: set[nn.Module] = set()
     for module in model.modules():
-        if isinstance(module, GPSBlock):
+        if isinstance(module, (GPSBlock, SingleBlock)):
             found.append("+".join(_name(part) for part in module.parts))
             inside.update(module.modules())
         elif isinstance(module, kinds) and module not in inside:
             found.append(_name(module))
+            inside.update(module.modules())
     return found
 
 

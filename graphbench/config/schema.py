@@ -59,7 +59,9 @@ SUPPLIED = frozenset(
     "layers layers_pre_mp layers_post_mp l2norm pooling encoder edge_encoder block local attention head task task_type "
     "transductive size_average thresh params lr weight_decay momentum optimizer max_epoch num_warmup_epochs steps "
     "lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
-    "edge_types prepare num_virtual_nodes decoding".split()
+    "edge_types max_nodes prepare num_virtual_nodes decoding "
+    "hidden_dropout use_edge_attr attention_type num_random_blocks block_size use_bias hidden_act layer_norm_eps "
+    "slic_compactness train_percent add_reverse_edges add_self_loops".split()
 )
 """Constructor arguments that the surroundings supply; a component's own section may still set the plain ones."""
 
@@ -269,7 +271,9 @@ GT = {
     "gamma": Key(1e-5, "weight of pairs that are no edges in SAN layers", minimum=0.0),
     "dim_edge": Key(None, "width of the edge state; none: as gt.dim_hidden", holds=int, optional=True, minimum=1),
     "secondary_edges": Key("full_graph", "", inert="read by no published file; name the edges in gt.layer_type"),
-    "activation": Key("relu", "activation of ExphormerFullLayer"),
+    "activation": Key(
+        "relu", "", inert="read by ExphormerFullLayer only, which no configuration can reach"
+    ),
     "vn_pooling": Key("mean", "", inert=_DEAD),
     "pna_degrees": Key([], "in-degree histogram of PNA; measured on the training graphs when empty", item=int),
 }
@@ -311,7 +315,7 @@ PREP = {
     "exp_max_num_iters": Key(100, "tries until the spectral gap is large enough", minimum=1),
     "add_edge_index": Key(True, "attend along the edges of the graph, too"),
     "num_virt_node": Key(0, "virtual nodes per graph", minimum=0),
-    "exp_count": Key(1, "expanders per graph", minimum=1),
+    "exp_count": Key(1, "", inert="Exphormer stores further expanders and reads none of them", minimum=1),
     "add_self_loops": Key(False, "add self loops to node data sets"),
     "add_reverse_edges": Key(True, "make node data sets undirected"),
     "train_percent": Key(0.6, "share of training nodes in random splits", minimum=0.0),
@@ -383,7 +387,9 @@ ENCODING = {
 _RESISTANCE = {
     **ENCODING,
     "accuracy": Key(0.1, "relative error allowed in effective resistances", minimum=0.0),
-    "er_dim": Key("none", "", inert=_AT_RUN_TIME),
+    "er_dim": Key(
+        None, "columns of the raw encoding; none: half the nodes of the largest graph", holds=int, optional=True
+    ),
 }
 
 GROUPS: dict[str, dict[str, Key]] = {

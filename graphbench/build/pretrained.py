@@ -1,0 +1,112 @@
+"""From the keys ``pretrained.*`` to a model that starts from a finished run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from yacs.config import CfgNode
+
+from graphbench.config import Config, load_config
+from graphbench.errors import UserError
+from graphbench.train.pretrained import find_run, freeze_body, load_parameters, read_best
+
+INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
+"""Values of ``train.mode`` that apply a trained model."""
+
+_GROUPS = ("gt.", "gnn.", "posenc_", "graphormer.", "prep.", "dataset.node_encoder", "dataset.edge_encoder")
+_KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
+_HEAD = ("gnn.head", "gnn.layers_post_mp")
+
+
+def adopt_pretrained(config: Config, run_id: int) -> Config:
+    """The configuration with the architecture of the run that ``pretrained.dir`` names.
+
+    Encoders and layers take the stored run's values wherever this configuration does not set a key itself; where it
+    does, and differently, the log says so. The head is this configuration's own, except for inference.
+
+    Args:
+        config: a loaded configuration.
+        run_id: number of the first run.
+
+    Raises:
+        UserError: ``train.mode`` needs a trained model and none is named, or there is no such run.
+    """
+    tree = config.tree
+    mode = tree.train.mode
+    if not tree.pretrained.dir:
+        if mode in INFERENCE_MODES:
+            raise UserError(
+                f"{config.where('train.mode')}: train.mode {mode} applies a trained model; set pretrained.dir to its "
+                "run directory."
+            )
+        return config
+    run = find_run(tree.pretrained.dir, run_id)
+    stored = _leaves(load_config(run / "config.yaml").tree)
+    merged = tree.clone()
+    merged.defrost()
+    notices = []
+    for key, value in stored.items():
+        if not (key.startswith(_GROUPS) or key in _KEYS) or (key in _HEAD and mode not in INFERENCE_MODES):
+            continue
+        if not config.is_set(key):
+            _set(merged, key, value)
+        elif config.value(key) != value:
+            notices.append(f"{config.where(key)}: {key} is {config.value(key)!r}, in the pretrained run {value!r}.")
+    merged.freeze()
+    return dataclasses.replace(config, tree=merged, notices=(*config.notices, *notices))
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Where a model's parameters came from.
+
+    Attributes:
+        epoch: the best one of that run.
+        notes: sentences for the log of the new run.
+    """
+
+    epoch: int
+    notes: tuple[str, ...]
+
+
+def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained | None:
+    """Gives a model the parameters of the best epoch of the named run, and freezes what is to be frozen.
+
+    Returns:
+        None where no run is named.
+
+    Raises:
+        UserError: no such run, or parameters that do not fit.
+    """
+    keys = config.tree.pretrained
+    if not keys.dir:
+        return None
+    inference = config.tree.train.mode in INFERENCE_MODES
+    if inference and keys.reset_prediction_head and config.is_set("pretrained.reset_prediction_head"):
+        raise UserError(
+            f"{config.where('pretrained.reset_prediction_head')}: train.mode {config.tree.train.mode} predicts with "
+            "the trained head; set pretrained.reset_prediction_head to False."
+        )
+    run = find_run(keys.dir, run_id)
+    best = read_best(run)
+    notes = load_parameters(model, best["model"], reset_head=keys.reset_prediction_head and not inference)
+    if keys.freeze_main:
+        freeze_body(model)
+    return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *notes))
+
+
+def _leaves(node: CfgNode, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in node.items():
+        found.update(_leaves(value, f"{prefix}{name}.") if isinstance(value, CfgNode) else {prefix + name: value})
+    return found
+
+
+def _set(tree: CfgNode, key: str, value: Any) -> None:
+    *groups, last = key.split(".")
+    for group in groups:
+        tree = tree.setdefault(group, CfgNode())
+    tree[last] = value
