@@ -1,7 +1,8 @@
 """Measures ours against a peer in one run: ``python scripts/bench.py NAME [--json]``.
 
 The last line is one JSON object: ``{"name", "cases": [{"case", "ours", "peer", "ratio", "target", "met"}, ...]}``
-with seconds, and ratio = peer / ours (above 1: ours is faster). A benchmark is no test: run it on a quiet machine.
+with seconds (memory: MiB), and ratio = peer / ours (above 1: ours is faster). A benchmark is no test: run it on a
+quiet machine.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.benchmarks import loop
+from scripts.benchmarks import gps_step, loop
 
-BENCHMARKS = {"loop": loop.run}
+BENCHMARKS = {"gps_step": gps_step.run, "loop": loop.run}
 
 
 def main() -> int:
@@ -39,8 +40,10 @@ def main() -> int:
         met = ratio >= case.target
         cases.append({"case": case.name, "ours": ours, "peer": peer, "ratio": ratio, "target": case.target, "met": met})
         if not options.json:
+            scale, unit = (1e3, "ms") if case.unit == "s" else (1, case.unit)
             print(
-                f"{case.name}: ours {ours * 1e3:.3f} ms, {case.peer_name} {peer * 1e3:.3f} ms, ratio {ratio:.3f} "
+                f"{case.name}: ours {ours * scale:.3f} {unit}, {case.peer_name} {peer * scale:.3f} {unit}, "
+                f"ratio {ratio:.3f} "
                 f"(target {case.target:.3f}, {'met' if met else 'missed'}; {len(case.ours)} pairs)"
             )
     print(json.dumps({"name": options.name, "cases": cases}))

@@ -110,9 +110,15 @@ def alone(batch: GraphBatch, graph: int) -> GraphBatch:
         edge_attr=take(batch.edge_attr, edges),
         pe={name: value[rows] for name, value in batch.pe.items()},
         edge_pe={name: value[edges] for name, value in batch.edge_pe.items()},
+        pair_pe={name: value[_pairs_of(batch, graph)] for name, value in batch.pair_pe.items()},
         edge_sets={name: _set_of(each, graph, first) for name, each in batch.edge_sets.items()},
         pairs=None if batch.pairs is None else PairBlocks(batch.pairs.block(graph).reshape(-1), (last - first,)),
     )
+
+
+def _pairs_of(batch: GraphBatch, graph: int) -> slice:
+    squares = np.cumsum([0, *(size * size for size in batch.ragged.sizes)])
+    return slice(int(squares[graph]), int(squares[graph + 1]))
 
 
 def _set_of(edges: EdgeSet, graph: int, first: int) -> EdgeSet:
@@ -146,11 +152,12 @@ def permuted(batch: GraphBatch, perm: Tensor, edge_perm: Tensor | None = None) -
     edge_perm = torch.arange(batch.num_edges) if edge_perm is None else edge_perm
     new_number = torch.empty_like(perm)
     new_number[perm] = torch.arange(len(perm))
-    blocks = []
-    for graph, size in enumerate(batch.ragged.sizes if batch.pairs is not None else ()):
+    pair_perm = []
+    for graph, size in enumerate(batch.ragged.sizes):
         first = int(batch.ragged.ptr[graph])
         order = perm[first : first + size] - first
-        blocks.append(batch.pairs.block(graph)[order][:, order].reshape(-1))
+        pair_perm.append(_pairs_of(batch, graph).start + (order[:, None] * size + order[None, :]).reshape(-1))
+    pair_order = torch.cat([torch.empty(0, dtype=torch.int64), *pair_perm])
     return GraphBatch(
         ragged=batch.ragged,
         edge_index=new_number[batch.edge_index[:, edge_perm]],
@@ -158,12 +165,11 @@ def permuted(batch: GraphBatch, perm: Tensor, edge_perm: Tensor | None = None) -
         edge_attr=None if batch.edge_attr is None else batch.edge_attr[edge_perm],
         pe={name: value[perm] for name, value in batch.pe.items()},
         edge_pe={name: value[edge_perm] for name, value in batch.edge_pe.items()},
+        pair_pe={name: value[pair_order] for name, value in batch.pair_pe.items()},
         edge_sets={
             name: EdgeSet(new_number[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()
         },
-        pairs=None
-        if batch.pairs is None
-        else PairBlocks(torch.cat([torch.empty(0, dtype=torch.uint8), *blocks]), batch.ragged.sizes),
+        pairs=None if batch.pairs is None else PairBlocks(batch.pairs.distance[pair_order], batch.ragged.sizes),
     )
 
 
@@ -328,6 +334,7 @@ def _assert_close(value: Tensor, expected: Tensor, tolerance: float, message: st
 def _tensors(batch: GraphBatch) -> list[tuple[str, Tensor]]:
     fields = [(name, getattr(batch, name)) for name in ("edge_index", "x", "edge_attr", "y")]
     fields += [("ragged.ptr", batch.ragged.ptr), *((f"pe.{name}", value) for name, value in batch.pe.items())]
+    fields += [(f"pair_pe.{name}", value) for name, value in batch.pair_pe.items()]
     fields += [(f"edge_pe.{name}", value) for name, value in batch.edge_pe.items()]
     for name, each in batch.edge_sets.items():
         fields += [(f"{name}.index", each.index), (f"{name}.ptr", each.ptr), (f"{name}.attr", each.attr)]

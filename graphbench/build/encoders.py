@@ -194,7 +194,9 @@ def transforms(config: Config) -> dict[str, Any]:
             if transform is not None:
                 with blame(config, f"posenc_{name}"):
                     found[name] = registry.construct(
-                        registry.lookup("transforms", transform), encoding_arguments(config, name), {}
+                        registry.lookup("transforms", transform),
+                        encoding_arguments(config, name),
+                        {"edge_types": dataset.edge_encoder_num_types or None},
                     )
     prep = config.tree.prep
     if prep.exp and prep.use_exp_edges and reads_expander(parts_of(config.tree.gt.layer_type)):

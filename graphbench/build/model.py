@@ -12,7 +12,7 @@ from graphbench.build.compat import variant
 from graphbench.build.encoders import edge_encoder, node_encoder
 from graphbench.build.layers import LayerFactory
 from graphbench.config import Config
-from graphbench.config.load import parts_of
+from graphbench.config.load import component_names, parts_of
 from graphbench.config.schema import GRAPH_LAYERS
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
@@ -21,6 +21,8 @@ from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head that ``gnn.head: default`` stands for."""
+
+_HEADS_OF_NODES = ("node", "inductive_node", "edge", "inductive_edge", "link_pred")
 
 
 def model(config: Config, info: DataInfo) -> nn.Module:
@@ -41,6 +43,7 @@ def model(config: Config, info: DataInfo) -> nn.Module:
     kind = registry.lookup("models", tree.model.type, config.where("model.type"))
     layers_from = getattr(kind, "layers_from", "gt")
     _check_widths(config, layers_from)
+    _check_graphormer(config, layers_from)
     dim_edge = _dim_edge(config, layers_from)
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, tree.gnn.dim_inner)
@@ -85,6 +88,30 @@ def _check_widths(config: Config, layers_from: str) -> None:
         raise UserError(
             f"{config.where(key)}: {key} and gnn.dim_inner are the same width and must be equal, "
             f"received {config.value(key)} and {config.tree.gnn.dim_inner} ({config.where('gnn.dim_inner')})."
+        )
+
+
+def _check_graphormer(config: Config, layers_from: str) -> None:
+    """What the ``graphormer`` group says must fit the rest of the model."""
+    tree = config.tree
+    encodings = component_names(tree.dataset.node_encoder_name) if tree.dataset.node_encoder else []
+    has_bias = "GraphormerBias" in encodings
+    reads_bias = layers_from == "gt" and "BiasedTransformer" in component_names(tree.gt.layer_type)
+    if has_bias and reads_bias and tree.graphormer.num_heads != tree.gt.n_heads:
+        raise UserError(
+            f"{config.where('graphormer.num_heads')}: graphormer.num_heads sizes the bias that BiasedTransformer adds "
+            f"and must equal gt.n_heads, received {tree.graphormer.num_heads} and {tree.gt.n_heads}."
+        )
+    has_token = has_bias and tree.graphormer.use_graph_token
+    if tree.model.graph_pooling == "graph_token" and not has_token:
+        raise UserError(
+            f"{config.where('model.graph_pooling')}: model.graph_pooling graph_token reads the token that "
+            "GraphormerBias adds; name it in dataset.node_encoder_name and set graphormer.use_graph_token to true."
+        )
+    if has_token and tree.gnn.head in _HEADS_OF_NODES:
+        raise UserError(
+            f"{config.where('graphormer.use_graph_token')}: the graph token is a further node of every graph, for "
+            f"which gnn.head {tree.gnn.head} has no target; set graphormer.use_graph_token to false."
         )
 
 

@@ -61,11 +61,13 @@ SUPPLIED = frozenset(
     "lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
     "edge_types max_nodes prepare num_virtual_nodes decoding "
     "hidden_dropout use_edge_attr attention_type num_random_blocks block_size use_bias hidden_act layer_norm_eps "
-    "slic_compactness train_percent add_reverse_edges add_self_loops".split()
+    "slic_compactness train_percent add_reverse_edges add_self_loops "
+    "stage_type agg normalize_adj self_msg msg_direction "
+    "mlp edge_residual dropout_inside standardize".split()  # what compat chooses, see build/compat.py
 )
 """Constructor arguments that the surroundings supply; a component's own section may still set the plain ones."""
 
-SUPPLIED_TO_BLOCKS = SUPPLIED | frozenset("norm residual full_graph gamma mlp_dropout agg".split())
+SUPPLIED_TO_BLOCKS = SUPPLIED | frozenset("norm residual full_graph gamma mlp_dropout".split())
 """The same for complete layers, which the general keys of ``gt`` and ``gnn`` describe."""
 
 _NO_EFFECT = "accepted for compatibility with GraphGPS files; it has no effect here"
@@ -271,9 +273,7 @@ GT = {
     "gamma": Key(1e-5, "weight of pairs that are no edges in SAN layers", minimum=0.0),
     "dim_edge": Key(None, "width of the edge state; none: as gt.dim_hidden", holds=int, optional=True, minimum=1),
     "secondary_edges": Key("full_graph", "", inert="read by no published file; name the edges in gt.layer_type"),
-    "activation": Key(
-        "relu", "", inert="read by ExphormerFullLayer only, which no configuration can reach"
-    ),
+    "activation": Key("relu", "", inert="read by ExphormerFullLayer only, which no configuration can reach"),
     "vn_pooling": Key("mean", "", inert=_DEAD),
     "pna_degrees": Key([], "in-degree histogram of PNA; measured on the training graphs when empty", item=int),
 }

@@ -15,19 +15,21 @@ class PredictionMLP(nn.Module):
     hidden rows have length one: that is GraphGym's behaviour, and published numbers contain it.
 
     Args:
-        dim_in: width of the input and of hidden rows.
+        dim_in: width of the input.
         out_dim: width of the prediction.
         layers: number of linear maps; 0 counts as 1, as in GraphGym.
+        dim_hidden: width of hidden rows; None: as the input.
 
     Shape:
         (R, dim_in) -> (R, out_dim)
     """
 
-    def __init__(self, dim_in: int, out_dim: int, layers: int):
+    def __init__(self, dim_in: int, out_dim: int, layers: int, dim_hidden: int | None = None):
         super().__init__()
         if layers < 0:
             raise ValueError(f"layers_post_mp must be 0 or more, received {layers}")
-        widths = [dim_in] * max(layers, 1) + [out_dim]
+        hidden = dim_in if dim_hidden is None else dim_hidden
+        widths = [dim_in, *[hidden] * (max(layers, 1) - 1), out_dim]
         self.lin = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, h: Tensor) -> Tensor:

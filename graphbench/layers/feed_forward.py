@@ -9,25 +9,35 @@ from graphbench.layers.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """``drop(W_2 drop(act(W_1 h)))``, of width ``expansion * dim`` inside.
+    """``drop_out(W_2 drop(act(W_1 h)))``, of width ``expansion * dim`` inside.
 
     Args:
         dim: channels of input and output.
         act: name of the activation.
-        dropout: probability of dropping an entry, after each of the two maps.
+        dropout: probability of dropping an entry inside.
+        dropout_out: the same for the result; None: as ``dropout``.
         expansion: inner width as a multiple of ``dim``.
 
     Shape:
         h (N, dim) -> (N, dim).
     """
 
-    def __init__(self, dim: int, *, act: str = "relu", dropout: float = 0.0, expansion: int = 2) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        act: str = "relu",
+        dropout: float = 0.0,
+        dropout_out: float | None = None,
+        expansion: int = 2,
+    ) -> None:
         super().__init__()
         self.lin_in = nn.Linear(dim, expansion * dim)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
         self.lin_out = nn.Linear(expansion * dim, dim)
+        self.dropout_out = Dropout(dropout if dropout_out is None else dropout_out)
 
     def forward(self, h: Tensor) -> Tensor:
         """Without residual and norm; the block adds them."""
-        return self.dropout(self.lin_out(self.dropout(self.act(self.lin_in(h)))))
+        return self.dropout_out(self.lin_out(self.dropout(self.act(self.lin_in(h)))))

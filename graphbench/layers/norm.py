@@ -6,17 +6,18 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import nearest
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_mean, segment_sum
 from graphbench.structures import GraphBatch
 
-NORMS = ("batch", "layer", "none")
+NORMS = ("batch", "layer", "graph", "none")
 
 
 def make_norm(kind: str, dim: int) -> nn.Module:
     """A new normalisation.
 
     Args:
-        kind: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`) or ``"none"``.
+        kind: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"graph"`` (one
+            per graph and channel, see :class:`GraphNorm`) or ``"none"``.
         dim: channels.
 
     Raises:
@@ -26,6 +27,8 @@ def make_norm(kind: str, dim: int) -> nn.Module:
         return BatchNorm(dim)
     if kind == "layer":
         return GraphLayerNorm(dim)
+    if kind == "graph":
+        return GraphNorm(dim)
     if kind == "none":
         return NoNorm()
     hint = nearest(kind, NORMS)
@@ -86,6 +89,44 @@ class GraphLayerNorm(nn.Module):
         variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
         scale = (variance + self.eps).rsqrt().index_select(0, ragged.graph_id)
         return torch.addcmul(self.bias, centred * scale, self.weight)
+
+    def extra_repr(self) -> str:
+        """The width, in ``print(model)``."""
+        return f"{self.dim}, eps={self.eps}"
+
+
+class GraphNorm(nn.Module):
+    """Normalisation of every channel over the nodes of a graph (https://arxiv.org/abs/2009.03294).
+
+    Equation::
+
+        out = c / sqrt(mean_g(c^2) + eps) * weight + bias,   c = h - mean_scale * mean_g(h)
+
+    with means over the n_g nodes of graph g, channel by channel.
+
+    Args:
+        dim: channels.
+        eps: added to the variance.
+
+    Shape:
+        h (N, dim) -> (N, dim).
+
+    Differences from the paper: none known; PyG's ``GraphNorm`` computes the same.
+    """
+
+    def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.mean_scale = nn.Parameter(torch.ones(dim))
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Normalises every graph by its own statistics."""
+        ragged = batch.ragged
+        centred = h - (segment_mean(h, ragged) * self.mean_scale).index_select(0, ragged.graph_id)
+        scale = (segment_mean(centred.square(), ragged) + self.eps).rsqrt() * self.weight
+        return torch.addcmul(self.bias, centred, scale.index_select(0, ragged.graph_id))
 
     def extra_repr(self) -> str:
         """The width, in ``print(model)``."""

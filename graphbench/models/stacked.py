@@ -19,7 +19,7 @@ from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
 
-@register("GPSModel", "MultiModel", "SingleModel")
+@register("GPSModel")
 class GPSModel(nn.Module):
     r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
 
@@ -83,7 +83,11 @@ class GPSModel(nn.Module):
             for i in range(layers_pre_mp)
         )
         self.layers = nn.ModuleList(block() for _ in range(layers))
+        self.tie_blocks()
         self.head = head(dim)
+
+    def tie_blocks(self) -> None:
+        """Makes blocks share parameters; a subclass says which, none do here."""
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""

@@ -42,6 +42,8 @@ class GraphBatch:
             are ``edge_sets["label"]``.
         pe: node-wise encodings by name, each (N, ...).
         edge_pe: edge-wise encodings by name, each (E, ...).
+        pair_pe: encodings of all ordered pairs of nodes of a graph by name, each (sum of n_g^2, ...), in the order of
+            :class:`~graphbench.structures.PairBlocks`.
         edge_sets: further pairs of nodes by name, e.g. ``"expander"``.
         pairs: distances of all pairs, or None.
         hops: k-hop neighbour lists, or None.
@@ -55,6 +57,7 @@ class GraphBatch:
     y: Tensor | None = None
     pe: Mapping[str, Tensor] = field(default_factory=dict)
     edge_pe: Mapping[str, Tensor] = field(default_factory=dict)
+    pair_pe: Mapping[str, Tensor] = field(default_factory=dict)
     edge_sets: Mapping[str, EdgeSet] = field(default_factory=dict)
     pairs: PairBlocks | None = None
     hops: HopNeighbors | None = None
@@ -147,6 +150,7 @@ class GraphBatch:
             y=each(self.y),
             pe={name: function(value) for name, value in self.pe.items()},
             edge_pe={name: function(value) for name, value in self.edge_pe.items()},
+            pair_pe={name: function(value) for name, value in self.pair_pe.items()},
             edge_sets={name: function(value) for name, value in self.edge_sets.items()},
             pairs=each(self.pairs),
             hops=each(self.hops),
@@ -187,6 +191,7 @@ class GraphBatch:
             y=cat("y"),
             pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
             edge_pe={name: torch.cat([batch.edge_pe[name] for batch in batches]) for name in first.edge_pe},
+            pair_pe={name: torch.cat([batch.pair_pe[name] for batch in batches]) for name in first.pair_pe},
             edge_sets={
                 name: EdgeSet.collate([batch.edge_sets[name] for batch in batches], nodes) for name in first.edge_sets
             },
@@ -196,7 +201,7 @@ class GraphBatch:
 
     def _fields(self) -> frozenset[str]:
         named = ("x", "edge_attr", "y", "pairs", "hops")
-        groups = {"pe": self.pe, "edge_pe": self.edge_pe, "edge_sets": self.edge_sets}
+        groups = {"pe": self.pe, "edge_pe": self.edge_pe, "pair_pe": self.pair_pe, "edge_sets": self.edge_sets}
         return frozenset(
             [name for name in named if getattr(self, name) is not None]
             + [f"{group}.{name}" for group, each in groups.items() for name in each]

@@ -10,9 +10,10 @@ class Case:
     Attributes:
         name: what was measured.
         peer_name: what it was measured against.
-        ours: seconds, one per pair.
-        peer: seconds, one per pair.
+        ours: seconds (or what ``unit`` says), one per pair.
+        peer: the same of the peer.
         target: smallest acceptable ratio peer / ours.
+        unit: ``"s"`` or ``"MiB"``.
     """
 
     name: str
@@ -20,3 +21,4 @@ class Case:
     ours: list[float]
     peer: list[float]
     target: float
+    unit: str = "s"

@@ -14,6 +14,8 @@ from graphbench.structures import GraphBatch, Ragged
 PREFIXES = (
     ("local.mlp.0.", "local.mlp.0."),
     ("local.mlp.1.", "local.mlp.2."),
+    ("local.pe_gate.1.", "local.pe_gate.2."),
+    ("pe_gate.1.", "pe_gate.2."),
     ("ffn.in.", "feed_forward.lin_in."),
     ("ffn.out.", "feed_forward.lin_out."),
     ("norm_attn.", "norm_attention."),
@@ -63,11 +65,13 @@ def batch_of(arrays: dict[str, Any]) -> GraphBatch:
     """The recorded graphs; features in float64 that collect gradients."""
     ptr = arrays.get("in/ptr", torch.tensor([0, len(arrays["in/x"])]))
     edge_attr = arrays.get("in/edge_attr")
+    state = {"EquivStableLapPE": arrays["in/pe"].double().requires_grad_()} if "in/pe" in arrays else {}
     return GraphBatch(
         ragged=Ragged.from_sizes((ptr[1:] - ptr[:-1]).tolist()),
         edge_index=arrays.get("in/edge_index", torch.empty(2, 0, dtype=torch.int64)),
         x=arrays["in/x"].double().requires_grad_(),
         edge_attr=None if edge_attr is None else edge_attr.double().requires_grad_(),
+        state=state,
     )
 
 
@@ -89,7 +93,7 @@ def check_gradients(
     """Backward of the recorded loss; every recorded gradient must be met and no other exist."""
     sum((outputs[name] * arrays[f"in/grad_seed.{name}"]).sum() for name in outputs).backward()
     expected = packed(arrays, "grad", ours)
-    inputs = {"x": batch.x, "edge_attr": batch.edge_attr}
+    inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "pe": batch.state.get("EquivStableLapPE")}
     for name, value in inputs.items():
         if f"in.{name}" in expected:
             close(value.grad, expected.pop(f"in.{name}"), f"gradient of input {name}")

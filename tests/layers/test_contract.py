@@ -22,7 +22,7 @@ from tests.contract import (
 )
 
 DIM = 12
-ROOMS = ("layers/local", "layers/attention")
+ROOMS = ("layers/local", "layers/attention", "layers/blocks")
 CONTEXT: dict[str, Any] = {
     "dim": DIM,
     "dim_in": DIM,
@@ -148,7 +148,7 @@ def _block(local: str | None, attention: str | None, norm: str) -> Subject:
     return Subject(shaken(block.double()), _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer", "none"])
+@pytest.mark.parametrize("norm", ["batch", "layer", "graph", "none"])
 @pytest.mark.parametrize(("local", "attention"), _blocks())
 def test_block(local: str, attention: str, norm: str) -> None:
     subject, batch = _block(local, attention, norm), example_batch()

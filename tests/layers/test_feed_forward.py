@@ -26,6 +26,13 @@ def test_dropout_acts_twice_in_training() -> None:
     assert seen[0] == pytest.approx(0.75, abs=0.03)  # relu and dropout
 
 
+def test_the_result_may_be_dropped_with_a_probability_of_its_own() -> None:
+    h = torch.randn(50, 200)
+    assert not FeedForward(200, dropout_out=1.0)(h).any()
+    assert not (FeedForward(200, dropout=0.5, dropout_out=0.0)(h) == 0).any()
+    assert FeedForward(200, expansion=1).lin_in.out_features == 200
+
+
 def test_dropout_module_is_the_identity_in_evaluation() -> None:
     x = torch.randn(5, 3)
     assert Dropout(0.5).eval()(x) is x

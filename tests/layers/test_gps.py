@@ -14,6 +14,7 @@ from tests.layers.recorded import batch_of, check_gradients, close, load
 
 RECORDED = [
     "CustomGatedGCN_Transformer_batch",
+    "CustomGatedGCN_Transformer_equivstable",
     "CustomGatedGCN_Transformer_layer",
     "CustomGatedGCN_Transformer_nonorm",
     "GAT_Transformer_batch",
@@ -26,6 +27,8 @@ RECORDED = [
     "GIN_Transformer_batch",
     "None_Transformer_batch",
     "None_Transformer_layer",
+    "PNA_None_batch",
+    "PNA_None_layer",
 ]
 
 
@@ -48,6 +51,7 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
     context = {key: dim for key in ("dim", "dim_in", "dim_out", "dim_edge")} | {
         "heads": config["heads"],
         "act": config["act"],
+        "equivstable": config.get("equivstable_pe", False),
     }
 
     def part(room: str, name: str, **more: Any) -> torch.nn.Module | None:

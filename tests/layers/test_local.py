@@ -6,22 +6,34 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, PNAConv, SAGEConv
+from torch_geometric.nn import GENConv as PyGGENConv
 
 from graphbench.layers.local.gat import GAT
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.layers.local.gcn import GCN
+from graphbench.layers.local.gen import GENConv
 from graphbench.layers.local.gin import GIN, GINE
+from graphbench.layers.local.pna import PNA
+from graphbench.layers.local.sage import SAGE
 from graphbench.structures import GraphBatch, Ragged
-from tests.contract import example_batch
+from tests.contract import CHECKS, Subject, check_corner_cases, example_batch, shaken
 from tests.layers.recorded import batch_of, check_gradients, close, load
 
 
-@pytest.mark.parametrize("name", ["gatedgcn_relu", "gatedgcn_gelu_nores"])
+@pytest.mark.parametrize("name", ["gatedgcn_relu", "gatedgcn_gelu_nores", "gatedgcn_equivstable"])
 def test_gated_gcn_equals_graphgps(name: str, golden: Any) -> None:
     arrays = golden(f"graphgps/{name}")
     config = arrays["config"]
-    layer = CustomGatedGCN(8, 8, dim_edge=8, act=config["act"], residual=config["residual"], dropout=config["dropout"])
+    layer = CustomGatedGCN(
+        8,
+        8,
+        dim_edge=8,
+        act=config["act"],
+        residual=config["residual"],
+        dropout=config["dropout"],
+        equivstable=config["equivstable_pe"],
+    )
     load(layer, arrays)
     batch = batch_of(arrays)
     h, e = layer(batch.x, batch.edge_attr, batch)
@@ -106,6 +118,116 @@ def test_gat_equals_pyg(make: Any) -> None:
     compare(GAT(6, 8, heads=2), GATConv(6, 4, heads=2), names, make(), edges=False)
     theirs = GATConv(6, 4, heads=2, edge_dim=6)
     compare(GAT(6, 8, heads=2, dim_edge=6), theirs, names | with_edges, make(), edges=True)
+
+
+@BATCHES
+def test_sage_equals_pyg(make: Any) -> None:
+    names = {
+        "lin_neighbor.weight": "lin_l.weight",
+        "lin_neighbor.bias": "lin_l.bias",
+        "lin_self.weight": "lin_r.weight",
+    }
+    compare(SAGE(6, 4), SAGEConv(6, 4), names, make(), edges=False)
+
+
+@BATCHES
+def test_gine_of_one_map_equals_pyg(make: Any) -> None:
+    ours = GINE(6, 4, dim_edge=6, mlp="norm_and_map")
+    names = {
+        f"mlp.{i}.{part}": f"nn.{i}.{part}"
+        for i, parts in (
+            (0, ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")),
+            (1, ("weight",)),
+        )
+        for part in parts
+    }
+    names |= {"mlp.1.bias": "nn.1.bias", "eps": "eps"}
+    compare(ours, GINEConv(torch.nn.Sequential(torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))), names, make(), True)
+
+
+@BATCHES
+@pytest.mark.parametrize("dim_edge", [6, 5])
+def test_pna_equals_pyg(make: Any, dim_edge: int) -> None:
+    batch = make()
+    batch = batch.replace(edge_attr=batch.edge_attr.detach()[:, :dim_edge].clone().requires_grad_())
+    theirs = PNAConv(
+        6, 4, ["mean", "max", "sum"], ["identity"], torch.tensor([1, 3, 2]), dim_edge, 1, 1, 1, divide_input=False
+    )
+    pairs = {"edge_lin": "edge_encoder", "pre": "pre_nns.0.0", "post": "post_nns.0.0", "lin_out": "lin"}
+    names = {f"{own}.{part}": f"{each}.{part}" for own, each in pairs.items() for part in ("weight", "bias")}
+    compare(PNA(6, 4, dim_edge=dim_edge), theirs, names, batch, edges=True)
+
+
+@BATCHES
+@pytest.mark.parametrize(("dim_out", "dim_edge"), [(6, 6), (4, 6), (6, 5)])
+def test_gen_conv_equals_pyg(make: Any, dim_out: int, dim_edge: int) -> None:
+    batch = make()
+    batch = batch.replace(edge_attr=batch.edge_attr.detach()[:, :dim_edge].clone().requires_grad_())
+    ours, theirs = GENConv(6, dim_out, dim_edge=dim_edge), PyGGENConv(6, dim_out, edge_dim=dim_edge)
+    named = {"lin_source": "lin_src", "lin_target": "lin_dst", "lin_edge": "lin_edge", "mlp.3": "mlp.4"}
+    names = {}
+    for own in ours.state_dict():
+        layer, part = own.rsplit(".", 1)
+        names[own] = f"{named.get(layer, layer)}.{part}"
+    compare(ours, theirs, names, batch, edges=True)
+
+
+def test_gen_conv_without_edge_states_equals_pyg() -> None:
+    ours, theirs = GENConv(6, 6, dim_edge=6), PyGGENConv(6, 6)
+    names = {own: own.replace("mlp.3", "mlp.4") for own in ours.state_dict()}
+    batch = plain_batch().replace(edge_attr=None)
+    ours, theirs = ours.double(), theirs.double()
+    ours.load_state_dict({own: theirs.state_dict()[name] for own, name in names.items()})
+    h, e = ours(batch.x, None, batch)
+    torch.testing.assert_close(h, theirs(batch.x, batch.edge_index))
+    assert e is None
+
+
+def with_encoding(batch: GraphBatch) -> GraphBatch:
+    return batch.with_state(EquivStableLapPE=batch.x[:, :3])
+
+
+def test_gine_with_distance_gates_by_hand() -> None:
+    """Every node adds its own state (the released variant added node 1's), messages are weighted edge by edge."""
+    batch = with_encoding(plain_batch())
+    layer = shaken(GINE(6, 4, dim_edge=6, act="gelu", eps=0.2, equivstable=True).double())
+    expected = 1.2 * batch.x
+    for (s, t), e in zip(batch.edge_index.T.tolist(), batch.edge_attr):
+        squared = sum((a - b) ** 2 for a, b in zip(batch.x[s, :3], batch.x[t, :3])).view(1)
+        gate = torch.sigmoid(layer.pe_gate[2](layer.pe_gate[0](squared).relu()))
+        row = torch.zeros(batch.num_nodes, 1, dtype=torch.float64)
+        row[t] = 1.0
+        expected = expected + row * ((batch.x[s] + e).relu() * gate)
+    torch.testing.assert_close(layer(batch.x, batch.edge_attr, batch)[0], layer.mlp(expected))
+    assert sum(each.numel() for each in layer.pe_gate.parameters()) == 3 * 4 + 1
+
+
+@pytest.mark.parametrize("kind", [CustomGatedGCN, GINE])
+def test_gated_messages_need_the_encoding(kind: Any) -> None:
+    batch = plain_batch()
+    with pytest.raises(ValueError, match=r"add EquivStableLapPE to dataset\.node_encoder_name"):
+        kind(6, 6, dim_edge=6, equivstable=True).double()(batch.x, batch.edge_attr, batch)
+
+
+@pytest.mark.parametrize("check", [*CHECKS, "corner_cases"])
+@pytest.mark.parametrize("kind", [CustomGatedGCN, GINE])
+def test_contract_with_distance_gates(kind: Any, check: str) -> None:
+    torch.manual_seed(0)
+    subject = Subject(
+        shaken(kind(12, 12, dim_edge=12, equivstable=True).double()),
+        lambda module, batch: dict(zip("he", module(batch.x, batch.edge_attr, with_encoding(batch)))),
+        {"h": "node", "e": "edge"},
+        {"h": 12, "e": 12},
+    )
+    if check == "corner_cases":
+        check_corner_cases(subject)
+    else:
+        CHECKS[check](subject, example_batch())
+
+
+def test_gine_refuses_an_unknown_mlp() -> None:
+    with pytest.raises(ValueError, match="'deep'"):
+        GINE(4, 4, dim_edge=4, mlp="deep")  # type: ignore[arg-type]
 
 
 def test_gat_heads_must_divide_the_width() -> None:

@@ -5,32 +5,35 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch_geometric.nn import GraphNorm as PyGGraphNorm
 from torch_geometric.nn import LayerNorm
 
-from graphbench.layers.norm import BatchNorm, GraphLayerNorm, make_norm
+from graphbench.layers.norm import BatchNorm, GraphLayerNorm, GraphNorm, make_norm
 from tests.contract import example_batch
 
 
-def test_graph_layer_norm_equals_pyg() -> None:
-    batch, theirs, ours = example_batch(), LayerNorm(12).double(), GraphLayerNorm(12).double()
+@pytest.mark.parametrize(("ours", "theirs"), [(GraphLayerNorm, LayerNorm), (GraphNorm, PyGGraphNorm)])
+def test_norm_per_graph_equals_pyg(ours: type, theirs: type) -> None:
+    batch, theirs, ours = example_batch(), theirs(12).double(), ours(12).double()
     with torch.no_grad():
-        for name in ("weight", "bias"):
-            value = torch.randn(12)
-            getattr(theirs, name).copy_(value)
-            getattr(ours, name).copy_(value)
+        for parameter in ours.parameters():
+            parameter.normal_()
+    theirs.load_state_dict(ours.state_dict())
     x = batch.x.requires_grad_()
     out, expected = ours(x, batch), theirs(x, batch.ragged.graph_id)
     torch.testing.assert_close(out, expected)
     seed = torch.randn_like(out)
-    found = torch.autograd.grad(out, (x, ours.weight, ours.bias), seed)
-    wanted = torch.autograd.grad(expected, (x, theirs.weight, theirs.bias), seed)
+    names = [name for name, _ in ours.named_parameters()]
+    found = torch.autograd.grad(out, (x, *(getattr(ours, name) for name in names)), seed)
+    wanted = torch.autograd.grad(expected, (x, *(getattr(theirs, name) for name in names)), seed)
     torch.testing.assert_close(found, wanted)
 
 
-def test_graph_layer_norm_of_a_large_offset_in_float32() -> None:
+@pytest.mark.parametrize("kind", [GraphLayerNorm, GraphNorm])
+def test_norm_of_a_large_offset_in_float32(kind: type) -> None:
     """The mean is taken out before squaring: an offset of 1000 must not eat the variance."""
     batch = example_batch((40, 3), node_dim=8, dtype=torch.float32)
-    norm = GraphLayerNorm(8)
+    norm = kind(8)
     torch.testing.assert_close(norm(batch.x + 1000, batch), norm(batch.x, batch), rtol=0, atol=2e-3)
 
 
@@ -49,7 +52,7 @@ def test_batch_norm_of_too_few_rows_uses_and_keeps_the_running_statistics(rows: 
     assert all(torch.equal(value, before[name]) for name, value in norm.state_dict().items())
 
 
-@pytest.mark.parametrize(("kind", "parameters"), [("batch", 14), ("layer", 14), ("none", 0)])
+@pytest.mark.parametrize(("kind", "parameters"), [("batch", 14), ("layer", 14), ("graph", 21), ("none", 0)])
 def test_make_norm(kind: str, parameters: int) -> None:
     batch = example_batch(node_dim=7)
     norm = make_norm(kind, 7).double()

@@ -14,6 +14,8 @@ from graphbench.ops.propagate import (
     edge_softmax,
     gated_mean,
     gather,
+    max_at_target,
+    mean_at_target,
     propagate,
     relu_sum,
     sum_at_target,
@@ -70,6 +72,8 @@ def operators(adj, n: int) -> dict:
         "gather_source": (lambda h, **b: gather(adj, h, "source", **b), [normal(n, 3)]),
         "gather_target": (lambda h, **b: gather(adj, h, "target", **b), [normal(n, 2, 2)]),
         "sum_at_target": (lambda m, **b: sum_at_target(adj, m, **b), [normal(e, 3)]),
+        "mean_at_target": (lambda m, **b: mean_at_target(adj, m, **b), [normal(e, 3)]),
+        "max_at_target": (lambda m, **b: max_at_target(adj, m, **b), [normal(e, 2, 2)]),
         "edge_softmax": (lambda x, **b: edge_softmax(adj, x, **b), [normal(e, 2)]),
         "relu_sum": (lambda h, m, **b: relu_sum(adj, h, m, **b), [normal(n, 3), normal(e, 3)]),
         "gated_mean": (
@@ -166,3 +170,14 @@ def test_adjacency_of_is_kept_with_the_batch() -> None:
 def test_unknown_norm_is_refused() -> None:
     with pytest.raises(ValueError, match="'column'"):
         adjacency(torch.empty(2, 0, dtype=torch.int64), 3, norm="column")  # type: ignore[arg-type]
+
+
+def test_mean_and_maximum_by_hand() -> None:
+    """Three messages into node 0, two of them largest; none into node 1."""
+    adj = adjacency(torch.tensor([[1, 1, 1], [0, 0, 0]]), 2)
+    messages = torch.tensor([[-2.0], [-5.0], [-2.0]], requires_grad=True)
+    assert mean_at_target(adj, messages).flatten().tolist() == [-3.0, 0.0]
+    top = max_at_target(adj, messages)
+    assert top.flatten().tolist() == [-2.0, 0.0]
+    top.sum().backward()
+    assert messages.grad.flatten().tolist() == [0.5, 0.0, 0.5]

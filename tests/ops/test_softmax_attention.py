@@ -117,6 +117,22 @@ def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
     assert (out - truth).abs().max() <= torch.finfo(dtype).eps * truth.abs().max()
 
 
+@pytest.mark.parametrize("sizes", [[40, 39, 3], [30]], ids=str)
+def test_half_precision_with_a_bias(sizes: list[int]) -> None:
+    ragged = Ragged.from_sizes(sizes)
+    half = [each.detach().bfloat16().requires_grad_() for each in inputs_for(ragged, bias=True)]
+    q, k, v, bias = half
+    out = softmax_attention(q, k, v, ragged, bias=bias)
+    out.sum().backward()
+    exact = [each.detach().double().requires_grad_() for each in half]
+    truth = reference(*exact[:3], ragged, bias=exact[3])
+    truth.sum().backward()
+    assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+    for ours, theirs in zip(half, exact, strict=True):
+        assert ours.grad.dtype == torch.bfloat16
+        assert (ours.grad - theirs.grad).abs().max() <= 2 * torch.finfo(torch.bfloat16).eps * theirs.grad.abs().max()
+
+
 def test_batch_independence_and_permutation() -> None:
     ragged = Ragged.from_sizes([5, 0, 70, 9])
     q, k, v = (each.detach() for each in inputs_for(ragged))

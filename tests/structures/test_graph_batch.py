@@ -67,6 +67,14 @@ def test_worked_example() -> None:
     assert batch.x is None
 
 
+def test_encodings_of_pairs_are_collated_graph_after_graph() -> None:
+    first, second = (graph(n).replace(pair_pe={"a": torch.full((n * n, 2), n)}) for n in (2, 3))
+    batch = GraphBatch.collate([first, second])
+    assert batch.pair_pe["a"][:, 1].tolist() == [2] * 4 + [3] * 9
+    with pytest.raises(ValueError, match=r"pair_pe\.a"):
+        GraphBatch.collate([first, graph(3)])
+
+
 def test_nothing_to_collate() -> None:
     with pytest.raises(ValueError, match="no batch"):
         GraphBatch.collate([])

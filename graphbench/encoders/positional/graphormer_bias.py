@@ -54,6 +54,7 @@ class GraphormerBias(nn.Module):
 
     Differences from GraphGPS:
         Its token leaves the edges where they were, so that message passing beside it joins wrong nodes; ours move.
+        It sorts the token in with a sort that may reorder the nodes of a graph against their bias; ours stay.
         With a token, encodings named after this one are 0 for it (there: an error).
     """
 

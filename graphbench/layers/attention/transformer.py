@@ -46,8 +46,25 @@ class Transformer(nn.Module):
         """No residual, no norm."""
         q, k, v = self.qkv(h).view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
         dropout = self.dropout if self.training else 0.0
-        out: Tensor = self.out(softmax_attention(q, k, v, batch.ragged, dropout_p=dropout).reshape(h.shape))
+        mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout, bias=self.pair_bias(batch))
+        out: Tensor = self.out(mixed.reshape(h.shape))
         return out
+
+    def pair_bias(self, batch: GraphBatch) -> Tensor | None:
+        """What is added to the scaled products, (sum n_g^2, heads) row-major per graph; nothing here."""
+        return None
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
+        q, k, _ = self.qkv(h).view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
+        graphs = zip(q.split(batch.ragged.sizes), k.split(batch.ragged.sizes), strict=True)
+        scale = q.shape[2] ** -0.5
+        scores = [a.transpose(0, 1) @ b.permute(1, 2, 0) * scale for a, b in graphs]
+        bias = self.pair_bias(batch)
+        if bias is not None:
+            blocks = bias.split([size * size for size in batch.ragged.sizes])
+            scores = [score + block.t().view_as(score) for score, block in zip(scores, blocks, strict=True)]
+        return [score.softmax(2) for score in scores]
 
     def extra_repr(self) -> str:
         """Heads and dropout, in ``print(model)``."""

@@ -28,6 +28,7 @@ class GAT(nn.Module):
         heads: number of heads; divides ``dim_out``.
         dim_edge: channels of the edge states; 0 leaves the edge term out.
         negative_slope: of the leaky relu.
+        bias: add b.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e the edge term is 0.
@@ -39,7 +40,14 @@ class GAT(nn.Module):
     needs_edges: bool = False
 
     def __init__(
-        self, dim_in: int, dim_out: int, *, heads: int = 1, dim_edge: int = 0, negative_slope: float = 0.2
+        self,
+        dim_in: int,
+        dim_out: int,
+        *,
+        heads: int = 1,
+        dim_edge: int = 0,
+        negative_slope: float = 0.2,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if dim_out % heads:
@@ -50,7 +58,7 @@ class GAT(nn.Module):
         self.att_source = nn.Parameter(torch.empty(1, heads, dim_out // heads))
         self.att_target = nn.Parameter(torch.empty(1, heads, dim_out // heads))
         self.att_edge = nn.Parameter(torch.empty(1, heads, dim_out // heads)) if dim_edge else None
-        self.bias = nn.Parameter(torch.zeros(dim_out))
+        self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -71,7 +79,8 @@ class GAT(nn.Module):
             logit = logit + self._edge_logit(e, edges)
         logit = leaky_relu(logit, self.negative_slope).masked_fill(edges.replaced, -torch.inf)
         message = edge_softmax(edges.loops, logit).unsqueeze(2) * gather(edges.loops, x, "source")
-        return sum_at_target(edges.loops, message).flatten(1) + self.bias, e
+        new = sum_at_target(edges.loops, message).flatten(1)
+        return (new if self.bias is None else new + self.bias), e
 
     def _edge_logit(self, e: Tensor, edges: Edges) -> Tensor:
         """(E + N, heads). The map is linear, so the mean of features may be taken after it, on H numbers an edge."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
+from graphbench.layers.distance_gate import DistanceGate
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import adjacency_of, gated_mean
@@ -20,9 +21,10 @@ class CustomGatedGCN(nn.Module):
 
         g_st = C e_st + D h_t + E h_s
         e'   = e + drop(act(BN(g)))
-        h'_t = h_t + drop(act(BN(A h_t + sum_s sigmoid(g_st) * B h_s / (sum_s sigmoid(g_st) + 1e-6))))
+        h'_t = h_t + drop(act(BN(A h_t + sum_s r_st sigmoid(g_st) * B h_s / (sum_s r_st sigmoid(g_st) + 1e-6))))
 
-    A = ``lin_self``, B = ``lin_neighbor``, C = ``gate_edge``, D = ``gate_target``, E = ``gate_source``.
+    A = ``lin_self``, B = ``lin_neighbor``, C = ``gate_edge``, D = ``gate_target``, E = ``gate_source``. r is 1, or
+    with ``equivstable`` a :class:`~graphbench.layers.distance_gate.DistanceGate`.
 
     Args:
         dim_in: channels of the input.
@@ -31,6 +33,8 @@ class CustomGatedGCN(nn.Module):
         dropout: probability of dropping an entry of the new node and edge states.
         act: activation.
         residual: add the old states, where their width is that of the new ones.
+        edge_residual: the same for edge states alone; None: as ``residual``.
+        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` supplies.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out).
@@ -50,6 +54,8 @@ class CustomGatedGCN(nn.Module):
         dropout: float = 0.0,
         act: str = "relu",
         residual: bool = True,
+        edge_residual: bool | None = None,
+        equivstable: bool = False,
     ) -> None:
         super().__init__()
         self.lin_self = nn.Linear(dim_in, dim_out)
@@ -57,19 +63,26 @@ class CustomGatedGCN(nn.Module):
         self.gate_edge = nn.Linear(dim_edge, dim_out)
         self.gate_target = nn.Linear(dim_in, dim_out)
         self.gate_source = nn.Linear(dim_in, dim_out)
+        self.pe_gate = DistanceGate(dim_out, act=act) if equivstable else None
         self.node_norm = BatchNorm(dim_out)
         self.edge_norm = BatchNorm(dim_out)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
         self.node_residual = residual and dim_in == dim_out
-        self.edge_residual = residual and dim_edge == dim_out
+        self.edge_residual = (residual if edge_residual is None else edge_residual) and dim_edge == dim_out
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node and edge states, norm, activation, dropout and residual included."""
         if e is None:
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
+        adj = adjacency_of(batch)
         neighbours, logit = gated_mean(
-            adjacency_of(batch), self.gate_target(h), self.gate_source(h), self.gate_edge(e), self.lin_neighbor(h)
+            adj,
+            self.gate_target(h),
+            self.gate_source(h),
+            self.gate_edge(e),
+            self.lin_neighbor(h),
+            gate=None if self.pe_gate is None else self.pe_gate(adj, batch),
         )
         h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours)))
         e_new = self.dropout(self.act(self.edge_norm(logit)))

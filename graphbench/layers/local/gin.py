@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
-from graphbench.ops.propagate import adjacency_of, propagate, relu_sum
+from graphbench.layers.distance_gate import DistanceGate
+from graphbench.layers.norm import BatchNorm
+from graphbench.ops.propagate import adjacency_of, gather, propagate, relu_sum, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -49,7 +53,10 @@ class GIN(nn.Module):
 
 @register("GINE")
 class GINE(GIN):
-    """``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of relu(h_s + e_st))``, MLP = linear, act, linear.
+    """``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of r_st relu(h_s + e_st))``.
+
+    MLP = linear, act, linear. r is 1, or with ``equivstable`` a
+    :class:`~graphbench.layers.distance_gate.DistanceGate`.
 
     Args:
         dim_in: channels of the input.
@@ -58,11 +65,16 @@ class GINE(GIN):
         act: activation of the MLP; the message keeps relu.
         eps: weight of the node itself, minus one.
         train_eps: learn ``eps``.
+        mlp: ``"two_maps"`` as above; ``"norm_and_map"``: BatchNorm and one linear map, as in the re-tuned baselines
+            of https://arxiv.org/abs/2309.00367.
+        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` supplies.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e.
 
-    Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
+    Differences from the paper: the MLP has no batch normalisation between its maps (as in GraphGPS). GraphGPS has an
+    ``equivstable`` variant with these parameters, whose constructor raises an error and whose sum adds the state of
+    node 1 in place of the node's own; here every node adds its own.
     """
 
     needs_edges: bool = True
@@ -76,14 +88,26 @@ class GINE(GIN):
         act: str = "relu",
         eps: float = 0.0,
         train_eps: bool = False,
+        mlp: Literal["two_maps", "norm_and_map"] = "two_maps",
+        equivstable: bool = False,
     ) -> None:
         super().__init__(dim_in, dim_out, act=act, eps=eps, train_eps=train_eps)
+        if mlp not in ("two_maps", "norm_and_map"):
+            raise ValueError(f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
+        if mlp == "norm_and_map":
+            self.mlp = nn.Sequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
         self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None
+        # With relu whatever `act` says, as in GraphGPS; the message has a fixed relu too.
+        self.pe_gate = DistanceGate(dim_out) if equivstable else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm."""
         if e is None:
             raise ValueError("GINE needs edge states, received none (use GIN, or an edge encoder)")
         message = e if self.edge_lin is None else self.edge_lin(e)
-        neighbours = relu_sum(adjacency_of(batch), h, message)
+        adj = adjacency_of(batch)
+        if self.pe_gate is None:
+            neighbours = relu_sum(adj, h, message)
+        else:
+            neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
         return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e

@@ -21,6 +21,8 @@ __all__ = [
     "edge_softmax",
     "gated_mean",
     "gather",
+    "max_at_target",
+    "mean_at_target",
     "propagate",
     "relu_sum",
     "sum_at_target",
@@ -29,6 +31,7 @@ __all__ = [
 _PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}
 _GATHER = {"reference": reference.gather, "cpu": cpu.gather}
 _SUM = {"reference": reference.sum_at_target, "cpu": cpu.sum_at_target}
+_MAX = {"reference": reference.max_at_target, "cpu": cpu.max_at_target}
 _SOFTMAX = {"reference": reference.edge_softmax, "cpu": cpu.edge_softmax}
 _RELU = {"reference": reference.relu_sum, "cpu": cpu.relu_sum}
 _GATED = {"reference": reference.gated_mean, "cpu": cpu.gated_mean}
@@ -66,6 +69,20 @@ def gather(adj: Adjacency, h: Tensor, end: Literal["source", "target"], *, backe
 def sum_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
     """(N, ...) sum of the messages (E, ...) that arrive at every node; weights of ``adj`` are not applied."""
     return choose("sum_at_target", backend, _SUM)(adj, messages)
+
+
+def mean_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
+    """(N, ...) mean of the messages (E, ...) that arrive at every node, 0 where none does."""
+    arriving = (adj.by_target.ptr[1:] - adj.by_target.ptr[:-1]).clamp_(min=1).to(messages.dtype)
+    return sum_at_target(adj, messages, backend=backend) / arriving.view(-1, *(1 for _ in messages.shape[1:]))
+
+
+def max_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
+    """(N, ...) largest of the messages (E, ...) that arrive at every node, per channel; 0 where none does.
+
+    The gradient is shared equally among messages that attain the maximum, as in :func:`torch.amax`.
+    """
+    return choose("max_at_target", backend, _MAX)(adj, messages)
 
 
 def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Tensor:

@@ -31,6 +31,12 @@ def sum_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
     return result
 
 
+def max_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.max_at_target`."""
+    result: Tensor = _MaxAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
+    return result
+
+
 def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.edge_softmax`."""
     result: Tensor = _EdgeSoftmax.apply(adj, logits)  # type: ignore[no-untyped-call]
@@ -102,6 +108,25 @@ class _SumAtTarget(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return None, grad.index_select(0, ctx.adj.target)
+
+
+class _MaxAtTarget(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, messages: Tensor) -> Tensor:
+        index = adj.target.view(-1, *(1 for _ in messages.shape[1:])).expand_as(messages)
+        top = messages.new_zeros(adj.num_nodes, *messages.shape[1:])
+        top.scatter_reduce_(0, index, messages, "amax", include_self=False)
+        ctx.adj = adj
+        ctx.save_for_backward(messages, top)
+        return top
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        messages, top = ctx.saved_tensors
+        attains = (messages == top.index_select(0, ctx.adj.target)).to(grad.dtype)
+        share = grad / _arriving(ctx.adj, attains).clamp_(min=1)
+        return None, attains.mul_(share.index_select(0, ctx.adj.target))
 
 
 class _EdgeSoftmax(torch.autograd.Function):

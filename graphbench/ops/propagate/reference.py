@@ -30,6 +30,15 @@ def sum_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
     return torch.stack(rows) if rows else messages.new_zeros(0, *messages.shape[1:])
 
 
+def max_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.max_at_target`."""
+    rows = []
+    for node in range(adj.num_nodes):
+        arriving = [edge for edge, (_, t) in enumerate(_edges(adj)) if t == node]
+        rows.append(messages[arriving].amax(0) if arriving else messages.new_zeros(messages.shape[1:]))
+    return torch.stack(rows) if rows else messages.new_zeros(0, *messages.shape[1:])
+
+
 def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.edge_softmax`."""
     out = torch.empty_like(logits)

@@ -1,0 +1,86 @@
+"""One prediction per pair of nodes that a link or edge task asks about."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphbench.errors import UserError
+from graphbench.heads.link_ranking import ranking_statistics
+from graphbench.heads.mlp import PredictionMLP
+from graphbench.registry import register
+from graphbench.structures import EdgeSet, GraphBatch
+
+DECODINGS = ("dot", "cosine_similarity", "concat")
+
+
+@register("edge", "link_pred")
+class EdgeHead(nn.Module):
+    r"""y_st = <z_s, z_t>, or <z_s, z_t> / (\|z_s\| \|z_t\|), or MLP([h_s | h_t]), with z = MLP(h).
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction; 1 unless ``decoding`` is ``concat``.
+        layers_post_mp: linear maps of the MLP (:class:`~graphbench.heads.mlp.PredictionMLP`).
+        decoding: ``dot``, ``cosine_similarity`` or ``concat`` (``model.edge_decoding``).
+
+    Shape:
+        h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1, decoding: str = "dot"):
+        super().__init__()
+        if decoding not in DECODINGS:
+            raise ValueError(f"edge_decoding must be one of {', '.join(DECODINGS)}; received '{decoding}'")
+        if out_dim > 1 and decoding != "concat":
+            raise ValueError(f"edge_decoding {decoding} gives one number per pair, received out_dim = {out_dim}")
+        self.decoding = decoding
+        widths = (2 * dim_in, out_dim) if decoding == "concat" else (dim_in, dim_in)
+        self.mlp = PredictionMLP(*widths, layers_post_mp, dim_hidden=dim_in)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every pair asked about."""
+        source, target = asked_pairs(batch).index
+        if self.decoding == "concat":
+            return self.mlp(torch.cat([h.index_select(0, source), h.index_select(0, target)], dim=1))
+        z = self._embed(h)
+        return (z.index_select(0, source) * z.index_select(0, target)).sum(1, keepdim=True)
+
+    def _embed(self, h: Tensor) -> Tensor:
+        z = self.mlp(h)
+        return F.normalize(z, dim=1, eps=1e-8) if self.decoding == "cosine_similarity" else z
+
+
+@register("inductive_edge")
+class InductiveEdgeHead(EdgeHead):
+    """:class:`EdgeHead` for many graphs, which also ranks every true pair among all targets of its graph.
+
+    The evaluation asks for :meth:`statistics`; see :func:`~graphbench.heads.link_ranking.ranking_statistics`.
+    ``concat`` ranks nothing: a pair's score there takes a pass through the MLP.
+    """
+
+    def statistics(self, h: Tensor, batch: GraphBatch) -> dict[str, Tensor]:
+        """``mrr``, ``hits@1``, ... of every graph, (G,) each, under the names of the metrics."""
+        if self.decoding == "concat":
+            return {}
+        if batch.y is None:
+            raise UserError("ranking pairs needs their labels, and the batch has none.")
+        # Scores that differ in the last bits decide ranks: never in the reduced precision of mixed training.
+        with torch.autocast(h.device.type, enabled=False):
+            z = self._embed(h.float() if h.dtype in (torch.float16, torch.bfloat16) else h)
+            return ranking_statistics(z, batch.ragged, asked_pairs(batch).index, batch.y.reshape(-1) == 1)
+
+
+def asked_pairs(batch: GraphBatch) -> EdgeSet:
+    """The pairs that a batch asks about.
+
+    Raises:
+        UserError: the data set is none of pairs.
+    """
+    if "label" not in batch.edge_sets:
+        raise UserError(
+            "gnn.head predicts pairs of nodes, and this data set asks about none (edge_sets['label']). Use the head "
+            "graph, node or inductive_node, or a data set of pairs such as PCQM4Mv2Contact-shuffle."
+        )
+    return batch.edge_sets["label"]

@@ -1,0 +1,33 @@
+"""One prediction per graph, the way Graphormer reads its graph token."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.heads.pooling import pooling_function
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("graphormer_graph")
+class GraphormerGraphHead(nn.Module):
+    """y_g = W pool over the nodes of g ( LayerNorm(h_i) ) + b.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        pooling: ``graph_token`` (the first node of every graph), ``add``, ``mean`` or ``max``.
+
+    Shape:
+        h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, pooling: str = "graph_token"):
+        super().__init__()
+        self.pool = pooling_function(pooling)
+        self.norm = nn.LayerNorm(dim_in)
+        self.lin = nn.Linear(dim_in, out_dim)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every graph."""
+        return self.lin(self.pool(self.norm(h), batch.ragged))

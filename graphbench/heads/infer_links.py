@@ -1,0 +1,34 @@
+"""The synthetic task of finding a graph's own edges in the node states."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.heads.edge import asked_pairs
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("infer_links")
+class InferLinksHead(nn.Module):
+    """y_st = w <h_s, h_t> + b, one logit per class.
+
+    Args:
+        dim_in: width of the hidden state; any.
+        out_dim: number of classes, 2: no edge, edge.
+        infer_link_label: what is inferred; ``edge`` (``dataset.infer_link_label``).
+
+    Shape:
+        h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, infer_link_label: str = "edge"):
+        super().__init__()
+        if infer_link_label != "edge":
+            raise ValueError(f"infer_link_label must be 'edge' for the head infer_links, received '{infer_link_label}'")
+        self.lin = nn.Linear(1, out_dim)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every pair asked about."""
+        source, target = asked_pairs(batch).index
+        return self.lin((h.index_select(0, source) * h.index_select(0, target)).sum(1, keepdim=True))

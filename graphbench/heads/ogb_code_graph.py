@@ -1,0 +1,39 @@
+"""A short sequence of words per graph: the method names of ogbg-code2."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.heads.pooling import pooling_function
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("ogb_code_graph")
+class OGBCodeGraphHead(nn.Module):
+    """y_gp = W_p pool over the nodes of g (h_i) + b_p, one linear map per position p of the sequence.
+
+    ``gnn.layers_post_mp`` is not read, as in GraphGPS.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: size V of the vocabulary, the unknown word and the end of the sequence included.
+        pooling: ``add``, ``mean`` or ``max``.
+        positions: words predicted per graph.
+
+    Shape:
+        h (N, dim_in) -> (G, positions, out_dim)
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, pooling: str = "mean", positions: int = 5):
+        super().__init__()
+        if positions < 1:
+            raise ValueError(f"positions must be 1 or more, received {positions}")
+        self.pool = pooling_function(pooling)
+        self.lin = nn.ModuleList(nn.Linear(dim_in, out_dim) for _ in range(positions))
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every graph's sequence."""
+        pooled = self.pool(h, batch.ragged)
+        return torch.stack([position(pooled) for position in self.lin], dim=1)

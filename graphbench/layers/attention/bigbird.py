@@ -1,0 +1,158 @@
+"""BigBird: attention to neighbouring, global and random blocks of a sequence (https://arxiv.org/abs/2007.14062)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.propagate import Adjacency, adjacency
+from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("BigBird")
+class BigBird(nn.Module):
+    """A complete BigBird layer over the nodes of every graph in their given order.
+
+    Equations::
+
+        x  = norm_attention(h + drop(W_O attention(h)))
+        h' = norm_out(x + drop(W_2 act(W_1 x)))
+
+    The nodes of a graph are cut into blocks. A node sees the blocks beside its own, the first and the last block of
+    its graph, and ``num_random_blocks`` others; the nodes of the first and the last block see all. A graph of at most
+    ``(5 + 2 num_random_blocks) block_size`` nodes is too short for that: every node sees all.
+
+    Args:
+        dim: channels of input and output, divisible by ``heads``; also the width of the feed-forward part.
+        heads: number of heads.
+        hidden_dropout: probability of dropping an entry after W_O and after W_2; attention weights are not dropped.
+        attention_type: ``block_sparse`` as above, or ``original_full``: every node sees all.
+        num_random_blocks: random blocks per block.
+        block_size: nodes per block; the last block of a graph may be smaller.
+        use_bias: give queries, keys and values a bias.
+        hidden_act: activation of the feed-forward part.
+        layer_norm_eps: added to the variance of both norms (per node).
+        seed: of the random blocks; they depend on it and on the number of blocks of the graph, and are the same for
+            all heads, layers and epochs.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.
+
+    Differences from the released code (HuggingFace's, as changed in GraphGPS): blocks are those of the graph, not of
+    the padded batch; a pair counts once (there a random block may repeat one already seen); random blocks come
+    from the whole graph (there from its beginning) and do not differ between heads; short graphs are legal.
+    """
+
+    permutation_equivariant: bool = False
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        hidden_dropout: float = 0.0,
+        attention_type: Literal["block_sparse", "original_full"] = "block_sparse",
+        num_random_blocks: int = 3,
+        block_size: int = 3,
+        use_bias: bool = False,
+        hidden_act: str = "relu",
+        layer_norm_eps: float = 1e-6,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        if attention_type not in ("block_sparse", "original_full"):
+            raise ValueError(f"attention_type must be 'block_sparse' or 'original_full', received {attention_type!r}")
+        if block_size < 1 or num_random_blocks < 0:
+            raise ValueError(
+                f"block_size must be at least 1 and num_random_blocks at least 0, received {block_size} and "
+                f"{num_random_blocks}"
+            )
+        self.heads, self.sparse = heads, attention_type == "block_sparse"
+        self.blocks = (block_size, num_random_blocks, seed)
+        self.q = nn.Linear(dim, dim, bias=use_bias)
+        self.k = nn.Linear(dim, dim, bias=use_bias)
+        self.v = nn.Linear(dim, dim, bias=use_bias)
+        self.out = nn.Linear(dim, dim)
+        self.norm_attention = nn.LayerNorm(dim, eps=layer_norm_eps)
+        self.lin_in = nn.Linear(dim, dim)
+        self.act = activation(hidden_act)
+        self.lin_out = nn.Linear(dim, dim)
+        self.norm_out = nn.LayerNorm(dim, eps=layer_norm_eps)
+        self.dropout = Dropout(hidden_dropout)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """Residuals and norms included."""
+        q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
+        if self.sparse:
+            pairs = batch.derived(f"bigbird/{self.blocks}", lambda each: _pairs(each, *self.blocks))
+            mixed = edge_attention(pairs, q, k, v)
+        else:
+            mixed = softmax_attention(q, k, v, batch.ragged)
+        x = self.norm_attention(h + self.dropout(self.out(mixed.flatten(1))))
+        result: Tensor = self.norm_out(x + self.dropout(self.lin_out(self.act(self.lin_in(x)))))
+        return result
+
+    def extra_repr(self) -> str:
+        """Heads and blocks, in ``print(model)``."""
+        size, random, _ = self.blocks
+        return f"heads={self.heads}, " + (f"block_size={size}, random={random}" if self.sparse else "full")
+
+
+def _pairs(batch: GraphBatch, block_size: int, random: int, seed: int) -> Adjacency:
+    """Who sees whom in a batch: edges from the node that is seen."""
+    each = [visible_pairs(size, block_size, random, seed) for size in batch.ragged.sizes]
+    starts = np.cumsum([0, *batch.ragged.sizes])
+    index = np.concatenate([np.empty((2, 0), np.int64), *(pairs + at for pairs, at in zip(each, starts))], axis=1)
+    return adjacency(torch.from_numpy(index).to(batch.device, non_blocking=True), batch.num_nodes)
+
+
+@lru_cache(maxsize=128)
+def visible_pairs(size: int, block_size: int, random: int, seed: int) -> np.ndarray:
+    """(2, P) int64 pairs of nodes of one graph: who is seen, who sees."""
+    if size <= (5 + 2 * random) * block_size:
+        return np.stack([each.ravel() for each in np.meshgrid(np.arange(size), np.arange(size))])
+    blocks = -(-size // block_size)
+    seen, sees = visible_blocks(blocks, random, np.random.default_rng([seed, blocks]))
+    within = np.arange(block_size)
+    source = (seen * block_size)[:, None, None] + within[None, :, None]
+    target = (sees * block_size)[:, None, None] + within[None, None, :]
+    inside = (source < size) & (target < size)
+    return np.stack([np.broadcast_to(each, inside.shape)[inside] for each in (source, target)])
+
+
+def visible_blocks(blocks: int, random: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of blocks, (P,) each: which is seen, which sees; every pair once.
+
+    Args:
+        blocks: number of blocks, more than 5 + 2 * random.
+        random: random blocks per block.
+        rng: their stream.
+    """
+    rows = np.arange(1, blocks - 1)
+    known = np.stack([0 * rows, rows - 1, rows, rows + 1, 0 * rows + blocks - 1], axis=1)
+    drawn = rng.integers(0, blocks, (len(rows), random))
+    while len(again := np.flatnonzero(_clashes(drawn, known))):
+        drawn[again] = rng.integers(0, blocks, (len(again), random))
+    seen = np.concatenate([known, drawn], axis=1)
+    ends = np.array([[0], [blocks - 1]])  # they see all
+    code = np.concatenate([(rows[:, None] * blocks + seen).ravel(), (ends * blocks + np.arange(blocks)).ravel()])
+    sees, seen = np.divmod(np.unique(code), blocks)
+    return seen, sees
+
+
+def _clashes(drawn: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Rows that hold a number twice, or one that is known already."""
+    ordered = np.sort(drawn, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
+    return twice | (drawn[:, :, None] == known[:, None, :]).any((1, 2))

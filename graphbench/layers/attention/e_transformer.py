@@ -1,0 +1,55 @@
+"""Attention along edges, optionally modulated by their features: SAN's without the pairs that are no edges."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.propagate import adjacency_of
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("ETransformer")
+class ETransformer(nn.Module):
+    """A node attends to its neighbours (Exphormer's ``ETransformer``, after https://arxiv.org/abs/2106.03893).
+
+    Equation, per head::
+
+        h'_t = sum_s w_st V h_s / (sum_s w_st + 1e-6)
+        w_st = exp(clamp(sum_c (K h_s)_c (Q h_t)_c (E e_st)_c / sqrt(d)))
+
+    over the edges s -> t, the exponent within -5 .. 5. Q = ``q``, K = ``k``, V = ``v``, E = ``edge``.
+
+    Args:
+        dim: channels of input and output, divisible by ``heads``.
+        heads: H; d = dim / H.
+        dim_edge: channels of the edge states.
+        use_edge_attr: have the factor E e; without it the layer sees which pairs are edges and nothing more.
+        bias: give Q, K, V and E one.
+
+    Shape:
+        h (N, dim), e (E, dim_edge) or None -> (N, dim). Without ``e`` the factor is left out.
+
+    Differences from the paper: no pairs besides the edges, no output projection (as in the released code).
+    """
+
+    def __init__(self, dim: int, heads: int, *, dim_edge: int, use_edge_attr: bool = True, bias: bool = False) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        self.heads = heads
+        self.q = nn.Linear(dim, dim, bias=bias)
+        self.k = nn.Linear(dim, dim, bias=bias)
+        self.v = nn.Linear(dim, dim, bias=bias)
+        self.edge = nn.Linear(dim_edge, dim, bias=bias) if use_edge_attr else None
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """No residual, no norm."""
+        q, k, v = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h)))
+        factors = None if self.edge is None or e is None else self.edge(e).unflatten(1, (self.heads, -1))
+        return edge_attention(adjacency_of(batch), q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
+
+    def extra_repr(self) -> str:
+        """Heads, in ``print(model)``."""
+        return f"heads={self.heads}"

@@ -1,0 +1,82 @@
+"""Sparse attention along edges, expander edges and virtual nodes (https://arxiv.org/abs/2303.06147)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.propagate import Adjacency, adjacency
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("Exphormer")
+class Exphormer(nn.Module):
+    """A node attends along the pairs that :class:`~graphbench.encoders.expander.ExpanderEdges` put together.
+
+    Equation, per head::
+
+        h'_t = sum_s w_st V h_s / (sum_s w_st + 1e-6)
+        w_st = exp(clamp(sum_c (K h_s)_c (Q h_t)_c (E e_st)_c / sqrt(d)))
+
+    over the pairs s -> t: graph edges, expander edges, and both directions between every node and every virtual node
+    of its graph; the exponent is kept within -5 .. 5. Q = ``q``, K = ``k``, V = ``v``, E = ``edge``. Virtual nodes are
+    replaced by their own h' and travel to the next layer in ``state["virtual_nodes"]``.
+
+    Args:
+        dim: channels of input and output, divisible by ``heads``.
+        heads: H; d = dim / H.
+        dim_edge: channels of the features of pairs.
+        bias: give Q, K, V and E one.
+
+    Shape:
+        h (N, dim) -> (N, dim), and the batch with new virtual nodes. ``state["edges/exp"]`` (M, dim_edge) describes
+        the pairs ``edge_sets["exp"]``; a batch without that edge set is attended along its edges and ``e``.
+
+    Differences from the paper: no output projection (as in the released code).
+    """
+
+    carries_state: bool = True
+
+    def __init__(self, dim: int, heads: int, *, dim_edge: int, bias: bool = False) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        self.heads = heads
+        self.q = nn.Linear(dim, dim, bias=bias)
+        self.k = nn.Linear(dim, dim, bias=bias)
+        self.v = nn.Linear(dim, dim, bias=bias)
+        self.edge = nn.Linear(dim_edge, dim, bias=bias)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """No residual, no norm."""
+        nodes = h.shape[0]
+        attr = batch.state["edges/exp"] if "exp" in batch.edge_sets else e
+        if attr is None:
+            raise ValueError("Exphormer needs features of the pairs, received none (an edge encoder supplies them)")
+        factors, count = self.edge(attr), 0
+        if "virtual_nodes" in batch.state:
+            h = torch.cat([h, batch.state["virtual_nodes"]])
+            kinds = self.edge(batch.state["virtual_edges"])  # one row per virtual node and direction
+            count = kinds.shape[0] // 2
+            factors = torch.cat([factors, kinds.unsqueeze(1).expand(-1, nodes, -1).flatten(0, 1)])
+        pairs = batch.derived(f"exphormer/{count}", lambda each: _pairs(each, count))
+        q, k, v, factors = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h), factors))
+        out = edge_attention(pairs, q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
+        return out[:nodes], batch.with_state(virtual_nodes=out[nodes:]) if count else batch
+
+    def extra_repr(self) -> str:
+        """Heads, in ``print(model)``."""
+        return f"heads={self.heads}"
+
+
+def _pairs(batch: GraphBatch, virtual: int) -> Adjacency:
+    """The pairs of a batch, then for every virtual node: nodes -> it, it -> nodes. Number: N + index * G + graph."""
+    index = batch.edge_sets["exp"].index if "exp" in batch.edge_sets else batch.edge_index
+    nodes, graph = torch.arange(batch.num_nodes, device=batch.device), batch.ragged.graph_id
+    parts = [index]
+    for each in range(virtual):
+        star = torch.stack([nodes, batch.num_nodes + each * batch.num_graphs + graph])
+        parts += [star, star.flip(0)]
+    return adjacency(torch.cat(parts, dim=1), batch.num_nodes + virtual * batch.num_graphs)

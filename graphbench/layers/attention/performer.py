@@ -1,0 +1,88 @@
+"""Performer: softmax attention approximated in linear time (https://arxiv.org/abs/2009.14794)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.dropout import Dropout
+from graphbench.ops.kernel_attention import kernel_attention
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("Performer")
+class Performer(nn.Module):
+    """FAVOR+ attention inside every graph.
+
+    Equation, per head::
+
+        h'_i = W_O [sum_j phi(q_i) . phi(k_j) v_j / sum_j phi(q_i) . phi(k_j)]
+        phi(x)_r = exp(w_r . x - |x|^2 / 2) + eps
+
+    with orthogonal random directions w_r, drawn from torch's global generator; see ``ops/kernel_attention``.
+
+    Args:
+        dim: channels of input and output.
+        heads: number of heads.
+        dropout: probability of dropping an entry of the output (there are no attention weights to drop).
+        dim_head: width of a head, whatever ``dim`` is; 64 in GraphGPS.
+        nb_features: number of random directions; 0 for ``dim_head * ln(dim_head)``, rounded down.
+        qkv_bias: give queries, keys and values a bias.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read.
+
+    Differences from the released code (performer_pytorch in GraphGPS): sums and the stabilising maximum of the keys
+    run over a graph's own nodes. There they run over the padding too, and a graph's output depends on its batch.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        dropout: float = 0.0,
+        dim_head: int = 64,
+        nb_features: int = 0,
+        qkv_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if dim_head < 2 or nb_features < 0:
+            raise ValueError(
+                f"dim_head must be at least 2 and nb_features at least 0, received {dim_head} and {nb_features}"
+            )
+        self.heads = heads
+        self.q = nn.Linear(dim, heads * dim_head, bias=qkv_bias)
+        self.k = nn.Linear(dim, heads * dim_head, bias=qkv_bias)
+        self.v = nn.Linear(dim, heads * dim_head, bias=qkv_bias)
+        self.out = nn.Linear(heads * dim_head, dim)
+        self.dropout = Dropout(dropout)
+        self.projection: Tensor
+        self.register_buffer("projection", directions(nb_features or int(dim_head * math.log(dim_head)), dim_head))
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """No residual, no norm."""
+        q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
+        out: Tensor = self.dropout(self.out(kernel_attention(q, k, v, self.projection, batch.ragged).flatten(1)))
+        return out
+
+    def redraw(self) -> None:
+        """New random directions, in place."""
+        self.projection.copy_(directions(*self.projection.shape))
+
+    def extra_repr(self) -> str:
+        """Heads and directions, in ``print(model)``."""
+        return f"heads={self.heads}, nb_features={self.projection.shape[0]}"
+
+
+def directions(count: int, width: int) -> Tensor:
+    """(count, width) Gaussian-like directions, orthogonal in groups of ``width``, as long as Gaussian ones.
+
+    Drawn on the host, so that every device gets the same.
+    """
+    groups = [torch.linalg.qr(torch.randn(width, width)).Q.t() for _ in range(-(-count // width))]
+    length = torch.randn(count, width).norm(dim=1, keepdim=True)
+    return torch.cat(groups)[:count] * length

@@ -1,0 +1,43 @@
+"""GCN as a layer of its own (https://arxiv.org/abs/1609.02907)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.local.gcn import GCN
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("gcnconv")
+class GCNBlock(nn.Module):
+    """``h' = h + drop(act(GCN(h)))``.
+
+    Args:
+        dim: channels of nodes.
+        dropout: probability of dropping an entry.
+        act: activation.
+        residual: add h.
+
+    Shape:
+        h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.
+
+    Differences from the paper: the residual, as in https://arxiv.org/abs/2309.00367.
+    """
+
+    needs_edges: bool = False
+
+    def __init__(self, dim: int, *, dropout: float = 0.0, act: str = "relu", residual: bool = False) -> None:
+        super().__init__()
+        self.conv = GCN(dim, dim)
+        self.act = activation(act)
+        self.dropout = Dropout(dropout)
+        self.residual = residual
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states."""
+        new, e = self.conv(h, e, batch)
+        new = self.dropout(self.act(new))
+        return (h + new if self.residual else new), e, batch

@@ -1,0 +1,57 @@
+"""GINE as a layer of its own (https://arxiv.org/abs/1905.12265)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.local.gin import GINE
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("gineconv")
+class GINEBlock(nn.Module):
+    """``h' = h + drop(act(GINE(h, e)))``.
+
+    Args:
+        dim: channels of nodes.
+        dim_edge: channels of the edge states; another number than ``dim`` adds a linear map.
+        dropout: probability of dropping an entry.
+        act: activation inside and after the MLP.
+        residual: add h.
+        dropout_inside: drop after each map of the MLP, and leave out the activation after it: the layer of the
+            re-tuned baselines of https://arxiv.org/abs/2309.00367.
+
+    Shape:
+        h (N, dim), e (E, dim_edge) -> h' (N, dim), e, batch.
+
+    Differences from the paper: no norm, as in GraphGPS.
+    """
+
+    needs_edges: bool = True
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        dim_edge: int,
+        dropout: float = 0.0,
+        act: str = "relu",
+        residual: bool = False,
+        dropout_inside: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv = GINE(dim, dim, dim_edge=dim_edge, act=act)
+        if dropout_inside:
+            self.conv.mlp.insert(2, Dropout(dropout))
+        self.act = nn.Identity() if dropout_inside else activation(act)
+        self.dropout = Dropout(dropout)
+        self.residual = residual
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states."""
+        new, e = self.conv(h, e, batch)
+        new = self.dropout(self.act(new))
+        return (h + new if self.residual else new), e, batch

@@ -1,0 +1,52 @@
+"""The layer of Graphormer (https://arxiv.org/abs/2106.05234)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.attention.biased_transformer import BiasedTransformer
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.feed_forward import FeedForward
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GraphormerLayer")
+class GraphormerLayer(nn.Module):
+    """Attention with a bias per pair and a feed-forward part, each after its norm.
+
+    Equations::
+
+        x  = h + drop(attention(norm(h)))
+        h' = x + drop(W_2 drop_mlp(gelu(W_1 norm(x))))
+
+    Norms are per node; the feed-forward part is as wide inside as outside. The bias is ``state["pair_bias"]``, left by
+    the encoder ``GraphormerBias``; without it attention is unbiased.
+
+    Args:
+        dim: channels of nodes.
+        heads: attention heads, as many as the bias has columns.
+        dropout: probability of dropping an entry after attention and after the feed-forward part.
+        attn_dropout: the same for attention weights.
+        mlp_dropout: the same inside the feed-forward part.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states pass through.
+
+    Differences from the paper: none known; dropout as in GraphGPS.
+    """
+
+    def __init__(
+        self, dim: int, heads: int, *, dropout: float = 0.0, attn_dropout: float = 0.0, mlp_dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.norm_attention = nn.LayerNorm(dim)
+        self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
+        self.dropout = Dropout(dropout)
+        self.norm_ffn = nn.LayerNorm(dim)
+        self.feed_forward = FeedForward(dim, act="gelu", dropout=mlp_dropout, dropout_out=dropout, expansion=1)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states."""
+        x = h + self.dropout(self.attention(self.norm_attention(h), e, batch))
+        return x + self.feed_forward(self.norm_ffn(x)), e, batch

@@ -1,0 +1,63 @@
+"""The layer of the Performer model (https://arxiv.org/abs/2009.14794)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.attention.performer import Performer
+from graphbench.layers.feed_forward import FeedForward
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("PerformerLayer")
+class PerformerLayer(nn.Module):
+    """Pre-norm transformer layer around FAVOR+ attention, without dropout.
+
+    Equations::
+
+        x  = h + attention(norm_attention(h))
+        h' = x + W_2 gelu(W_1 norm_ffn(x))
+
+    with layer norms per node, heads of width dim / heads with biases, and 4 dim channels inside.
+
+    Args:
+        dim: channels, divisible by ``heads``.
+        heads: number of heads.
+        feature_redraw_interval: training batches after which the random directions are drawn anew; 0: never.
+
+    Shape:
+        h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.
+
+    Differences from the released code: those of :class:`~graphbench.layers.attention.performer.Performer`.
+    """
+
+    def __init__(self, dim: int, heads: int, *, feature_redraw_interval: int = 1000) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        self.norm_attention = nn.LayerNorm(dim)
+        self.attention = Performer(dim, heads, dim_head=dim // heads, qkv_bias=True)
+        self.norm_ffn = nn.LayerNorm(dim)
+        self.feed_forward = FeedForward(dim, act="gelu", expansion=4)
+        self.interval, self.calls = feature_redraw_interval, 0
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states."""
+        if self.training and self.interval:
+            if self.calls >= self.interval:
+                self.attention.redraw()
+                self.calls = 0
+            else:
+                self.calls += 1
+        x = h + self.attention(self.norm_attention(h), e, batch)
+        return x + self.feed_forward(self.norm_ffn(x)), e, batch
+
+    def get_extra_state(self) -> Tensor:
+        """Batches since the last draw: a resumed run draws when the uninterrupted one would have."""
+        return torch.tensor(self.calls)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Inverse of :meth:`get_extra_state`."""
+        self.calls = int(state)

@@ -1,0 +1,250 @@
+"""The layers of SAN (https://arxiv.org/abs/2106.03893) and of the variant that GraphGPS calls SAN2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import make_norm
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.propagate import adjacency_of, gather, sum_at_target
+from graphbench.ops.segment import pack, unpack
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+Weigh = Callable[[Tensor, Tensor], Tensor]
+
+
+@register("SANLayer")
+class SANLayer(nn.Module):
+    """Attention along edges with one set of weights and to all other nodes with another, then a feed-forward part.
+
+    Equations, per head of width d, for messages from s to t::
+
+        w_st = exp(clamp(q_t . (k_s * E e_st) / sqrt(d)))  / (1 + gamma)           s -> t is an edge
+        w_st = exp(clamp(q'_t . (k'_s * E' f) / sqrt(d))) * gamma / (1 + gamma)    it is none, and s != t
+        out  = sum_s w_st v_s / (sum_s w_st + 1e-6)
+        x    = norm(h + W_O drop(out))
+        h'   = norm(x + W_2 drop(relu(W_1 x)))
+
+    q, k, v = linear maps of h, primed ones with weights of their own; f is one learned feature for all pairs without
+    an edge; the exponent is kept within -5 .. 5. Without ``full_graph`` only edges count, and 1 / (1 + gamma) is left
+    out.
+
+    Args:
+        dim: channels of nodes, divisible by ``heads``.
+        heads: number of heads.
+        dim_edge: channels of the edge states; None: as ``dim``.
+        dropout: probability of dropping an entry of ``out`` and inside the feed-forward part.
+        norm: ``"batch"``, ``"layer"`` (per node) or ``"none"``.
+        residual: add h and x as in the equations.
+        full_graph: attend to pairs that are no edges.
+        gamma: their weight relative to edges.
+        use_bias: give the projections of attention biases.
+
+    Shape:
+        h (N, dim), e (E, dim_edge) -> h' (N, dim); edge states pass through.
+
+    Differences from the paper: edge states are not updated, as in GraphGPS.
+    """
+
+    needs_edges: bool = True
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        dim_edge: int | None = None,
+        dropout: float = 0.0,
+        norm: str = "batch",
+        residual: bool = True,
+        full_graph: bool = True,
+        gamma: float = 1e-5,
+        use_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        self.heads, self.residual, self.gamma = heads, residual, gamma
+        self.q = nn.Linear(dim, dim, bias=use_bias)
+        self.k = nn.Linear(dim, dim, bias=use_bias)
+        self.v = nn.Linear(dim, dim, bias=use_bias)
+        self.edge = nn.Linear(dim_edge or dim, dim, bias=use_bias)
+        self.q_fake = self.k_fake = self.edge_fake = self.fake_edge_emb = None
+        if full_graph:
+            self.q_fake = nn.Linear(dim, dim, bias=use_bias)
+            self.k_fake = nn.Linear(dim, dim, bias=use_bias)
+            self.edge_fake = nn.Linear(dim, dim, bias=use_bias)
+            self.fake_edge_emb = nn.Embedding(1, dim)
+        self.out = nn.Linear(dim, dim)
+        self.dropout = Dropout(dropout)
+        self.norm_attention = nn.LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
+        self.feed_forward = FeedForward(dim, act="relu", dropout=dropout, dropout_out=0.0)
+        self.norm_out = nn.LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states."""
+        x = self.out(self.dropout(self.attend(h, e, batch).flatten(1)))
+        x = self._normalised(self.norm_attention, h + x if self.residual else x, batch)
+        y = self.feed_forward(x)
+        return self._normalised(self.norm_out, x + y if self.residual else y, batch), e, batch
+
+    def attend(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """(N, heads, d) what attention gathers, before the output map."""
+        # A column of ones beside v gathers the denominator.
+        v = self._heads(self.v(h))
+        v = torch.cat([v, v.new_ones(*v.shape[:2], 1)], dim=2)
+        adj, (q, k, factors) = adjacency_of(batch), self._on_edges(h, e)
+        scores = (gather(adj, q, "target") * gather(adj, k, "source") * factors).sum(2) * q.shape[2] ** -0.5
+        weights = scores.clamp(-5.0, 5.0).exp().unsqueeze(2)
+        total = sum_at_target(adj, weights * gather(adj, v, "source"))
+        if self.fake_edge_emb is not None:
+            other = self._over_non_edges(h, v, batch, lambda each, mask: each.clamp(-5.0, 5.0).exp() * mask)
+            total = (total + self.gamma * other) / (1.0 + self.gamma)
+        return total[..., :-1] / (total[..., -1:] + 1e-6)
+
+    def _on_edges(self, h: Tensor, e: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys (N, heads, d), and the factors of the edges (E, heads, d)."""
+        if e is None:
+            raise ValueError(
+                f"{type(self).__name__} reads edge features, received none (an edge encoder supplies them)"
+            )
+        return self._heads(self.q(h)), self._heads(self.k(h)), self._heads(self.edge(e))
+
+    def _over_non_edges(self, h: Tensor, v: Tensor, batch: GraphBatch, weigh: Weigh) -> Tensor:
+        """(N, heads, width of v) sums over the pairs that are no edges.
+
+        Args:
+            h: (N, dim).
+            v: (N, heads, ...) what is summed.
+            batch: the graphs.
+            weigh: weights from scores (B, heads, L, L) and the pairs that count (B, 1, L, L), 0 for the others.
+        """
+        assert self.q_fake is not None
+        assert self.k_fake is not None
+        assert self.edge_fake is not None
+        assert self.fake_edge_emb is not None
+        if not len(h):
+            return v * 0
+        ragged, feature = batch.ragged, self._heads(self.edge_fake(self.fake_edge_emb.weight))
+        q, k = self._heads(self.q_fake(h)) * feature, self._heads(self.k_fake(h))
+        q = q * q.shape[2] ** -0.5
+        masks = batch.derived("san/non_edges", non_edges)
+        blocks = []
+        for mask, *block in zip(masks, pack(q, ragged), pack(k, ragged), pack(v, ragged), strict=True):
+            q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in block)
+            weights = weigh(q_BHLd @ k_BHLd.transpose(2, 3), mask)
+            blocks.append((weights @ v_BHLe).transpose(1, 2))
+        return unpack(blocks, ragged)
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        return rows.view(rows.shape[0], self.heads, rows.shape[1] // self.heads)
+
+    @staticmethod
+    def _normalised(norm: nn.Module, h: Tensor, batch: GraphBatch) -> Tensor:
+        out: Tensor = norm(h) if isinstance(norm, nn.LayerNorm) else norm(h, batch)
+        return out
+
+    def extra_repr(self) -> str:
+        """Heads and reach, in ``print(model)``."""
+        return f"heads={self.heads}, full_graph={self.fake_edge_emb is not None}"
+
+
+@register("SAN2Layer")
+class SAN2Layer(SANLayer):
+    """:class:`SANLayer` with a softmax over the edges and another over the pairs that are no edges.
+
+    Equations, per head of width d::
+
+        a_t = softmax over edges s -> t of q_t . (k_s * E e_st) / sqrt(d)
+        b_t = softmax over the other s != t of q'_t . (k'_s * E' f) / sqrt(d)
+        out = 1 / (1 + gamma) sum_s a_ts v_s + gamma / (1 + gamma) sum_s b_ts v_s
+
+    gamma is learned and starts at 0.5; nothing is clamped. A node without pairs of one kind gets 0 from them.
+
+    Args:
+        dim: channels of nodes, divisible by ``heads``.
+        heads: number of heads.
+        dim_edge: channels of the edge states; None: as ``dim``.
+        dropout: as in SANLayer.
+        norm: as in SANLayer.
+        residual: as in SANLayer.
+        full_graph: attend to pairs that are no edges.
+        use_bias: give the projections of attention biases.
+
+    Shape:
+        h (N, dim), e (E, dim_edge) -> h' (N, dim); edge states pass through.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        dim_edge: int | None = None,
+        dropout: float = 0.0,
+        norm: str = "batch",
+        residual: bool = True,
+        full_graph: bool = True,
+        use_bias: bool = False,
+    ) -> None:
+        super().__init__(
+            dim,
+            heads,
+            dim_edge=dim_edge,
+            dropout=dropout,
+            norm=norm,
+            residual=residual,
+            full_graph=full_graph,
+            use_bias=use_bias,
+        )
+        # As in GraphGPS it exists, without a gradient, where only edges count.
+        self.gamma = nn.Parameter(torch.tensor(0.5))
+
+    def attend(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """(N, heads, d) what attention gathers, before the output map."""
+        q, k, factors = self._on_edges(h, e)
+        v = self._heads(self.v(h))
+        out = edge_attention(adjacency_of(batch), q, k, v, factors)
+        if self.fake_edge_emb is None:
+            return out
+        lowest = torch.finfo(v.dtype).min
+        other = self._over_non_edges(h, v, batch, lambda each, mask: each.masked_fill(~mask, lowest).softmax(3) * mask)
+        return (out + self.gamma * other) / (1.0 + self.gamma)
+
+
+def non_edges(batch: GraphBatch) -> list[Tensor]:
+    """Which ordered pairs of different nodes of a graph no edge joins.
+
+    Returns:
+        One (B, 1, L, L) bool tensor per bucket of ``batch.ragged``, rows are targets; False on padding.
+    """
+    ragged = batch.ragged
+    first, length, start = [0] * ragged.num_graphs, [1] * ragged.num_graphs, 0
+    for bucket in ragged.buckets:
+        for graph in bucket.graphs:
+            first[graph], length[graph] = start, bucket.length
+            start += bucket.length**2
+    # One flat tensor for all buckets: which edges lie in which is known to the device only.
+    device = batch.device
+    first_cell = torch.as_tensor(first, device=device)
+    row_length = torch.as_tensor(length, device=device)
+    source, target = batch.edge_index
+    graph = ragged.graph_id[target]
+    cell = first_cell[graph] + (target - ragged.ptr[graph]) * row_length[graph] + source - ragged.ptr[graph]
+    joined = torch.zeros(start, dtype=torch.bool, device=device).index_fill_(0, cell, True)
+    masks, start = [], 0
+    for bucket in ragged.buckets:
+        batch_size, size = len(bucket.graphs), bucket.length
+        block = joined[start : start + batch_size * size**2].view(batch_size, 1, size, size)
+        counts = ~(block | torch.eye(size, dtype=torch.bool, device=device))
+        if bucket.mask is not None:
+            counts &= bucket.mask[:, None, :, None] & bucket.mask[:, None, None, :]
+        masks.append(counts)
+        start += batch_size * size**2
+    return masks

@@ -1,0 +1,42 @@
+"""Gates of edges from the distance of their ends in a positional encoding (https://arxiv.org/abs/2203.00199)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.activation import activation
+from graphbench.ops.propagate import Adjacency, gather
+from graphbench.structures import GraphBatch
+
+STATE = "EquivStableLapPE"
+"""Key of ``batch.state`` under which the encoder of that name leaves its (N, dim_pe) encoding."""
+
+
+class DistanceGate(nn.Sequential):
+    r"""``r_st = sigmoid(W_2 act(W_1 |p_s - p_t|^2))``: the same under any rotation or sign flip of the encoding p.
+
+    Args:
+        dim: channels between the two maps.
+        act: activation between them.
+
+    Shape:
+        p (N, dim_pe) from ``batch.state`` -> r (E, 1).
+    """
+
+    def __init__(self, dim: int, *, act: str = "relu") -> None:
+        super().__init__(nn.Linear(1, dim), activation(act), nn.Linear(dim, 1), nn.Sigmoid())
+
+    def forward(self, adj: Adjacency, batch: GraphBatch) -> Tensor:
+        """The gate of every edge.
+
+        Raises:
+            ValueError: the batch does not carry the encoding.
+        """
+        if STATE not in batch.state:
+            raise ValueError(
+                f"equivstable reads the encoding '{STATE}' and the batch carries {sorted(batch.state) or 'none'}: add "
+                f"{STATE} to dataset.node_encoder_name"
+            )
+        p = batch.state[STATE]
+        distance = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
+        return super().forward(distance)

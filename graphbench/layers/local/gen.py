@@ -1,0 +1,56 @@
+"""Generalised aggregation of DeeperGCN (https://arxiv.org/abs/2006.07739)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.layers.norm import BatchNorm
+from graphbench.ops.propagate import adjacency_of, edge_softmax, gather, sum_at_target
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GENConv")
+class GENConv(nn.Module):
+    """Messages are averaged with weights that are the softmax of the messages themselves, channel by channel.
+
+    Equations::
+
+        m_st = relu(h_s + e_st) + 1e-7
+        h'_t = W_2 relu(BN(W_1 (h_t + sum_s softmax_s(m_st) * m_st)))
+
+    Args:
+        dim_in: channels of the input; another number than ``dim_out`` adds a linear map for h_s and one for h_t.
+        dim_out: channels of the output; W_1 doubles them.
+        dim_edge: channels of the edge states; another number than ``dim_out`` adds a linear map.
+
+    Shape:
+        h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
+
+    Differences from the paper: temperature 1, not learned, no message norm, as PyG's ``GENConv`` does by default.
+    """
+
+    residual_inside: bool = False
+    needs_edges: bool = False
+
+    def __init__(self, dim_in: int, dim_out: int, *, dim_edge: int = 0) -> None:
+        super().__init__()
+        self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
+        self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
+        self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
+        self.mlp = nn.Sequential(
+            nn.Linear(dim_out, 2 * dim_out, bias=False),
+            BatchNorm(2 * dim_out),
+            nn.ReLU(),
+            nn.Linear(2 * dim_out, dim_out, bias=False),
+        )
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm after the MLP."""
+        adj = adjacency_of(batch)
+        message = gather(adj, h if self.lin_source is None else self.lin_source(h), "source")
+        if e is not None:
+            message = message + (e if self.lin_edge is None else self.lin_edge(e))
+        message = message.relu() + 1e-7
+        neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
+        return self.mlp(neighbours + (h if self.lin_target is None else self.lin_target(h))), e

@@ -1,0 +1,92 @@
+"""Convolutions under the names and with the arguments that GraphGym gives them (``model.type: gnn``).
+
+PyG, ``torch_geometric/graphgym/models/layer.py``; GraphGPS adds ``gineconv`` and ``gatedgcnconv``. Norm, dropout and
+activation around them are the model's, see :mod:`graphbench.models.gnn`; where a BatchNorm follows, a convolution has
+no bias of its own.
+"""
+
+from __future__ import annotations
+
+from graphbench.layers.local.gat import GAT
+from graphbench.layers.local.gated_gcn import CustomGatedGCN
+from graphbench.layers.local.gcn import GCN
+from graphbench.layers.local.gin import GIN, GINE
+from graphbench.layers.local.sage import SAGE
+from graphbench.registry import register
+
+
+@register("gcnconv")
+class GraphGymGCN(GCN):
+    """:class:`~graphbench.layers.local.gcn.GCN`.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+        batchnorm: a BatchNorm follows, and there is no bias.
+    """
+
+    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+        super().__init__(dim_in, dim_out, bias=not batchnorm)
+
+
+@register("sageconv")
+class GraphGymSAGE(SAGE):
+    """:class:`~graphbench.layers.local.sage.SAGE`; arguments as :class:`GraphGymGCN`."""
+
+    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+        super().__init__(dim_in, dim_out, bias=not batchnorm)
+
+
+@register("gatconv")
+class GraphGymGAT(GAT):
+    """:class:`~graphbench.layers.local.gat.GAT` with one head and no edge states; arguments as :class:`GraphGymGCN`."""
+
+    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+        super().__init__(dim_in, dim_out, bias=not batchnorm)
+
+
+@register("ginconv")
+class GraphGymGIN(GIN):
+    """:class:`~graphbench.layers.local.gin.GIN`, relu inside.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+    """
+
+    def __init__(self, dim_in: int, dim_out: int) -> None:
+        super().__init__(dim_in, dim_out)
+
+
+@register("gineconv")
+class GraphGymGINE(GINE):
+    """:class:`~graphbench.layers.local.gin.GINE`, relu inside.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+        dim_edge: channels of the edge states.
+    """
+
+    def __init__(self, dim_in: int, dim_out: int, *, dim_edge: int) -> None:
+        super().__init__(dim_in, dim_out, dim_edge=dim_edge)
+
+
+@register("gatedgcnconv")
+class GraphGymGatedGCN(CustomGatedGCN):
+    """:class:`~graphbench.layers.local.gated_gcn.CustomGatedGCN` without residuals and dropout.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+        dim_edge: channels of the edge states.
+        act: activation.
+        edge_residual: add the old edge states all the same.
+    """
+
+    residual_inside: bool = False
+
+    def __init__(
+        self, dim_in: int, dim_out: int, *, dim_edge: int, act: str = "relu", edge_residual: bool | None = None
+    ) -> None:
+        super().__init__(dim_in, dim_out, dim_edge=dim_edge, act=act, residual=False, edge_residual=edge_residual)

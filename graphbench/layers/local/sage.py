@@ -1,0 +1,37 @@
+"""GraphSAGE with the mean aggregator (https://arxiv.org/abs/1706.02216)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("SAGE")
+class SAGE(nn.Module):
+    """``h'_t = W_1 mean over edges s -> t of h_s + W_2 h_t + b``.
+
+    Args:
+        dim_in: channels of the input.
+        dim_out: channels of the output.
+        bias: add b.
+
+    Shape:
+        h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
+
+    Differences from the paper: all neighbours instead of a sample, as in PyG's ``SAGEConv``.
+    """
+
+    residual_inside: bool = False
+    needs_edges: bool = False
+
+    def __init__(self, dim_in: int, dim_out: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.lin_neighbor = nn.Linear(dim_in, dim_out, bias=bias)
+        self.lin_self = nn.Linear(dim_in, dim_out, bias=False)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm, no activation."""
+        return self.lin_neighbor(propagate(adjacency_of(batch, norm="row"), h)) + self.lin_self(h), e

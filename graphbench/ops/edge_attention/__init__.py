@@ -1,0 +1,62 @@
+"""Attention along given pairs of nodes: graph edges, expander edges, blocks of a sequence."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose
+from graphbench.ops.edge_attention import cpu, reference
+from graphbench.ops.propagate import Adjacency
+
+__all__ = ["edge_attention"]
+
+_IMPLEMENTATIONS = {"reference": reference.edge_attention, "cpu": cpu.edge_attention}
+
+
+def edge_attention(
+    adj: Adjacency,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    e: Tensor | None = None,
+    *,
+    clamp: float | None = None,
+    eps: float = 0.0,
+    backend: str = "auto",
+) -> Tensor:
+    """Every node averages the values of its sources, weighted by attention; per head.
+
+    Equation::
+
+        out[t] = sum_s w(s, t) v[s] / (eps + sum_s w(s, t))      over the edges s -> t
+        w(s, t) = exp(sum_c q[t, c] k[s, c] e[s, t, c] / sqrt(d))
+
+    Args:
+        adj: from :func:`~graphbench.ops.propagate.adjacency`, N nodes and M edges; its weights are not applied.
+        q: (N, H, d) queries.
+        k: (N, H, d) keys.
+        v: (N, H, f) values.
+        e: (M, H, d) factors of the edges, in the order they were given; None for 1.
+        clamp: the exponent is limited to -clamp .. clamp (SAN, Exphormer); None: no limit, and the largest exponent
+            of every target is subtracted first, which changes nothing but the range of numbers.
+        eps: added to the denominator; only with ``clamp``.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (N, H, f) of the type of ``v``; 0 for a node without incoming edges.
+
+    Raises:
+        ValueError: shapes do not fit ``adj``, ``clamp`` is not positive, ``eps`` comes without it, or ``backend`` is
+            unknown.
+    """
+    nodes, edges = adj.num_nodes, adj.num_edges
+    if not (q.shape == k.shape and q.dim() == 3 and q.shape[:2] == v.shape[:2] and q.shape[0] == nodes):
+        raise ValueError(
+            f"q, k must be ({nodes}, H, d) and v ({nodes}, H, f), received {tuple(q.shape)}, {tuple(k.shape)}, "
+            f"{tuple(v.shape)}"
+        )
+    if e is not None and e.shape != (edges, *q.shape[1:]):
+        raise ValueError(f"e must be ({edges}, {q.shape[1]}, {q.shape[2]}), received {tuple(e.shape)}")
+    if (clamp is not None and clamp <= 0) or (clamp is None and eps):
+        raise ValueError(f"clamp must be positive, and eps needs it; received clamp={clamp}, eps={eps}")
+    return choose("edge_attention", backend, _IMPLEMENTATIONS)(adj, q, k, v, e, clamp, eps)

@@ -1,0 +1,46 @@
+"""Random-feature attention in O(N H m f): per graph one (m, f + 1) matrix, computed for a bucket of graphs at a time.
+
+Notation: B graphs of a bucket, L rows of the longest, N nodes in all, H heads, d, f widths, m features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.segment.cpu import pack, segment_max, unpack
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+
+def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> Tensor:
+    """See :func:`graphbench.ops.kernel_attention.kernel_attention`."""
+    if q.numel() == 0 or v.numel() == 0:
+        return v * 0
+    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
+    q, k, values, projection = q.to(wide), k.to(wide), v.to(wide), projection.to(wide)
+    exponent_q, along_q = _exponent(q, projection)
+    exponent_k, along_k = _exponent(k, projection)
+    top_k_NH1 = segment_max(along_k.amax(2), ragged).index_select(0, ragged.graph_id).unsqueeze(2)
+    features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
+    features_k = torch.exp(exponent_k - top_k_NH1) + eps
+    values_and_one = torch.cat([values, torch.ones_like(values[..., :1])], dim=2)
+    packed = [pack(each, ragged) for each in (features_q, features_k, values_and_one)]
+    blocks = []
+    for q_BLHm, k_BLHm, values_BLHf, bucket in zip(*packed, ragged.buckets):
+        if bucket.mask is not None:
+            k_BLHm = k_BLHm * bucket.mask[:, :, None, None]
+        context_BHmf = k_BLHm.permute(0, 2, 3, 1) @ values_BLHf.transpose(1, 2)
+        flow_BLHf = (q_BLHm.transpose(1, 2) @ context_BHmf).transpose(1, 2)
+        blocks.append(flow_BLHf[..., :-1] / flow_BLHf[..., -1:])
+    return unpack(blocks, ragged).to(v.dtype)
+
+
+def _exponent(rows: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, H, m) exponents before stabilisation, and their part along the random directions."""
+    scaled = rows * rows.shape[2] ** -0.25
+    along = scaled @ projection.t()
+    return along - scaled.square().sum(2, keepdim=True) / 2, along

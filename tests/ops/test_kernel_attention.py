@@ -1,0 +1,103 @@
+"""Random-feature attention: by hand, against the dense formula, against softmax attention, corner cases."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.kernel_attention import kernel_attention
+from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+
+
+def inputs_for(ragged: Ragged) -> list[Tensor]:
+    n = ragged.num_rows
+    return [normal(n, 3, 6), normal(n, 3, 6), normal(n, 3, 5)]
+
+
+def directions(m: int = 9, d: int = 6) -> Tensor:
+    return torch.randn(m, d, dtype=torch.float64)
+
+
+def call(ragged: Ragged, projection: Tensor, backend: str):
+    return lambda q, k, v: kernel_attention(q, k, v, projection, ragged, backend=backend)
+
+
+def test_by_hand() -> None:
+    """Direction 1, width 1, eps 1, queries 0 (phi = 2), keys 0 and 1: phi(0) = e^-1 + 1, phi(1) = e^-1/2 + 1."""
+    q, k = torch.zeros(2, 1, 1), torch.tensor([0.0, 1.0]).view(2, 1, 1)
+    v = torch.tensor([4.0, 9.0]).view(2, 1, 1)
+    zero, one = math.exp(-1) + 1, math.exp(-0.5) + 1
+    expected = torch.full((2, 1, 1), (4 * zero + 9 * one) / (zero + one))
+    for backend in ("reference", "cpu"):
+        out = kernel_attention(q, k, v, torch.ones(1, 1), Ragged.from_sizes([2]), eps=1.0, backend=backend)
+        torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
+def test_equals_the_dense_formula(sizes: list[int]) -> None:
+    ragged, projection = Ragged.from_sizes(sizes), directions()
+    assert_same(call(ragged, projection, "cpu"), call(ragged, projection, "reference"), inputs_for(ragged))
+
+
+def test_gradcheck() -> None:
+    ragged = Ragged.from_sizes([3, 0, 1, 4])
+    assert torch.autograd.gradcheck(call(ragged, directions(), "cpu"), inputs_for(ragged))
+
+
+@pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20]], ids=str)
+def test_error_in_float32(sizes: list[int]) -> None:
+    ragged, projection = Ragged.from_sizes(sizes), directions()
+    assert_within_budget(call(ragged, projection, "cpu"), call(ragged, projection, "reference"), inputs_for(ragged))
+
+
+def test_many_directions_approach_softmax_attention() -> None:
+    ragged = Ragged.from_sizes([40, 7])
+    q, k, v = (scale * torch.randn(47, 2, 8, dtype=torch.float64) for scale in (0.5, 0.5, 1.0))
+    blocks = [torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64)).Q for _ in range(512)]
+    projection = torch.cat(blocks) * torch.randn(4096, 8, dtype=torch.float64).norm(dim=1, keepdim=True)
+    out = kernel_attention(q, k, v, projection, ragged, eps=1e-9)
+    exact = softmax_attention(q, k, v, ragged)
+    assert (out - exact).square().mean().sqrt() < 0.03
+    few = kernel_attention(q, k, v, projection[:8], ragged, eps=1e-9)
+    assert (few - exact).square().mean().sqrt() > 0.05
+
+
+def test_graphs_do_not_mix() -> None:
+    sizes = [30, 4, 0, 11]
+    ragged, projection = Ragged.from_sizes(sizes), directions()
+    q, k, v = (each.detach() for each in inputs_for(ragged))
+    out = kernel_attention(q, k, v, projection, ragged)
+    for *inputs, expected in zip(*(each.split(sizes) for each in (q, k, v, out))):
+        alone = kernel_attention(*inputs, projection, Ragged.from_sizes([len(expected)]))
+        torch.testing.assert_close(alone, expected)
+
+
+def test_large_queries_and_keys_stay_finite() -> None:
+    ragged = Ragged.from_sizes([5])
+    q, k, v = (100 * each.detach().float() for each in inputs_for(ragged))
+    assert kernel_attention(q, k, v, directions().float(), ragged).isfinite().all()
+
+
+def test_bfloat16_computes_in_float32() -> None:
+    ragged, projection = Ragged.from_sizes([50]), directions()
+    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    out = kernel_attention(*half, projection, ragged)
+    truth = kernel_attention(*(each.double() for each in half), projection, ragged, backend="reference")
+    assert out.dtype == torch.bfloat16
+    assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+
+
+def test_wrong_arguments_are_refused() -> None:
+    ragged = Ragged.from_sizes([2, 3])
+    q, k, v = (each.detach() for each in inputs_for(ragged))
+    with pytest.raises(ValueError, match=r"\(5, 2, 5\)"):
+        kernel_attention(q, k, v[:, :2], directions(), ragged)
+    with pytest.raises(ValueError, match=r"received \(9, 7\)"):
+        kernel_attention(q, k, v, directions(d=7), ragged)
+    with pytest.raises(ValueError, match="eps"):
+        kernel_attention(q, k, v, directions(), ragged, eps=0.0)
