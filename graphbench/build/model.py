@@ -14,13 +14,20 @@ from graphbench.build.layers import LayerFactory
 from graphbench.config import Config
 from graphbench.config.load import component_names, parts_of
 from graphbench.config.schema import GRAPH_LAYERS
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.norm import BatchNorm
 from graphbench.layers.single import SingleBlock
+from graphbench.models.gnn import ConvLayer
+from graphbench.models.stacked import PreLayer
 from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head that ``gnn.head: default`` stands for."""
+
+_WITH_GRAPHGYM_NORM = (NodeEncoder, EdgeEncoder, PreLayer, ConvLayer)
+"""Whose BatchNorm the group ``bn`` describes; GPS layers have their own, as in GraphGPS."""
 
 _HEADS_OF_NODES = ("node", "inductive_node", "edge", "inductive_edge", "link_pred")
 
@@ -77,6 +84,9 @@ def model(config: Config, info: DataInfo) -> nn.Module:
         supplied |= {"local": factory.local(), "attention": factory.attention()}
     with blame(config, f"gt.{tree.model.type}", "model.type"):
         built: nn.Module = registry.construct(kind, config.own("gt", tree.model.type), supplied)
+    for module in built.modules():
+        if isinstance(module, _WITH_GRAPHGYM_NORM) and isinstance(module.norm, BatchNorm):
+            module.norm.eps, module.norm.momentum = tree.bn.eps, tree.bn.mom
     return built
 
 

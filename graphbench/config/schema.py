@@ -445,7 +445,12 @@ GROUPS: dict[str, dict[str, Key]] = {
     },
     "example_group": {"example_arg": Key("example", "", inert=_NO_EFFECT, neutral=True)},
     "mem": {"inplace": Key(False, "", inert=_NO_EFFECT, neutral=True)},
-    "bn": {"eps": Key(1e-5, "", inert=_NO_EFFECT), "mom": Key(0.1, "", inert=_NO_EFFECT)},
+    "bn": {
+        "eps": Key(
+            1e-5, "added to the variance by the BatchNorm of encoders, pre-MP layers and model gnn", minimum=0.0
+        ),
+        "mom": Key(0.1, "momentum of their running statistics", minimum=0.0),
+    },
 }
 
 SCHEMA: dict[str, Key] = {
