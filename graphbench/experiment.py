@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,12 @@ from graphbench.data.family import LoadedDataset
 from graphbench.data.loader import Loaders
 from graphbench.errors import UserError
 from graphbench.results.aggregate import aggregate, write_aggregate
-from graphbench.results.record import RunRecord
+from graphbench.results.record import Outcome, RunRecord
 from graphbench.results.run_directory import RunDirectory
 from graphbench.results.table import final_line, results_table
 from graphbench.structures import DataInfo
 from graphbench.tasks.task import Task
+from graphbench.train.inference import Inference
 from graphbench.train.loop import Loop
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import Settings
@@ -57,6 +59,7 @@ class _Parts:
     schedule: Schedule
     settings: Settings
     facts: dict[str, Any]
+    pretrained: build.Pretrained | None
 
 
 def describe(config: Config) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
+    config = build.adopt_pretrained(config, config.tree.seed)
     info = build.declared_info(config)
     if info is None:
         loaded = build.read_data(config)
@@ -96,6 +100,7 @@ def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str
         Interrupted: stopped from outside; the state is kept.
     """
     runs = _plan(config, repeat)
+    config = _with_mode(build.adopt_pretrained(config, runs[0].run_id))
     describe(config)  # wrong input shows before data is read and encodings are computed
     config_dir = Path(config.tree.out_dir) / config.name
     if config.tree.num_threads:
@@ -168,6 +173,15 @@ def _plan(config: Config, repeat: int) -> list[Run]:
     return [Run(index, tree.seed, index) for index in tree.run_multiple_splits]
 
 
+def _with_mode(config: Config) -> Config:
+    """Modes that apply a model write into a folder of their own, beside that of the training."""
+    mode = config.tree.train.mode
+    if mode == "standard":
+        notice = f"{config.where('train.mode')}: train.mode standard is the same training loop as custom here."
+        return dataclasses.replace(config, notices=(*config.notices, notice))
+    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in build.INFERENCE_MODES else config
+
+
 def _is_finished(directory: RunDirectory, config: Config) -> bool:
     record = directory.record
     return record is not None and record.status == "finished" and record.config_hash == config.hash
@@ -180,18 +194,21 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(run.seed)
     model = build.model(config, info)
+    pretrained = build.load_pretrained(config, model, run.run_id)
     task = build.task(config, info)
     if loaded.store.y is not None:
         with build.blame(config, "dataset.task_type"):
             task.check_targets(loaded.store.y)
     optimizer = build.optimizer(config, model)
-    with build.blame(config, "train.batch_size", "dataset.split"):
+    with build.blame(config, "dataset.resample_negative", "train.batch_size", "dataset.split"):
         loaders = Loaders(
             loaded.store,
             splits,
             batch_size=tree.train.batch_size,
             transductive=loaded.card.transductive,
             seed=run.seed,
+            hide_edges=loaded.card.task == "link_pred",
+            resample_negatives=tree.dataset.resample_negative,
             device=fabric.device,
             rank=fabric.global_rank,
             world_size=fabric.world_size,
@@ -204,7 +221,8 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
         "split_index": run.split_index,
         "sizes": {name: part.numel() for name, part in splits.parts().items()},
     }
-    return _Parts(info, model, task, loaders, optimizer, schedule, build.settings(config, info), facts)
+    settings = build.settings(config, info)
+    return _Parts(info, model, task, loaders, optimizer, schedule, settings, facts, pretrained)
 
 
 def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: RunDirectory, resumes: bool) -> None:
@@ -222,6 +240,8 @@ def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: R
         f"{count_parameters(parts.model):,}",
         fabric.device,
     )
+    for note in parts.pretrained.notes if parts.pretrained else ():
+        logger.info(note)
     record = RunRecord.start(
         previous=directory.record if resumes else None,
         config=config.name,
@@ -233,6 +253,23 @@ def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: R
         params=count_parameters(parts.model),
         data=parts.facts,
     )
+    seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
+    directory.recorded(record, _work(config, fabric, parts, directory, title))
+
+
+def _work(config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory, title: str) -> Callable[[], Outcome]:
+    """What ``train.mode`` stands for, ready to be called."""
+    mode = config.tree.train.mode
+    if mode in build.INFERENCE_MODES:
+        assert parts.pretrained is not None
+        inference = Inference(
+            fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
+        )
+        return {
+            "inference-only": inference.scores,
+            "PCQM4Mv2-inference": inference.ogb_submission,
+            "log-attn-weights": inference.attention,
+        }[mode]
     loop = Loop(
         fabric,
         parts.model,
@@ -242,10 +279,9 @@ def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: R
         parts.schedule,
         parts.settings,
         run=directory,
-        reporters=build.reporters(config, title, info),
+        reporters=build.reporters(config, title, parts.info),
     )
-    seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
-    directory.recorded(record, loop.run)
+    return loop.run
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "gt.layer_type", "GCN+GIN"], "is <local>+<global>"),
         (["--cfg", "{quickstart}", "dataset.task", "graph"], "dataset.task"),
         (["--cfg", "{quickstart}", "metric_best", "mae"], "metric_best"),
-        (["--cfg", "{quickstart}", "model.loss_fun", "l1"], "model.loss_fun"),
+        (["--cfg", "{quickstart}", "model.loss_fun", "mse"], "model.loss_fun"),
         (["--cfg", "{quickstart}", "dataset.split_mode", "cv-kfold-ten"], "dataset.split_mode"),
         (["--cfg", "{quickstart}", "dataset.name", "PATERN"], "Did you mean 'PATTERN'"),
         (["--cfg", "{quickstart}", "--repeat", "0"], "--repeat must be at least 1"),

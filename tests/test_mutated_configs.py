@@ -174,7 +174,7 @@ def contradiction(tree: Tree, dice: random.Random) -> bool:
             "dataset.node_encoder_name": "LapPE",
             "posenc_LapPE": {"enable": True, "dim_pe": 5000},
         },
-        {"metric_agg": "argmin" if "class" in tree["dataset"].get("task_type", "class") else "argmax"},
+        {"metric_agg": "argmax" if tree["dataset"].get("task_type") == "regression" else "argmin"},
         {"dataset.split": [0.9, 0.9, 0.9], "dataset.split_mode": "randon"},
         {"model.graph_pooling": "median"},
         {
@@ -183,8 +183,9 @@ def contradiction(tree: Tree, dice: random.Random) -> bool:
             "dataset.node_encoder": True,
             "dataset.node_encoder_name": "LinearNode+RWSE",
         },
-        {"gt.dim_edge": 8, "train.eval_smoothing_metrics": True},
     ]
+    if "compat" not in tree:
+        choices.append({"gt.dim_edge": 8, "train.eval_smoothing_metrics": True})
     if gps:
         choices += [
             {"gt.layer_norm": True, "gt.batch_norm": True},

@@ -32,6 +32,7 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
     key = "dataset.node_encoder_name"
     named = _named(config, key, "encoders/node", level="node")
+    encodings = {name: _encoding(config, info, name, named.width_before(name, dim)) for name in named.encodings}
     features: nn.Module | None = None
     width = named.width_left(dim)
     if named.features or (info.node_in and width and named.concatenated):
@@ -42,12 +43,10 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
     with blame(config, key):
         encoder = NodeEncoder(
             features,
-            {name: _encoding(config, info, name) for name in named.concatenated},
+            {name: encodings[name] for name in named.concatenated},
             dim,
             batch_norm=dataset.node_encoder_bn,
-            contextual={
-                name: _encoding(config, info, name, named.width_before(name, dim)) for name in named.contextual
-            },
+            contextual={name: encodings[name] for name in named.contextual},
         )
     return encoder, dim
 
@@ -89,7 +88,8 @@ class _Named:
     def width_before(self, name: str, dim: int) -> int:
         """Columns of ``dim`` that are there when it is the turn of ``name``: not those of what is named after it."""
         later = self.encodings[self.encodings.index(name) + 1 :]
-        return dim - sum(self.config.tree[f"posenc_{each}"].dim_pe for each in later if each not in self.contextual)
+        width: int = dim - sum(self.config.tree[f"posenc_{each}"].dim_pe for each in later if each in self.concatenated)
+        return width
 
     def width_left(self, dim: int) -> int:
         """Columns of ``dim`` that the encodings leave to the features."""

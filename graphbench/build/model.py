@@ -154,6 +154,7 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> nn.Module:
         "dropout": tree.gnn.dropout,
         "batchnorm": tree.gnn.batchnorm,
         "decoding": tree.model.edge_decoding,
+        "infer_link_label": tree.dataset.infer_link_label,
     }
     with blame(config, "model.graph_pooling", "gnn.head"):
         head: nn.Module = registry.construct(

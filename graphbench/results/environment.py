@@ -37,8 +37,8 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         repository: folder whose git commit is recorded; default: the one this package was loaded from.
 
     Returns:
-        ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of torch), ``gpu``,
-        ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
+        ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of
+        torch), ``gpu``, ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
     """
     folder = repository or Path(__file__).resolve().parent
     commit, dirty = _attempt(lambda: _git(folder)) or (None, None)

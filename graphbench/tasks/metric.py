@@ -91,6 +91,26 @@ class Metric:
         return torch.bincount(cell, minlength=classes * classes).view(classes, classes)
 
 
+class StatisticMetric(Metric):
+    """A metric of numbers per graph that the head computes in evaluation, under the metric's name.
+
+    They are not known in training, where hidden states are gone when metrics are computed.
+    """
+
+    def __call__(self, pred: Tensor, true: Tensor) -> float:
+        """NaN: predictions and targets of rows say nothing about it."""
+        self.reason = "it is computed by the head, in evaluation"
+        return math.nan
+
+    def mean(self, values: Tensor, why: str) -> Tensor:
+        """Mean over the graphs whose statistic is a number; infinity and all else spoils it, as it should.
+
+        Raises:
+            Undefined: with the reason ``why``, where no graph has one.
+        """
+        return mean_of_defined(wide(values), ~values.isnan(), why)
+
+
 def wide(values: Tensor) -> Tensor:
     """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
     return values.float() if values.device.type == "mps" else values.double()

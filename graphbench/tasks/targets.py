@@ -7,7 +7,13 @@ binary        (R, 1) or (R,) logits  (R,) or (R, 1), 0 or 1
 multiclass    (R, C) logits          (R,) or (R, 1) int64, 0 .. C-1
 multilabel    (R, T) logits          (R, T), 0, 1 or NaN (not known)
 regression    (R, T) values          (R, T), or (R,) where T is 1
+subtoken      (R, P, V) logits       (R, L) int64, words of a sequence, L >= P (see below)
 ============  =====================  ==============================================================
+
+A subtoken task predicts P words per row out of V. Word V - 1 ends a sequence and fills the rest of its row, V - 2
+stands for every word outside the vocabulary. A target may be longer than the prediction, and may name words outside
+the vocabulary by numbers of their own from V on: the loss reads the first P columns and takes those for V - 2, the
+metrics (those of ogbg-code2) read them all.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-KINDS = ("binary", "multiclass", "multilabel", "regression")
+KINDS = ("binary", "multiclass", "multilabel", "regression", "subtoken")
 
 
 def kind_of(task_type: str, out_dim: int) -> str:
@@ -44,12 +50,21 @@ def kind_of(task_type: str, out_dim: int) -> str:
         if out_dim == 1:
             raise ValueError("classification_multi predicts one number per class, received out_dim = 1")
         return "multiclass"
-    allowed = "regression, classification, classification_binary, classification_multi, classification_multilabel"
+    if task_type == "subtoken_prediction":
+        if out_dim < 3:
+            raise ValueError(f"subtoken_prediction needs a vocabulary of 3 words or more, received out_dim = {out_dim}")
+        return "subtoken"
+    allowed = (
+        "regression, classification, classification_binary, classification_multi, classification_multilabel, "
+        "subtoken_prediction"
+    )
     raise ValueError(f"task_type must be one of {allowed}; received '{task_type}'")
 
 
 def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, Tensor]:
     """Brings both to one shape: (R,) and (R,) for binary, (R, C) and (R,) for multiclass, (R, T) twice otherwise.
+
+    Subtokens stay as they are: (R, P, V), or (R, P) where :func:`compact` has been at work, and (R, L).
 
     Looks at shapes and types only, so it costs nothing and waits for no device.
 
@@ -59,6 +74,8 @@ def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, 
     if pred.dtype in (torch.float16, torch.bfloat16):
         pred = pred.float()  # targets and sums would lose digits in a mixed-precision run
     received = f"received predictions {tuple(pred.shape)} and targets {tuple(true.shape)}"
+    if kind == "subtoken":
+        return _align_sequences(pred, true, out_dim, received)
     if kind in ("binary", "regression") and pred.dim() == 1:
         pred = pred[:, None]
     if pred.dim() != 2 or pred.shape[1] != out_dim:
@@ -78,6 +95,25 @@ def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, 
     return (pred[:, 0], true[:, 0]) if kind == "binary" else (pred, true)
 
 
+def _align_sequences(pred: Tensor, true: Tensor, out_dim: int, received: str) -> tuple[Tensor, Tensor]:
+    words = pred.dim() == 2 and not pred.is_floating_point()
+    if not words and (pred.dim() != 3 or pred.shape[2] != out_dim):
+        raise ValueError(f"subtoken: predictions must have shape (rows, positions, {out_dim}); {received}")
+    if true.dim() != 2 or true.shape[0] != pred.shape[0] or true.shape[1] < pred.shape[1]:
+        raise ValueError(f"subtoken: targets must have shape (rows, {pred.shape[1]} or more); {received}")
+    if true.is_floating_point():
+        raise ValueError(f"subtoken: targets must be whole numbers (int64), received {true.dtype}")
+    return pred, true
+
+
+def compact(pred: Tensor, kind: str) -> Tensor:
+    """What of a batch's predictions the metrics of a whole pass need: all of it, but words instead of their logits.
+
+    Logits of subtokens are gigabytes: 25 000 numbers per graph of ogbg-code2.
+    """
+    return pred.argmax(2) if kind == "subtoken" and pred.dim() == 3 else pred
+
+
 def check_labels(true: Tensor, kind: str, out_dim: int) -> None:
     """Refuses labels outside the class range. Looks at the values: on an accelerator this waits for the device.
 
@@ -90,6 +126,10 @@ def check_labels(true: Tensor, kind: str, out_dim: int) -> None:
         ValueError: with the range that was received and the one that is allowed.
     """
     if kind == "regression" or true.numel() == 0:
+        return
+    if kind == "subtoken":
+        if int(true.min()) < 0:
+            raise ValueError(f"words are numbered from 0, received {int(true.min())}")
         return
     if kind == "multiclass":
         low, high = (int(value) for value in torch.aminmax(true))

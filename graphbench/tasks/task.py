@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from graphbench import registry
 from graphbench.structures import DataInfo
-from graphbench.tasks.metric import Metric
-from graphbench.tasks.targets import align, check_labels, kind_of
+from graphbench.tasks.metric import Metric, StatisticMetric
+from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
 LOGGED = {
     "binary": ("accuracy", "precision", "recall", "f1", "auc"),
     "multiclass": ("accuracy", "accuracy-SBM", "f1", "auc"),
     "multilabel": ("accuracy", "ap", "auc"),
     "regression": ("mae", "mse", "rmse", "r2", "spearmanr"),
+    "subtoken": ("f1", "precision", "recall"),
 }
 """Metrics logged for each kind of task, as in GraphGPS."""
 
@@ -60,10 +61,8 @@ class Task:
         self.kind = kind_of(task_type, out_dim)
         self.out_dim = out_dim
         self._loss = loss
-        context = {"task_type": task_type, "out_dim": out_dim, "thresh": thresh}
-        self.metrics: dict[str, Metric] = {
-            name: registry.construct(registry.lookup("tasks/metrics", name), {}, context) for name in metrics
-        }
+        self._context = {"task_type": task_type, "out_dim": out_dim, "thresh": thresh}
+        self.metrics: dict[str, Metric] = {name: self._metric(name) for name in metrics}
         self.undefined: dict[str, str] = {}
 
     def loss(self, pred: Tensor, true: Tensor) -> Tensor:
@@ -80,20 +79,32 @@ class Task:
         Raises:
             ValueError: with the range received and the range allowed.
         """
-        pred = torch.zeros(len(true), self.out_dim, dtype=torch.float32, device=true.device)
+        shape = (1, self.out_dim) if self.kind == "subtoken" else (self.out_dim,)
+        pred = torch.zeros(1, device=true.device).expand(len(true), *shape)
         check_labels(align(pred, true, self.kind, self.out_dim)[1], self.kind, self.out_dim)
+
+    def keep(self, pred: Tensor) -> Tensor:
+        """What to collect of a batch's predictions for :meth:`evaluate`: the smallest thing that metrics can use."""
+        return compact(pred.detach(), self.kind)
 
     @torch.no_grad()
     def evaluate(
-        self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None, *, loss: bool = True
+        self,
+        pred: Tensor | Sequence[Tensor],
+        true: Tensor | Sequence[Tensor],
+        only: Sequence[str] | None = None,
+        *,
+        loss: bool = True,
+        statistics: Mapping[str, Tensor] | None = None,
     ) -> dict[str, float]:
         """Loss and metrics of a whole pass.
 
         Args:
-            pred: (R, out_dim) all raw predictions.
-            true: (R, ...) all targets.
+            pred: (R, out_dim) all raw predictions, or what :meth:`keep` left of them; or those of all batches.
+            true: (R, ...) all targets, or those of all batches.
             only: names of the metrics to compute; all by default.
             loss: compute the loss, too.
+            statistics: (G,) numbers that the head computed per graph, by metric; None in training.
 
         Returns:
             ``{"loss": ..., metric: ...}``; NaN where a metric has no value, see :attr:`undefined`.
@@ -101,16 +112,38 @@ class Task:
         Raises:
             ValueError: shapes that do not fit, or a label outside its range.
         """
+        self.undefined = {}
+        found = statistics or {}
+        chosen = [name for name in ((*self.metrics, *found) if only is None else only) if self._is_known(name, found)]
+        if not loss and not chosen:
+            return {}
+        pred, true = _joined(pred), _joined(true)
         scores = {"loss": float(self.loss(pred, true))} if loss else {}
-        chosen = {name: self.metrics[name] for name in (self.metrics if only is None else only)}
-        pred, true = align(pred, true, self.kind, self.out_dim)
+        pred, true = align(self.keep(pred), true, self.kind, self.out_dim)
         if not loss or true.device.type != "cpu":  # on the CPU computing the loss has checked them
             check_labels(true, self.kind, self.out_dim)
         has_nan = bool(pred.isnan().any())
-        scores |= {name: metric.of_aligned(pred, true, has_nan) for name, metric in chosen.items()}
-        self.undefined = {name: metric.reason for name, metric in chosen.items() if metric.reason is not None}
+        for name in dict.fromkeys(chosen):
+            metric = self.metrics.get(name) or self._metric(name)
+            of = (found[name], found[name]) if isinstance(metric, StatisticMetric) else (pred, true)
+            scores[name] = metric.of_aligned(*of, has_nan)
+            if metric.reason is not None:
+                self.undefined[name] = metric.reason
         return scores
 
     def maximize(self, name: str) -> bool:
         """Whether larger values of a metric are better."""
-        return self.metrics[name].maximize
+        return (self.metrics.get(name) or self._metric(name)).maximize
+
+    def _metric(self, name: str) -> Metric:
+        built: Metric = registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
+        return built
+
+    def _is_known(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
+        return name in statistics or not isinstance(self.metrics[name], StatisticMetric)
+
+
+def _joined(rows: Tensor | Sequence[Tensor]) -> Tensor:
+    if isinstance(rows, Tensor):
+        return rows
+    return rows[0] if len(rows) == 1 else torch.cat(list(rows))

@@ -23,7 +23,7 @@ from graphbench.results import atomic
 FORMAT = 1
 logger = logging.getLogger(__name__)
 
-_DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile)
+DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 class Checkpoints:
@@ -75,7 +75,7 @@ class Checkpoints:
                 continue
             try:
                 state = read(path)
-            except _DAMAGED as error:
+            except DAMAGED as error:
                 aside = path.with_name(path.name + ".damaged")
                 logger.warning(
                     "%s is damaged (%s); renamed to %s, trying an older state.", path, _first_line(error), aside.name

@@ -68,6 +68,9 @@ def evaluate(
         passes: see :class:`EvalPass`.
         fabric: its processes' rows are gathered.
         skip: splits left out; training is measured from the training passes.
+
+    Statistics that a head computes per graph are kept for splits made of whole batches only: where splits share the
+    rows of one batch, its graphs belong to all of them.
     """
     results: dict[str, Collected] = {}
     for each in passes:
@@ -78,8 +81,9 @@ def evaluate(
         whole = Tally()
         in_batches = any(rows is None for rows in splits.values())
         for batch in each.batches():
-            prediction = predict(batch)
-            whole.add(task.loss(prediction, batch.y) if in_batches else None, prediction, batch.y)
+            prediction, statistics = predict(batch, observe=in_batches)
+            loss = task.loss(prediction, batch.y) if in_batches else None
+            whole.add(loss, task.keep(prediction) if in_batches else prediction, batch.y, statistics)
         for split, rows in splits.items():
             tally = whole if rows is None else _select(whole, rows)
             results[split] = Collected(tally.gathered(fabric), time.perf_counter() - start, len(whole.preds))

@@ -7,11 +7,14 @@ that the walk has no reason to open, and is cast here where the precision asks f
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.structures import GraphBatch
+from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.train.observing import Observer
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
@@ -51,7 +54,14 @@ class CarriedModel(nn.Module):
             return tensor.to(self.dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
         return batch.replace(
-            x=each(batch.x), edge_attr=each(batch.edge_attr), pe={name: each(pe) for name, pe in batch.pe.items()}
+            x=each(batch.x),
+            edge_attr=each(batch.edge_attr),
+            pe={name: each(pe) for name, pe in batch.pe.items()},
+            edge_pe={name: each(pe) for name, pe in batch.edge_pe.items()},
+            pair_pe={name: each(pe) for name, pe in batch.pair_pe.items()},
+            edge_sets={
+                name: EdgeSet(edges.index, edges.ptr, each(edges.attr)) for name, edges in batch.edge_sets.items()
+            },
         )
 
 
@@ -69,10 +79,18 @@ class Predictor:
     def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
         self._precision = fabric.strategy.precision
         self._model = model
+        self._heads = Observer(model, "statistics")
 
-    def __call__(self, batch: GraphBatch) -> Tensor:
-        """The prediction, in the default number format."""
+    def __call__(self, batch: GraphBatch, observe: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
+        """The prediction, in the default number format, and (G,) statistics by name from the heads that have some.
+
+        Args:
+            batch: on the device.
+            observe: False leaves the statistics out, which may cost more than the prediction.
+        """
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
-        with torch.no_grad(), self._precision.forward_context():
+        heads = self._heads() if observe else nullcontext({})
+        with torch.no_grad(), self._precision.forward_context(), heads as answers:
             prediction = self._model(Carrier(batch))
-        return self._precision.convert_output(prediction)
+        statistics = {name: value for answer in answers.values() for name, value in answer.items()}
+        return self._precision.convert_output(prediction), statistics

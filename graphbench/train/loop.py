@@ -20,20 +20,21 @@ from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
-from graphbench.errors import Interrupted, UserError, unknown
-from graphbench.results.environment import peak_memory
+from graphbench.errors import UserError, unknown
 from graphbench.results.history import SPLITS, History
-from graphbench.results.record import Outcome, Score
+from graphbench.results.record import Outcome
 from graphbench.results.run_directory import RunDirectory
 from graphbench.train.checkpoints import Checkpoints
 from graphbench.train.evaluation import Collected, Loaders, evaluate, synchronise_buffers
-from graphbench.train.failures import is_out_of_memory, no_best_epoch, no_memory, non_finite_loss
+from graphbench.train.failures import is_out_of_memory, no_memory, non_finite_loss
 from graphbench.train.forward import CarriedModel, Carrier, Predictor
-from graphbench.train.reporter import EpochReport, Reporter, StartReport
+from graphbench.train.pretrained import frozen_norms
+from graphbench.train.reporter import Reporter, StartReport
+from graphbench.train.saver import Saver
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import Settings
-from graphbench.train.signals import StopRequest
 from graphbench.train.state import Best, State, pack, unpack
+from graphbench.train.summary import epoch_report, outcome, stats_line
 from graphbench.train.tally import Task, gather_objects
 
 CHECK_EVERY = 100
@@ -80,7 +81,8 @@ class Loop:
         self._history = History(run.path if fabric.is_global_zero else None)
         self._checkpoints = Checkpoints(run.ckpt)
         self._params = sum(each.numel() for each in model.parameters() if each.requires_grad)
-        self._stop = StopRequest()
+        self._saver = Saver(fabric, settings, self._checkpoints, self._packed)
+        self._frozen = frozen_norms(model)
         self.state = State()
 
     def run(self) -> Outcome:
@@ -94,14 +96,12 @@ class Loop:
         if self.fabric.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.fabric.device)  # of this run, not of the seeds before it
         try:
-            with self._stop:
+            with self._saver:
                 self._resume()
                 self._tell("start", self._start_report())
                 while self.state.ended is None:
                     self._epoch()
-                outcome = self._outcome()
-                self._tell("finish", outcome)
-                return outcome
+                return self._finish()
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
                 where = (self.state.epoch, self.state.batches_done, self.fabric.device)
@@ -125,16 +125,21 @@ class Loop:
         self.state.seconds += seconds
         left = (self.settings.max_epoch - self.state.epoch - 1) * self.state.seconds / (self.state.epoch + 1)
         stats = {split: self._write(split, values[split], each, lr, left) for split, each in collected.items()}
-        self._report(stats, improved, seconds, left)
+        if self._reporters:
+            times = {"seconds": seconds, "seconds_left": left}
+            self._tell("epoch", epoch_report(self.state, self.settings, stats, improved=improved, **times))
         self.state.next_epoch()
         self.state.ended = self._end()
         on_time = self.state.epoch % self.settings.ckpt_period == 0
-        self._save_or_stop(on_time or self.state.ended is not None or self._is_due(improved))
+        due = on_time or self.state.ended is not None or self._saver.is_due(improved)
+        self._saver.save_or_stop(due, self.state)
 
     def _train_epoch(self) -> Collected:
         """One pass over the training batches; its predictions are what the training metrics are computed from."""
         start = time.perf_counter()
         self._carried.train()
+        for norm in self._frozen:
+            norm.eval()
         settings, last = self.settings, self.loaders.num_train_batches
         for batch, rows in islice(self.loaders.train(self.state.epoch), self.state.batches_done, None):
             done = self.state.batches_done + 1
@@ -145,7 +150,7 @@ class Loop:
                     pred, true = pred.index_select(0, rows), true.index_select(0, rows)
                 loss = self.task.loss(pred, true)
                 self.fabric.backward(loss)
-            self.state.tally.add(loss, pred, true)
+            self.state.tally.add(loss, self.task.keep(pred), true)
             if steps:
                 if settings.clip_grad_norm:
                     self.fabric.clip_gradients(
@@ -220,39 +225,7 @@ class Loop:
             return "early stopping"
         return None
 
-    # ------------------------------------------------------------------ written and reported
-
-    def _write(
-        self, split: str, values: dict[str, float], collected: Collected, lr: float, left: float
-    ) -> dict[str, Any]:
-        stats: dict[str, Any] = {"epoch": self.state.epoch, "time_epoch": collected.seconds}
-        if split == "train":
-            stats |= {"eta": left, "eta_hours": left / 3600}
-        stats |= {"loss": values["loss"], "lr": lr, "params": self._params}
-        stats["time_iter"] = collected.seconds / max(1, collected.batches)
-        if self.fabric.device.type == "cuda":
-            stats["gpu_memory"] = torch.cuda.max_memory_allocated(self.fabric.device)
-        stats |= values
-        self._history.append(split, stats)
-        return stats
-
-    def _report(self, stats: dict[str, dict[str, Any]], improved: bool, seconds: float, left: float) -> None:
-        if not self._reporters:
-            return
-        best = self.state.best
-        report = EpochReport(
-            epoch=self.state.epoch,
-            max_epoch=self.settings.max_epoch,
-            metric=self.settings.metric,
-            stats=stats,
-            best_epoch=None if best is None else best.epoch,
-            best={} if best is None else best.values,
-            improved=improved,
-            seconds=seconds,
-            seconds_total=self.state.seconds,
-            seconds_left=left,
-        )
-        self._tell("epoch", report)
+    # ------------------------------------------------------------------ reported
 
     def _start_report(self) -> StartReport:
         logger.info(
@@ -270,35 +243,24 @@ class Loop:
             history={split: self._history.read(split) for split in SPLITS} if self._reporters else {},
         )
 
+    def _write(
+        self, split: str, values: dict[str, float], collected: Collected, lr: float, left: float
+    ) -> dict[str, Any]:
+        facts = {"lr": lr, "seconds_left": left, "params": self._params, "device": self.fabric.device}
+        stats = stats_line(split, values, collected, epoch=self.state.epoch, **facts)
+        self._history.append(split, stats)
+        return stats
+
+    def _finish(self) -> Outcome:
+        state = self.state
+        result = outcome(state, self.settings, self.task, params=self._params, device=self.fabric.device)
+        logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, result.best_epoch)
+        self._tell("finish", result)
+        return result
+
     def _tell(self, event: str, *arguments: Any) -> None:
         for reporter in self._reporters:
             getattr(reporter, event)(*arguments)
-
-    def _outcome(self) -> Outcome:
-        state, best = self.state, self.state.best
-        if best is None:
-            raise no_best_epoch(self.settings.metric)
-        scores = [
-            Score(split, name, value, self._maximize(name), best.counts[split])
-            for split in SPLITS
-            for name, value in best.values.get(split, {}).items()
-        ]
-        logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
-        return Outcome(
-            reason=str(state.ended),
-            best_epoch=best.epoch,
-            epochs=state.epoch,
-            scores=tuple(scores),
-            params=self._params,
-            time_per_epoch=state.seconds / state.epoch,
-            total_time=state.seconds,
-            peak_memory=peak_memory(self.fabric.device),
-        )
-
-    def _maximize(self, name: str) -> bool:
-        if name == self.settings.metric:
-            return self.settings.maximize
-        return name != "loss" and self.task.maximize(name)
 
     # ------------------------------------------------------------------ failures and checkpoints
 
@@ -309,43 +271,19 @@ class Loop:
             if found is not None:
                 raise non_finite_loss(self.state.epoch, *found, self._checkpoints.last)
 
-    def _is_due(self, improved: bool = False) -> bool:
-        since = time.monotonic() - self._checkpoints.written_at
-        # A better epoch is worth a checkpoint, as long as writing them takes little of the time.
-        better = self.settings.ckpt_best and improved and since >= 200 * self._checkpoints.cost
-        return better or since >= self.settings.ckpt_seconds
-
     def _pause(self, done: int, start: float) -> None:
         """Between two steps of an epoch: a checkpoint when it is time, the end when it is asked for."""
         if self.fabric.world_size > 1 and done % CHECK_EVERY:
             return  # the processes have to agree, which is too dear for every step
-        if self.fabric.world_size > 1 or self._stop.received or self._is_due():
+        if self.fabric.world_size > 1 or self._saver.urgent:
             self._check_losses()  # a checkpoint holds no weights that a bad step has spoiled
             before = self.state.epoch_seconds
             self.state.epoch_seconds += time.perf_counter() - start
-            self._save_or_stop(self._is_due())
+            self._saver.save_or_stop(self._saver.is_due(), self.state)
             self.state.epoch_seconds = before
 
-    def _save_or_stop(self, due: bool) -> None:
-        stop = self._any(self._stop.received is not None)
-        if self.settings.enable_ckpt and (stop or self._any(due)):
-            self._save()
-        if stop and self.state.ended is None:
-            kept = (
-                "The state is saved; the same command resumes the run."
-                if self.settings.enable_ckpt
-                else "No state is saved (train.enable_ckpt is False)."
-            )
-            raise Interrupted(
-                f"stopped by {self._stop.received or 'another process'} in epoch {self.state.epoch}. {kept}"
-            )
-
-    def _save(self) -> None:
-        content = pack(self.state, self.fabric, self.model, self.optimizer, self.schedule, self._history)
-        if self.fabric.is_global_zero:
-            self._checkpoints.save(content)
-        else:
-            self._checkpoints.written_at = time.monotonic()
+    def _packed(self) -> dict[str, Any]:
+        return pack(self.state, self.fabric, self.model, self.optimizer, self.schedule, self._history)
 
     def _resume(self) -> None:
         content = self._checkpoints.load() if self.fabric.is_global_zero else None
@@ -356,10 +294,6 @@ class Loop:
             return
         last = self._checkpoints.last
         self.state = unpack(content, last, self.fabric, self.model, self.optimizer, self.schedule, self._history)
-
-    def _any(self, flag: bool) -> bool:
-        """True in every process if it is in one of them."""
-        return any(gather_objects(flag, self.fabric))
 
     def _gradients_shared(self, steps: bool) -> AbstractContextManager[None]:
         """Gradients cross process borders in the last batch of a group only."""

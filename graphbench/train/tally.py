@@ -18,10 +18,20 @@ class Task(Protocol):
         """Scalar loss of (R, C) predictions."""
         ...
 
+    def keep(self, pred: Tensor) -> Tensor:
+        """What is collected of a batch's predictions."""
+        ...
+
     def evaluate(
-        self, pred: Tensor, true: Tensor, only: Sequence[str] | None = None, *, loss: bool = True
+        self,
+        pred: Sequence[Tensor],
+        true: Sequence[Tensor],
+        only: Sequence[str] | None = None,
+        *,
+        loss: bool = True,
+        statistics: Mapping[str, Tensor] | None = None,
     ) -> dict[str, float]:
-        """``loss`` (unless it is not wanted) and metrics (all, or the named ones) of (R, C) predictions."""
+        """``loss`` (unless it is not wanted) and metrics (all, or the named ones) of the predictions of all batches."""
         ...
 
     def maximize(self, name: str) -> bool:
@@ -37,15 +47,20 @@ class Tally:
         self.counts: list[int] = []
         self.preds: list[Tensor] = []
         self.trues: list[Tensor] = []
+        self.statistics: dict[str, list[Tensor]] = {}
         self._checked = 0
 
-    def add(self, loss: Tensor | None, pred: Tensor, true: Tensor) -> None:
-        """One batch: its mean loss (None: not wanted), (R, C) predictions and their targets."""
+    def add(
+        self, loss: Tensor | None, pred: Tensor, true: Tensor, statistics: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """One batch: its mean loss (None: not wanted), what is kept of its predictions, targets, (G,) statistics."""
         if loss is not None:
             self.losses.append(loss.detach())
         self.counts.append(pred.shape[0])
         self.preds.append(pred.detach())
         self.trues.append(true)
+        for name, values in (statistics or {}).items():
+            self.statistics.setdefault(name, []).append(values)
 
     def first_non_finite(self) -> int | None:
         """Batch of the first NaN or infinite loss since the last call, or None. Waits for the device once."""
@@ -61,8 +76,10 @@ class Tally:
             return self
         whole = Tally()
         for part in gather_objects(on_cpu(self.state()), fabric):
-            for name, values in part.items():
-                getattr(whole, name).extend(values)
+            for name in _LISTS:
+                getattr(whole, name).extend(part[name])
+            for name, values in part["statistics"].items():
+                whole.statistics.setdefault(name, []).extend(values)
         return whole
 
     def measure(self, task: Task, only: Sequence[str] | None = None) -> dict[str, float]:
@@ -85,8 +102,8 @@ class Tally:
             losses = torch.stack(self.losses).tolist()
             total = math.fsum(loss * count for loss, count in zip(losses, self.counts) if count)
             values["loss"] = total / self.rows if self.rows else math.nan
-        if only is None or only or not self.losses:
-            values |= task.evaluate(_cat(self.preds), _cat(self.trues), only, loss=not self.losses)
+        statistics = {name: torch.cat(values) for name, values in self.statistics.items()}
+        values |= task.evaluate(self.preds, self.trues, only, loss=not self.losses, statistics=statistics)
         # Plain floats, because a checkpoint takes no others.
         return {name: float(value) for name, value in values.items()}
 
@@ -97,16 +114,18 @@ class Tally:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint in the middle of an epoch keeps."""
-        return {"losses": self.losses, "counts": self.counts, "preds": self.preds, "trues": self.trues}
+        return {name: getattr(self, name) for name in (*_LISTS, "statistics")}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device) -> Tally:
         """Inverse of :meth:`state`."""
         tally = cls()
-        tally.counts = list(state["counts"])
-        for name in ("losses", "preds", "trues"):
-            setattr(tally, name, [each.to(device) for each in state[name]])
+        for name in (*_LISTS, "statistics"):
+            setattr(tally, name, _moved(state.get(name, {}), device))
         return tally
+
+
+_LISTS = ("losses", "counts", "preds", "trues")
 
 
 def gather_objects(own: Any, fabric: Fabric) -> list[Any]:
@@ -118,12 +137,15 @@ def gather_objects(own: Any, fabric: Fabric) -> list[Any]:
     return parts
 
 
-def on_cpu(state: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def on_cpu(state: Mapping[str, Any]) -> dict[str, Any]:
     """A tally's state with every tensor in host memory."""
-    return {
-        name: [each.cpu() if isinstance(each, Tensor) else each for each in values] for name, values in state.items()
-    }
+    return {name: _moved(values, torch.device("cpu")) for name, values in state.items()}
 
 
-def _cat(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+def _moved(values: Any, device: torch.device) -> Any:
+    """A copy of nested lists and dictionaries with every tensor on a device."""
+    if isinstance(values, Tensor):
+        return values.to(device)
+    if isinstance(values, Mapping):
+        return {name: _moved(each, device) for name, each in values.items()}
+    return [_moved(each, device) for each in values] if isinstance(values, list) else values

@@ -167,6 +167,17 @@ def test_digest_sees_names_types_and_shapes() -> None:
     assert len({digest(each) for each in variants}) == len(variants)
 
 
+def test_numbers_of_pairs_follow_their_graphs() -> None:
+    store = GraphStore.from_arrays([2, 0, 3], [0, 0, 0], torch.empty(2, 0))
+    store = store.with_encodings(pairs=torch.arange(13).byte(), pair_pe={"a": torch.arange(26).view(13, 2)})
+    batch = store.gather([2, 1, 0, 2])
+    rows = [*range(4, 13), *range(4), *range(4, 13)]
+    assert batch.pairs.distance.tolist() == rows
+    assert batch.pair_pe["a"][:, 1].tolist() == [2 * row + 1 for row in rows]
+    with pytest.raises(ValueError, match="encoding 'b' must have 13 rows, received 5"):
+        store.with_encodings(pair_pe={"b": torch.zeros(5)})
+
+
 def test_graph_numbers_out_of_range_are_refused() -> None:
     store = GraphStore.from_graphs(_graphs([2, 2]))
     with pytest.raises(IndexError, match=r"0 \.\. 1, received 1 \.\. 2"):

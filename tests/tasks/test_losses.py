@@ -119,3 +119,12 @@ def test_half_precision_predictions_are_widened():
 def test_wrong_values_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_subtokens_are_the_mean_over_positions_of_cross_entropies():
+    pred, true = torch.randn(9, 5, 7, requires_grad=True), torch.randint(0, 10, (9, 8))
+    loss = _loss("cross_entropy", "subtoken_prediction", 7)(pred, true)
+    word = torch.where(true >= 7, 5, true)  # outside the vocabulary: the unknown word
+    expected = sum(F.cross_entropy(pred[:, position], word[:, position]) for position in range(5)) / 5
+    torch.testing.assert_close(loss, expected)
+    assert float(_loss("cross_entropy", "subtoken_prediction", 7)(pred[:0], true[:0]).detach()) == 0

@@ -12,7 +12,9 @@ import sklearn.metrics as sk
 import torch
 
 from graphbench import registry
+from graphbench.tasks.metric import StatisticMetric
 from graphbench.tasks.ranks import average_ranks, tie_bounds
+from graphbench.tasks.subtokens import set_sizes
 
 TASK_TYPES = {
     "binary": ("classification_binary", 1),
@@ -233,6 +235,7 @@ EVERY = [
     for name in registry.names("tasks/metrics")
     for kind in TASK_TYPES
     if kind in registry.lookup("tasks/metrics", name).kinds
+    and not issubclass(registry.lookup("tasks/metrics", name), StatisticMetric)
 ]
 
 
@@ -251,7 +254,7 @@ def test_every_metric_ignores_the_order_of_rows_and_moves_nothing(name, kind):
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
 def test_every_metric_prefers_the_truth_in_its_direction(name, kind):
-    pred, true = random_case(kind)
+    pred, true = random_case(kind, rows=600)
     perfect = {
         "binary": lambda: 20.0 * true[:, None] - 10,
         "multiclass": lambda: torch.nn.functional.one_hot(true, 4) * 20.0,
@@ -283,5 +286,66 @@ def test_every_metric_survives_every_degenerate_input(name, kind):
 def test_every_metric_refuses_other_kinds_of_task(name):
     kinds = registry.lookup("tasks/metrics", name).kinds
     other = next(kind for kind in TASK_TYPES if kind not in kinds)
-    with pytest.raises(ValueError, match=f"the metric {name} is for .*, this one is {other}"):
+    registered = registry.lookup("tasks/metrics", name).registered_name
+    with pytest.raises(ValueError, match=f"the metric {registered} is for .*, this one is {other}"):
         metric(name, other)
+
+
+# ---- sets of words, and statistics of heads --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_subtokens_equal_ogb(seed):
+    evaluate = pytest.importorskip("ogb.graphproppred.evaluate")
+    generator = torch.Generator().manual_seed(seed)
+    vocabulary, end = 8, 7  # 6 is the unknown word; 8 and above are words outside the vocabulary
+    logits = torch.randn(40, 5, vocabulary, generator=generator)
+    lengths = torch.randint(1, 9, (40,), generator=generator)
+    words = torch.randint(0, 6, (40, 8), generator=generator)
+    words[::5, 3] = 8
+    words[::7, 4] = 9
+    true = words.masked_fill(torch.arange(8) >= lengths[:, None], end)
+
+    def spoken(row):  # as GraphGPS decodes predictions
+        row = row.tolist()
+        return [f"word{w}" if w != 6 else "__UNK__" for w in (row[: row.index(end)] if end in row else row)]
+
+    reference = [[f"word{w}" for w in row.tolist() if w != end] for row in true]
+    theirs = evaluate.Evaluator("ogbg-code2").eval(
+        {"seq_ref": reference, "seq_pred": [spoken(row) for row in logits.argmax(2)]}
+    )
+    for name, key in (("f1", "F1"), ("precision", "precision"), ("recall", "recall")):
+        measure = registry.lookup("tasks/metrics", name)("subtoken_prediction", vocabulary)
+        assert measure(logits, true) == pytest.approx(theirs[key], abs=1e-12)
+        assert measure(logits.argmax(2), true) == measure(logits, true)
+
+
+def test_subtokens_by_hand():
+    found, predicted, named = set_sizes(torch.tensor([[0, 1, 1, 5, 2]]), torch.tensor([[1, 7, 5, 5, 5]]), 6)
+    assert (found.item(), predicted.item(), named.item()) == (1, 2, 2)
+    # The unknown word stands for any word: it matches none. A prediction that ends at once is the empty set.
+    assert [each.tolist() for each in set_sizes(torch.tensor([[4, 0], [5, 0]]), torch.tensor([[4, 5], [0, 5]]), 6)] == [
+        [0, 0],
+        [2, 0],
+        [1, 1],
+    ]
+
+
+def test_micro_f1_equals_scikit_learn():
+    pred, true = random_case("multiclass")
+    expected = sk.f1_score(true, pred.argmax(1), average="micro")
+    assert metric("f1-micro", "multiclass")(pred, true) == pytest.approx(expected, abs=1e-12)
+    pred, true = random_case("multilabel")
+    known = ~true.isnan()
+    expected = sk.f1_score(true[known], pred[known] > 0)
+    assert metric("f1-micro", "multilabel")(pred, true) == pytest.approx(expected, abs=1e-12)
+
+
+def test_statistics_are_means_over_the_graphs_that_have_one():
+    measure = metric("mrr_filt", "binary")
+    values = torch.tensor([0.5, torch.nan, 1.0])
+    assert measure.of_aligned(values, values, False) == 0.75
+    assert math.isnan(measure.of_aligned(values[1:2], values[1:2], False))
+    assert measure.reason == "no graph has a true pair"
+    assert math.isnan(measure(torch.zeros(3, 1), torch.zeros(3)))
+    assert "computed by the head" in measure.reason

@@ -33,15 +33,17 @@ def test_every_logged_metric_exists(kind):
         "multiclass": ("classification", 3),
         "multilabel": ("classification_multilabel", 3),
         "regression": ("regression", 3),
+        "subtoken": ("subtoken_prediction", 6),
     }[kind]
     loss = AbsoluteError(task_type, out_dim) if kind == "regression" else CrossEntropy(task_type, out_dim)
     task = Task(loss, LOGGED[kind], task_type, out_dim)
-    pred = torch.randn(30, out_dim)
+    pred = torch.randn(30, 5, out_dim) if kind == "subtoken" else torch.randn(30, out_dim)
     true = {
         "binary": torch.randint(0, 2, (30,)),
         "multiclass": torch.randint(0, 3, (30,)),
         "multilabel": torch.randint(0, 2, (30, 3)).float(),
         "regression": torch.randn(30, 3),
+        "subtoken": torch.randint(0, 6, (30, 5)),
     }[kind]
     scores = task.evaluate(pred.requires_grad_(), true)
     assert list(scores) == ["loss", *LOGGED[kind]]
@@ -80,6 +82,7 @@ def test_unknown_and_unfitting_metrics():
         ("classification_multi", 2, "multiclass"),
         ("classification_multilabel", 1, "multilabel"),
         ("regression", 1, "regression"),
+        ("subtoken_prediction", 5002, "subtoken"),
     ],
 )
 def test_kinds(task_type, out_dim, kind):
@@ -92,7 +95,8 @@ def test_kinds(task_type, out_dim, kind):
         ("classification_binary", 2, "received out_dim = 2"),
         ("classification_multi", 1, "received out_dim = 1"),
         ("regression", 0, "1 or more, received 0"),
-        ("subtoken_prediction", 3, "received 'subtoken_prediction'"),
+        ("subtoken_prediction", 2, "3 words or more, received out_dim = 2"),
+        ("subtokens", 3, "received 'subtokens'"),
     ],
 )
 def test_contradictory_kinds(task_type, out_dim, message):
@@ -142,3 +146,54 @@ def test_what_does_not_fit_is_named_on_both_sides(task_type, out_dim, pred, true
     if "predictions" not in message and "many rows" not in message:
         with pytest.raises(ValueError, match=message):
             task.check_targets(true)
+
+
+WORDS = ("subtoken_prediction", 6)
+
+
+@pytest.mark.parametrize(
+    ("pred", "true", "message"),
+    [
+        (torch.zeros(4, 2, 5), torch.zeros(4, 2).long(), r"\(rows, positions, 6\); received predictions \(4, 2, 5\)"),
+        (torch.zeros(4, 2, 6), torch.zeros(4, 1).long(), r"\(rows, 2 or more\).*targets \(4, 1\)"),
+        (torch.zeros(4, 2, 6), torch.zeros(4, 2), "whole numbers"),
+        (torch.zeros(4, 2, 6), torch.full((4, 2), -1), "numbered from 0, received -1"),
+    ],
+)
+def test_sequences_that_do_not_fit(pred, true, message):
+    task = Task(CrossEntropy(*WORDS), ["f1"], *WORDS)
+    with pytest.raises(ValueError, match=message):
+        task.loss(pred, true)
+
+
+def test_sequences_are_kept_as_words_and_targets_may_name_words_outside_the_vocabulary():
+    task = Task(CrossEntropy(*WORDS), ["f1"], *WORDS)
+    pred, true = torch.randn(7, 2, 6), torch.randint(0, 9, (7, 4))
+    task.check_targets(true)
+    kept = task.keep(pred)
+    assert kept.shape == (7, 2)
+    assert not kept.is_floating_point()
+    in_parts = task.evaluate([kept[:3], kept[3:]], [true[:3], true[3:]], loss=False)
+    assert in_parts == task.evaluate(pred, true, loss=False)
+    same = torch.randn(3, 1)
+    assert Task(AbsoluteError("regression", 1), ["mae"], "regression", 1).keep(same).equal(same)
+
+
+def test_nothing_asked_nothing_joined():
+    task = Task(CrossEntropy("classification", 1), ["accuracy", "mrr"], "classification", 1)
+    assert task.evaluate([object(), object()], [object(), object()], [], loss=False) == {}  # joining these would raise
+
+
+def test_statistics_become_metrics_where_they_were_computed():
+    task = Task(CrossEntropy("classification", 1), ["mrr", "accuracy"], "classification", 1)
+    pred, true = torch.randn(4, 1), torch.tensor([0, 1, 1, 0])
+    assert set(task.evaluate(pred, true)) == {"loss", "accuracy"}  # a training pass
+    statistics = {"mrr": torch.tensor([0.5, 0.0]), "hits@1_filt": torch.tensor([torch.nan, 1.0])}
+    scores = task.evaluate(pred, true, statistics=statistics)
+    assert set(scores) == {"loss", "accuracy", "mrr", "hits@1_filt"}
+    assert (scores["mrr"], scores["hits@1_filt"]) == (0.25, 1.0)
+    assert task.evaluate(pred, true, ["mrr"], loss=False, statistics=statistics) == {"mrr": 0.25}
+    assert task.maximize("hits@1_filt")
+    spoiled = task.evaluate(torch.full((4, 1), torch.nan), true, statistics=statistics)
+    assert math.isnan(spoiled["mrr"])
+    assert "NaN" in task.undefined["mrr"]

@@ -28,7 +28,8 @@ class SBM:
     """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     The recipe is the published one. The variant of Hybrid Focal and Full-Range Attention Based Graph Transformers
-    (FFGT), appendix B, is ``q: 0.01, p: 0.16, pattern_p: 0.16, pattern_q: 0.05, pattern_size: 20``, p from 0.10 to 0.16.
+    (FFGT), appendix B, is ``q: 0.01, p: 0.16, pattern_p: 0.16, pattern_q: 0.05, pattern_size: 20``, p from 0.10 to
+    0.16.
 
     Args:
         name: ``PATTERN`` (is the node part of the hidden pattern?) or ``CLUSTER`` (which community?).

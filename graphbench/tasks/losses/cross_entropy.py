@@ -15,9 +15,10 @@ class CrossEntropy(Loss):
     """- log p(true class): softmax over classes, or one sigmoid per binary label.
 
     Multilabel targets that are NaN are left out; a batch in which every label is NaN has loss 0 and gradient 0.
+    Subtokens: mean over the positions of a sequence, too.
     """
 
-    kinds = ("binary", "multiclass", "multilabel")
+    kinds = ("binary", "multiclass", "multilabel", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The loss from aligned tensors."""
@@ -25,6 +26,11 @@ class CrossEntropy(Loss):
             return self.reduce(F.cross_entropy(pred, true, reduction="sum"), len(true))
         if self.kind == "binary":
             return self.reduce(F.binary_cross_entropy_with_logits(pred, true, reduction="sum"), len(true))
+        if self.kind == "subtoken":
+            unknown = self.out_dim - 2
+            word = true[:, : pred.shape[1]]
+            word = word.masked_fill(word >= self.out_dim, unknown).flatten()
+            return self.reduce(F.cross_entropy(pred.flatten(0, 1), word, reduction="sum"), word.numel())
         known = ~true.isnan()
         each = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
         return self.reduce(each.masked_fill(~known, 0.0).sum(), known.sum())

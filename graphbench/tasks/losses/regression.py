@@ -1,4 +1,8 @@
-"""Losses for numbers."""
+"""Losses for numbers.
+
+GraphGPS accepts the two absolute losses for binary targets as well (a published PCQM-Contact file of Exphormer has
+``l1``): the raw prediction is then drawn to 0 or 1, without a sigmoid in between.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class SquaredError(Loss):
 class AbsoluteError(Loss):
     """|pred - true|, mean over rows and columns."""
 
-    kinds = ("regression",)
+    kinds = ("regression", "binary")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The loss from aligned tensors."""
@@ -35,7 +39,7 @@ class AbsoluteError(Loss):
 class SmoothAbsoluteError(Loss):
     """d^2 / 2 where d = |pred - true| is below 1, else d - 1/2; mean over rows and columns."""
 
-    kinds = ("regression",)
+    kinds = ("regression", "binary")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The loss from aligned tensors."""

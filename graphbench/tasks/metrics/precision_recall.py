@@ -1,7 +1,8 @@
 """Precision, recall and their harmonic mean.
 
 Binary tasks: of the positive class. Multiclass tasks: per class, then the mean over the classes that occur among
-labels or predictions (macro).
+labels or predictions (macro). Subtokens: per row, of the set of predicted words against the set of true ones, then
+the mean over rows (the evaluator of ogbg-code2).
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from torch import Tensor
 
 from graphbench.registry import register
 from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.subtokens import set_sizes
 
 
 class _PerClass(Metric):
-    kinds = ("binary", "multiclass")
+    kinds = ("binary", "multiclass", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
+        if self.kind == "subtoken":
+            return self.share(*(wide(each) for each in set_sizes(pred, true, self.out_dim))).mean()
         confusion = wide(self.confusion(pred, true))
         found, predicted, labelled = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
         share = self.share(found, predicted, labelled)
@@ -56,7 +60,7 @@ class Recall(_PerClass):
         return found / labelled.clamp(min=1)
 
 
-@register("f1")
+@register("f1", "f1-macro")
 class F1(_PerClass):
     """2 TP / (2 TP + FP + FN). Binary: NaN when neither a label nor a prediction is positive."""
 
@@ -67,3 +71,20 @@ class F1(_PerClass):
     def share(self, found: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
         return 2 * found / (predicted + labelled).clamp(min=1)
+
+
+@register("f1-micro")
+class MicroF1(Metric):
+    """2 TP / (2 TP + FP + FN), counted over all classes (the accuracy, for multiclass) or all known labels together."""
+
+    kinds = ("multiclass", "multilabel")
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        predicted = self.predicted(pred)
+        if self.kind == "multiclass":
+            return wide(predicted == true).mean()
+        known = ~true.isnan()
+        found = (predicted.bool() & (true == 1)).sum()
+        named = (predicted.bool() & known).sum() + (true == 1).sum()
+        return mean_of_defined(2 * wide(found)[None] / named, named[None] > 0, "no label and no prediction is positive")

@@ -47,7 +47,7 @@ class _Ranking(Metric):
         raise NotImplementedError
 
 
-@register("auc")
+@register("auc", "rocauc")
 class AreaUnderROC(_Ranking):
     """Probability that a positive label scores higher than a negative one; equal scores count one half."""
 

@@ -96,7 +96,7 @@ def test_metric_and_vocabularies_can_be_given(tmp_path: Path) -> None:
     assert (card.metric, card.vocabularies) == ("f1", {"node": (9,)})
     with pytest.raises(UserError, match=r"node_types: \[1\] is too small; .* holds \[2\]"):
         _load(tmp_path, [graph], node_types=[1])
-    with pytest.raises(UserError, match="unknown name in tasks/metrics 'acuracy'. Did you mean 'accuracy'"):
+    with pytest.raises(UserError, match=r"unknown name in tasks/metrics 'acuracy'. Did you mean 'accuracy'"):
         _load(tmp_path, [graph], metric="acuracy")
 
 
@@ -141,14 +141,14 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no file"):
         _family(path=str(tmp_path / "none.pt")).load(roots)
     (tmp_path / "text.pt").write_text("hello")
-    with pytest.raises(UserError, match="was not loaded: it is not a file written by torch.save"):
+    with pytest.raises(UserError, match=r"was not loaded: it is not a file written by torch.save"):
         _family(path=str(tmp_path / "text.pt")).load(roots)
-    with pytest.raises(UserError, match="expected 'file.py:name' or 'module:name', received 'make'"):
+    with pytest.raises(UserError, match=r"expected 'file.py:name' or 'module:name', received 'make'"):
         _family(function="make").load(roots)
-    with pytest.raises(UserError, match="plug-in .* cannot be loaded"):
+    with pytest.raises(UserError, match=r"plug-in .* cannot be loaded"):
         _family(function=f"{tmp_path}/none.py:make").load(roots)
     (tmp_path / "own_graphs.py").write_text("def build():\n    return []\n")
-    with pytest.raises(UserError, match="has no function 'make'. Functions there: build"):
+    with pytest.raises(UserError, match=r"has no function 'make'. Functions there: build"):
         _family(function=f"{tmp_path}/own_graphs.py:make").load(roots)
 
 

@@ -66,7 +66,7 @@ def test_every_argument_can_be_written_in_a_yaml() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(UserError, match="unknown SBM data set .* 'PATERN'. Did you mean 'PATTERN'"):
+    with pytest.raises(UserError, match=r"unknown SBM data set .* 'PATERN'. Did you mean 'PATTERN'"):
         SBM("PATERN")
     with pytest.raises(ValueError, match="at least one graph"):
         SBM("PATTERN", val_graphs=0)

@@ -1,0 +1,49 @@
+"""Hits of the Open Graph Benchmark: linked pairs above the k-th best unlinked pair."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphbench.registry import register
+from graphbench.tasks.metric import Metric, Undefined, wide
+
+
+class _Hits(Metric):
+    """Share of the positive rows that score strictly above the k-th best negative row (1 with fewer than k negatives).
+
+    All pairs of a split compete with each other. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
+    another measure: ranks inside every graph.
+    """
+
+    kinds = ("binary",)
+    k: int
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        positive, negative = pred[true == 1], pred[true == 0]
+        if not len(positive):
+            raise Undefined("there is no linked pair")
+        if len(negative) < self.k:
+            return wide(positive).new_ones(())
+        return wide(positive > negative.topk(self.k).values[-1]).mean()
+
+
+@register("hits@20")
+class Hits20(_Hits):
+    """Hits with k = 20 (ogbl-ddi)."""
+
+    k = 20
+
+
+@register("hits@50")
+class Hits50(_Hits):
+    """Hits with k = 50 (ogbl-collab)."""
+
+    k = 50
+
+
+@register("hits@100")
+class Hits100(_Hits):
+    """Hits with k = 100 (ogbl-ppa)."""
+
+    k = 100

@@ -1,0 +1,161 @@
+"""What a trained model is used for without training it: scores and predictions, attention weights."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from graphbench.errors import UserError
+from graphbench.results import atomic
+from graphbench.results.environment import peak_memory
+from graphbench.results.history import SPLITS
+from graphbench.results.record import Outcome, Score
+from graphbench.structures import GraphBatch
+from graphbench.train.evaluation import Collected, Loaders, evaluate
+from graphbench.train.forward import CarriedModel, Carrier, Predictor
+from graphbench.train.observing import Observer
+from graphbench.train.tally import Task
+
+logger = logging.getLogger("graphbench.inference")
+
+ATTENTION_GRAPHS = 128
+"""Graphs of the test split whose attention weights are written, as in GraphGPS."""
+
+OGB_SPLITS = {"val": "test-dev", "test": "test-challenge"}
+"""Parts of PCQM4Mv2-inference that OGB's leaderboard takes; its part ``train`` is the labelled validation set."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A model and the data it is applied to; every method is one mode, and gives the outcome for the record.
+
+    Attributes:
+        fabric: launched.
+        model: with its trained parameters.
+        task: loss and metrics.
+        loaders: see :class:`~graphbench.train.evaluation.Loaders`.
+        folder: run directory, where results are written.
+        best_epoch: of the run that the parameters come from.
+    """
+
+    fabric: Fabric
+    model: nn.Module
+    task: Task
+    loaders: Loaders
+    folder: Path
+    best_epoch: int
+
+    def scores(self) -> Outcome:
+        """Loss and metrics of every split; ``predictions.npz`` holds ``<split>_pred`` and ``<split>_true``.
+
+        Rows are in the order of the split's examples (with several processes: one process after the other).
+        """
+        start = time.perf_counter()
+        collected = self._evaluate()
+        arrays = {}
+        for split, each in collected.items():
+            arrays[f"{split}_pred"] = _array(each.tally.preds)
+            arrays[f"{split}_true"] = _array(each.tally.trues)
+        self._write("predictions.npz", arrays)
+        return self._outcome("inference-only", collected, start)
+
+    def ogb_submission(self) -> Outcome:
+        """Two files for the leaderboard of PCQM4Mv2, as OGB's evaluator writes them: ``y_pred``, (graphs,) float32."""
+        start = time.perf_counter()
+        collected = self._evaluate()
+        for split, name in OGB_SPLITS.items():
+            prediction = _array(collected[split].tally.preds).astype(np.float32).reshape(-1)
+            self._write(f"y_pred_pcqm4m-v2_{name}.npz", {"y_pred": prediction})
+        return self._outcome("PCQM4Mv2-inference", collected, start)
+
+    def attention(self) -> Outcome:
+        """``attention.npz`` with the attention weights of the first :data:`ATTENTION_GRAPHS` test graphs.
+
+        ``<layer>/<graph>`` is (heads, n, n), rows being queries, per module that has a method ``attention_weights``
+        (arguments of its forward pass -> one tensor per graph); ``edge_index/<graph>`` (2, edges) and, where there
+        are features, ``x/<graph>`` say which graph it is.
+
+        Raises:
+            UserError: the model has no such module.
+        """
+        start = time.perf_counter()
+        observer = Observer(self.model, "attention_weights")
+        if not observer.modules:
+            raise UserError(
+                "train.mode log-attn-weights: no layer of this model gives its attention weights; Transformer does."
+            )
+        arrays: dict[str, np.ndarray] = {}
+        done = 0
+        for batch in next(each for each in self.loaders.passes if "test" in each.rows).batches():
+            with torch.no_grad(), self.fabric.strategy.precision.forward_context(), observer() as answers:
+                self._ready(Carrier(batch))
+            kept = min(batch.num_graphs, ATTENTION_GRAPHS - done)
+            _add_graphs(arrays, batch, kept, done)
+            for layer, weights in answers.items():
+                for graph in range(kept):
+                    arrays[f"{layer.removeprefix('model.')}/{done + graph}"] = weights[graph].float().cpu().numpy()
+            done += kept
+            if done == ATTENTION_GRAPHS:
+                break
+        self._write("attention.npz", arrays)
+        return self._outcome("log-attn-weights", {}, start)
+
+    @cached_property
+    def _ready(self) -> CarriedModel:
+        precision = self.fabric.strategy.precision
+        carried = CarriedModel(self.model, precision.precision)
+        moved: CarriedModel = self.fabric.to_device(precision.convert_module(carried))  # type: ignore[assignment]
+        return moved.eval()
+
+    def _evaluate(self) -> dict[str, Collected]:
+        predict = Predictor(self.fabric, self._ready)
+        return evaluate(predict, self.task, self.loaders.passes, self.fabric, skip=())
+
+    def _outcome(self, reason: str, collected: Mapping[str, Collected], start: float) -> Outcome:
+        scores = [
+            Score(split, name, value, name != "loss" and self.task.maximize(name), collected[split].tally.rows)
+            for split in SPLITS
+            if split in collected
+            for name, value in collected[split].tally.measure(self.task).items()
+        ]
+        seconds = time.perf_counter() - start
+        return Outcome(
+            reason=reason,
+            best_epoch=self.best_epoch,
+            epochs=0,
+            scores=tuple(scores),
+            params=sum(each.numel() for each in self.model.parameters() if each.requires_grad),
+            time_per_epoch=seconds,
+            total_time=seconds,
+            peak_memory=peak_memory(self.fabric.device),
+        )
+
+    def _write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        if self.fabric.is_global_zero:
+            with atomic.replacing(self.folder / name) as file:
+                np.savez_compressed(file, **arrays)
+            logger.info("written: %s", self.folder / name)
+
+
+def _array(rows: Sequence[Tensor]) -> np.ndarray:
+    return torch.cat(list(rows)).cpu().numpy()
+
+
+def _add_graphs(arrays: dict[str, np.ndarray], batch: GraphBatch, graphs: int, first: int) -> None:
+    """The first graphs of a batch, numbered from ``first``."""
+    ptr = batch.ragged.ptr.tolist()
+    edge_graph = batch.ragged.graph_id[batch.edge_index[0]]
+    for graph in range(graphs):
+        edges = batch.edge_index[:, edge_graph == graph] - ptr[graph]
+        arrays[f"edge_index/{first + graph}"] = edges.cpu().numpy()
+        if batch.x is not None:
+            arrays[f"x/{first + graph}"] = batch.x[ptr[graph] : ptr[graph + 1]].cpu().numpy()

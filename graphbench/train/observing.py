@@ -1,0 +1,45 @@
+"""What modules inside a model have to say during a forward pass: statistics of a head, weights of an attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+
+class Observer:
+    """Asks every module that has a certain method for its answer, whenever it is called.
+
+    The method gets the arguments of the module's forward pass, after it, so that a model needs no second way through
+    it, and pays nothing when nobody observes.
+
+    Args:
+        model: searched once, here.
+        method: name of the method, e.g. ``statistics``.
+    """
+
+    def __init__(self, model: nn.Module, method: str) -> None:
+        self.modules = {name: each for name, each in model.named_modules() if callable(getattr(each, method, None))}
+        self._method = method
+
+    @contextmanager
+    def __call__(self) -> Iterator[dict[str, Any]]:
+        """Observes inside the block; the answers by name of the module, in the order of the calls."""
+        answers: dict[str, Any] = {}
+        hooks = [
+            each.register_forward_hook(partial(self._ask, answers, name), with_kwargs=True)
+            for name, each in self.modules.items()
+        ]
+        try:
+            yield answers
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _ask(
+        self, answers: dict[str, Any], name: str, module: nn.Module, args: tuple, kwargs: dict, output: Any
+    ) -> None:
+        answers[name] = getattr(module, self._method)(*args, **kwargs)

@@ -1,0 +1,143 @@
+"""A model that starts from a finished run: which file, which of its parameters, and what stays fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from graphbench.errors import UserError
+from graphbench.train.checkpoints import DAMAGED, FORMAT, read
+
+HEAD = "head"
+"""Attribute of every model that holds its prediction head."""
+
+
+def find_run(folder: Path | str, run_id: str | int) -> Path:
+    """The run directory that ``pretrained.dir`` means: itself, or the run of the same number below it.
+
+    Args:
+        folder: a run directory, or that of a configuration with one folder per run.
+        run_id: number of the run that is about to start; a single run below ``folder`` serves every number.
+
+    Raises:
+        UserError: there is none, or several and none of that number, or it is a run of GraphGPS.
+    """
+    folder = Path(folder).expanduser()
+    runs = {each.name: each for each in folder.iterdir() if (each / "ckpt").is_dir()} if folder.is_dir() else {}
+    found = folder if (folder / "ckpt").is_dir() else runs.get(str(run_id))
+    if found is None and len(runs) == 1:
+        (found,) = runs.values()
+    if found is None:
+        there = f"it holds the runs {', '.join(sorted(runs))}: name one of them" if runs else "it holds no run"
+        raise UserError(f"pretrained.dir: {folder} is no run directory, and {there}.")
+    if not (found / "ckpt" / "best.ckpt").is_file():
+        theirs = sorted(each.name for each in (found / "ckpt").iterdir() if each.stem.isdigit())
+        if theirs:
+            raise UserError(
+                f"pretrained.dir: {found / 'ckpt' / theirs[-1]} was written by GraphGPS (GraphGym), whose parameters "
+                "have other names; it cannot be loaded here. Train the configuration with this package first."
+            )
+        raise UserError(
+            f"pretrained.dir: {found / 'ckpt'} has no best.ckpt: the run has not evaluated an epoch yet, or was made "
+            "with train.enable_ckpt False."
+        )
+    return found
+
+
+def read_best(run: Path) -> dict[str, Any]:
+    """``epoch``, ``metric``, ``value`` and ``model`` of a run's best epoch.
+
+    Raises:
+        UserError: the file is damaged, or of another version.
+    """
+    path = run / "ckpt" / "best.ckpt"
+    try:
+        content = read(path)
+    except DAMAGED as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first}).") from error
+    if content.get("format") != FORMAT or "model" not in content:
+        raise UserError(
+            f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
+        )
+    return content
+
+
+def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_head: bool) -> list[str]:
+    """Copies every parameter and buffer that both models have.
+
+    Tables of categories (embeddings) may differ in their number of rows, because vocabularies grow at their end (OGB's
+    chirality has 5 classes since ogb 1.3.6, 4 before): common rows are copied, further ones stay as initialised.
+
+    Args:
+        model: just built; its head is an attribute ``head``.
+        stored: the other model's ``state_dict``.
+        reset_head: leave the head as it was initialised.
+
+    Returns:
+        Sentences for the log: what was copied, which tables in part, which parameters only one of the models has.
+
+    Raises:
+        UserError: a shape differs in another way, or the models share nothing.
+    """
+    own = model.state_dict()
+    tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    wanted = {name for name in own if not (reset_head and _in_head(name))}
+    offered = {name for name in stored if not (reset_head and _in_head(name))}
+    shared = wanted & offered
+    if all(_in_head(name) for name in shared):
+        raise UserError(
+            "pretrained.dir: the two models share no parameter outside the head; is it a run of another model.type?"
+        )
+    wrong = [name for name in sorted(shared) if not _fits(own[name], stored[name], name in tables)]
+    if wrong:
+        listed = [f"{name}: {tuple(own[name].shape)} here, {tuple(stored[name].shape)} there" for name in wrong]
+        shown = "; ".join(listed[:8]) + (f"; ... ({len(wrong)} in all)" if len(wrong) > 8 else "")
+        hint = " A head of another shape needs pretrained.reset_prediction_head True." if _in_head(wrong[-1]) else ""
+        raise UserError(f"pretrained.dir: parameters of other shapes: {shown}.{hint}")
+    notes = [f"pretrained: {len(shared)} parameters and buffers copied"]
+    for name in sorted(shared):
+        here, there = own[name], stored[name]
+        if here.shape == there.shape:
+            here.copy_(there)  # state_dict shares memory with the model
+            continue
+        rows = min(len(here), len(there))
+        here[:rows].copy_(there[:rows])
+        rest = f"rows {rows} to {len(here) - 1} start as initialised" if rows < len(here) else "the rest is not used"
+        notes.append(f"pretrained: {name} has {len(here)} rows here and {len(there)} there; {rest}")
+    for names, what in ((wanted - offered, "start as initialised"), (offered - wanted, "are not used")):
+        if names:
+            notes.append(f"pretrained: {len(names)} parameters {what}: {', '.join(sorted(names))}")
+    return notes
+
+
+def freeze_body(model: nn.Module) -> None:
+    """Leaves only the head to be trained.
+
+    The statistics of frozen BatchNorms stay as well (the training loop keeps them in evaluation mode, see
+    :func:`frozen_norms`): a body that is not trained must not drift with the new data. Dropout stays active.
+    """
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(_in_head(name))
+
+
+def frozen_norms(model: nn.Module) -> list[nn.Module]:
+    """Modules with running statistics whose own parameters are all frozen."""
+    return [
+        module
+        for module in model.modules()
+        if hasattr(module, "running_mean")
+        and (own := list(module.parameters()))
+        and not any(parameter.requires_grad for parameter in own)
+    ]
+
+
+def _fits(here: Tensor, there: Tensor, is_table: bool) -> bool:
+    return here.shape == there.shape or (is_table and here.shape[1:] == there.shape[1:])
+
+
+def _in_head(name: str) -> bool:
+    return name.split(".")[0] == HEAD

@@ -1,0 +1,37 @@
+"""What modules say while a model runs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.train.observing import Observer
+
+
+class Speaking(nn.Module):
+    def forward(self, x: Tensor, *, by: float = 1.0) -> Tensor:
+        return x * by
+
+    def statistics(self, x: Tensor, *, by: float = 1.0) -> dict[str, Tensor]:
+        return {"sum": x.sum() * by}
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent, self.speaking = nn.Identity(), Speaking()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.speaking(self.silent(x) + 1, by=2.0)
+
+
+def test_a_module_is_asked_with_the_arguments_of_its_call_and_only_inside_the_block() -> None:
+    model = Model()
+    observer = Observer(model, "statistics")
+    assert list(observer.modules) == ["speaking"]
+    with observer() as answers:
+        model(torch.zeros(3))
+    assert answers == {"speaking": {"sum": torch.tensor(6.0)}}
+    model(torch.ones(3))
+    assert answers == {"speaking": {"sum": torch.tensor(6.0)}}
+    assert not model.speaking._forward_hooks
