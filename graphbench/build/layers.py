@@ -146,12 +146,12 @@ class LayerFactory:
                 layers.append(self._build(room, part))
         edges, dropout, norm = [_edge_set(part) for part in self.parts], tree.gt.dropout, self._norm
         if not self.feed_forward:
-            (part, *more), (pairs, *_) = layers, edges
-            if more or part is None:
+            (only, *more), (pairs, *_) = layers, edges
+            if more or only is None:
                 raise UserError(
                     f"{self.where}: blocks of this model have one part, received '{config.value(self.key)}'."
                 )
-            return SingleBlock(tree.gt.dim_hidden, part, edges=pairs, dropout=dropout, norm=norm)
+            return SingleBlock(tree.gt.dim_hidden, only, edges=pairs, dropout=dropout, norm=norm)
         with blame(config, self.key):
             return GPSBlock(
                 tree.gt.dim_hidden,
