@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphbench.data.store import GraphStore
+from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.structures import DataInfo, GraphBatch
+from graphbench.transforms._cache import apply
 
 SIZES = [7, 1, 12, 5]
 
 
-def batch_like(info: DataInfo, transforms: Mapping[str, Any]) -> GraphBatch:
+def batch_like(info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path) -> GraphBatch:
     """Four graphs (one for a transductive task is as good as four) with features and targets as ``info`` says."""
     edges = [_ring(n) for n in SIZES]
-    num_edges = sum(each.shape[1] for each in edges)
-    num_nodes = sum(SIZES)
-    rows = len(SIZES) if info.task == "graph" else num_nodes
+    counts = [each.shape[1] for each in edges]
+    index = torch.cat(edges, dim=1)
+    level = {"graph": "graph", "node": "node", "link_pred": "pair", "edge": "pair"}[info.task]
     store = GraphStore.from_arrays(
         SIZES,
-        [each.shape[1] for each in edges],
-        torch.cat(edges, dim=1),
-        x=_features(num_nodes, info.node_in, info.vocabularies.get("node")),
-        edge_attr=_features(num_edges, info.edge_in, info.vocabularies.get("edge")),
-        y=_targets(rows, info),
-        y_level="graph" if info.task == "graph" else "node",
+        counts,
+        index,
+        x=_features(sum(SIZES), info.node_in, info.vocabularies.get("node")),
+        edge_attr=_features(sum(counts), info.edge_in, info.vocabularies.get("edge")),
     )
-    encoded = {f"{name}.{key}": v for name, transform in transforms.items() for key, v in transform(store).items()}
-    return store.with_encodings(pe=encoded).gather(range(len(SIZES)))
+    if level == "pair":  # the edges are as good a question as any
+        store = store.replace(edge_sets={"label": StoredEdges(store.edge_ptr, index)})
+    rows = {"graph": len(SIZES), "node": sum(SIZES), "pair": sum(counts)}[level]
+    store = store.replace(y=_targets(rows, info), y_level=level)
+    return apply(store, transforms, cache_dir).gather(range(len(SIZES)))
 
 
 def _ring(n: int) -> Tensor:
@@ -53,4 +56,6 @@ def _targets(rows: int, info: DataInfo) -> Tensor:
         return torch.randn(rows, info.out_dim)
     if info.task_type == "classification_multilabel":
         return torch.randint(2, (rows, info.out_dim)).float()
+    if info.task_type == "subtoken_prediction":
+        return torch.randint(info.out_dim, (rows, 5))
     return torch.arange(rows) % max(info.out_dim, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,15 @@ from tests.synthetic_batch import batch_like
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if "_base_" not in path.parts)
+FRAGMENTS = sorted((ROOT / "configs/_base_").rglob("*.yaml"))
+
+ONE_LAYER = ["gt.layers", "1", "gnn.layers_mp", "1", "graphormer.num_layers", "1"]
+"""Depth adds nothing but time here; tests/test_published_counts.py builds the whole models."""
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
-def test_builds_and_takes_one_step(path: Path) -> None:
-    config = load_config(path)
+def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
+    config = load_config(path, ONE_LAYER)
     line = describe(config)
     info = build.declared_info(config)
     assert line["params"] > 0
@@ -26,7 +31,7 @@ def test_builds_and_takes_one_step(path: Path) -> None:
 
     model = build.model(config, info)
     assert sum(p.numel() for p in model.parameters()) == line["params"]
-    batch = batch_like(info, build.transforms(config))
+    batch = batch_like(info, build.transforms(config), tmp_path)
     task = build.task(config, info)
     optimizer = build.optimizer(config, model)
     model.train()
@@ -39,4 +44,30 @@ def test_builds_and_takes_one_step(path: Path) -> None:
 
 
 def test_there_are_configs() -> None:
-    assert len(CONFIGS) >= 8
+    assert len(CONFIGS) >= 90
+
+
+def test_run_directories_do_not_collide() -> None:
+    """A run's directory is named after the stem of its file."""
+    stems = [path.stem for path in CONFIGS]
+    assert len(set(stems)) == len(stems)
+
+
+def test_every_fragment_is_used() -> None:
+    used = {
+        (path.parent / name).resolve()
+        for path in [*CONFIGS, *FRAGMENTS]
+        for name in re.findall(r"[\w./-]*\.yaml", _base_of(path))
+    }
+    assert not {path.resolve() for path in FRAGMENTS} - used
+
+
+def test_the_overview_lists_every_file() -> None:
+    listed = re.findall(r"^\| \[[\w.-]+\]\(([\w./-]+)\)", (ROOT / "configs/README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(path.relative_to(ROOT / "configs")) for path in CONFIGS)
+
+
+def _base_of(path: Path) -> str:
+    """The lines of ``_base_``, in any of its forms."""
+    found = re.search(r"^_base_:.*\n(?:  - .*\n)*", path.read_text(), re.MULTILINE)
+    return found.group() if found else ""

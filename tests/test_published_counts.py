@@ -1,0 +1,67 @@
+"""Shipped baselines have exactly the parameters of the models they reproduce.
+
+``published_counts.json`` was measured on 2026-11-21 by running the original code on the original YAML files: GraphGPS
+at commit 2801570, Exphormer at 1b43962 and the LRGB re-tuning of Toenshoff et al. at c3500cb, all with ogb >= 1.3.6
+(five chirality classes), while the numbers GraphGPS published are those of the four classes before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from graphbench.config import load_config
+from graphbench.experiment import describe
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+MEASURED = {
+    (source, name): count
+    for source, counts in json.loads((Path(__file__).parent / "published_counts.json").read_text()).items()
+    for name, count in counts.items()
+}
+
+# Known counts of the configurations behind https://arxiv.org/abs/2205.12454.
+PUBLISHED = {
+    "gnnbench/gps-zinc.yaml": 423_717,
+    "gnnbench/gps-mnist.yaml": 115_394,
+    "gnnbench/gps-cifar10.yaml": 112_726,
+    "gnnbench/gps-cluster.yaml": 502_054,
+    "lrgb/gps-pascal.yaml": 510_453,
+    "lrgb/gps-coco.yaml": 516_273,
+    "lrgb/gps-pcqm-contact.yaml": 512_704,
+    "lrgb/gps-peptides-func.yaml": 504_362,
+    "ogb/gps-pcqm4m-small.yaml": 6_152_001,
+    "ogb/gps-pcqm4m-medium.yaml": 19_414_641,
+    "ogb/gps-pcqm4m-deep.yaml": 13_807_345,
+    "ogb/gps-code2.yaml": 12_454_066,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_count_as_published(name: str) -> None:
+    config = load_config(CONFIGS / name, ["ogb_atom_vocabulary", "4"])
+    assert describe(config)["params"] == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(("source", "name"), MEASURED, ids=lambda each: each)
+def test_count_of_the_original_code(source: str, name: str) -> None:
+    assert describe(load_config(CONFIGS / name))["params"] == MEASURED[source, name]
+
+
+def test_every_reproduction_is_counted() -> None:
+    """A file whose first lines name an original belongs into the table."""
+    shipped = {
+        str(path.relative_to(CONFIGS))
+        for path in CONFIGS.rglob("*.yaml")
+        if re.match(r"# [^\n]*configs/[\w./+-]+\.yaml of ", path.read_text())
+    }
+    assert shipped == {name for _, name in MEASURED}
+
+
+def test_the_overview_prints_these_counts() -> None:
+    rows = re.findall(r"^\| \[[\w.-]+\]\(([\w./-]+)\) .*\| ([\d,]+) \|", (CONFIGS / "README.md").read_text(), re.M)
+    printed = {name: int(count.replace(",", "")) for name, count in rows}
+    assert {name: printed.get(name) for _, name in MEASURED} == {name: count for (_, name), count in MEASURED.items()}
