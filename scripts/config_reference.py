@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphbench import registry
-from graphbench.config.schema import GROUPS, SUPPLIED, SUPPLIED_TO_BLOCKS, Key
+from graphbench.config.key import Key
+from graphbench.config.schema import GROUPS, SUPPLIED, SUPPLIED_TO_BLOCKS
 from graphbench.config.values import key_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "config-reference.md"

@@ -13,7 +13,7 @@ from graphbench.build.encoders import edge_encoder, node_encoder
 from graphbench.build.layers import LayerFactory
 from graphbench.config import Config
 from graphbench.config.load import component_names, parts_of
-from graphbench.config.schema import GRAPH_LAYERS
+from graphbench.config.model_keys import GRAPH_LAYERS
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock

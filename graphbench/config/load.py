@@ -19,7 +19,9 @@ from yacs.config import CfgNode
 
 from graphbench import registry
 from graphbench.config import dialect
-from graphbench.config.schema import ENCODING, GROUPS, SCHEMA, SUPPLIED, SUPPLIED_TO_BLOCKS, Key, rooms_of_group
+from graphbench.config.data_keys import ENCODING
+from graphbench.config.key import Key
+from graphbench.config.schema import GROUPS, SCHEMA, SUPPLIED, SUPPLIED_TO_BLOCKS, rooms_of_group
 from graphbench.config.values import check, key_of
 from graphbench.errors import UserError, nearest, unknown
 

@@ -9,7 +9,7 @@ import types
 import typing
 from typing import Any
 
-from graphbench.config.schema import Key
+from graphbench.config.key import Key
 from graphbench.errors import UserError, nearest
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")

@@ -1,0 +1,47 @@
+"""One configuration key, and the reasons why some keys are accepted without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NO_EFFECT = "accepted for compatibility with GraphGPS files; it has no effect here"
+AT_RUN_TIME = "set at run time in GraphGPS; nothing reads it here"
+DEAD = "declared by the LRGB fork, where no code reads it"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One configuration key.
+
+    Attributes:
+        default: value when no file sets the key; its type is the type of the key unless ``holds`` says otherwise.
+        help: one line for the reference.
+        holds: bool, int, float, str or list; needed only where the default is None.
+        allowed: the valid values of a closed list.
+        minimum: smallest valid number (included).
+        optional: None is valid as well.
+        item: type of the elements of a list; None: any.
+        rooms: registry rooms the value is a name in; parts joined by ``+`` are looked up one by one.
+        extra: further valid names, which no room holds.
+        neutral: does not influence results, so it is left out of the configuration hash.
+        inert: why setting it changes nothing here; the log says so once.
+    """
+
+    default: Any
+    help: str
+    holds: type | None = None
+    allowed: Sequence[Any] | None = None
+    minimum: float | None = None
+    optional: bool = False
+    item: type | None = None
+    rooms: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    neutral: bool = False
+    inert: str = ""
+
+    @property
+    def kind(self) -> type:
+        """The type a value must have."""
+        return self.holds or type(self.default)

@@ -1,0 +1,129 @@
+"""Keys of a run: outputs, devices, training, optimisation, pretrained runs, loggers."""
+
+from __future__ import annotations
+
+from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
+
+_RESUMES = "unfinished runs always resume here"
+
+TOP = {
+    "out_dir": Key("results", "root of all outputs", neutral=True),
+    "cfg_dest": Key("config.yaml", "name of the dumped configuration", neutral=True),
+    "plugins": Key(
+        [], item=str, help="Python files or modules with components of your own, loaded before names are resolved"
+    ),
+    "compat": Key(
+        "graphgps",
+        "whose meaning a key has where the forks of GraphGPS differ; inferred from keys that only one of them has",
+        allowed=("graphgps", "exphormer", "lrgb"),
+    ),
+    "ogb_atom_vocabulary": Key(5, "chirality classes of Atom: 5 since ogb 1.3.6, 4 before", allowed=(4, 5)),
+    "metric_best": Key("auto", "metric that selects the best epoch; auto: the data set card's (any other must agree)"),
+    "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
+    "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
+    "round": Key(5, "decimals in stats.json", minimum=1, neutral=True),
+    "print": Key("both", "where the log goes", allowed=("stdout", "file", "both"), neutral=True),
+    "accelerator": Key("auto", "auto, cpu, cuda, mps or cuda:N", neutral=True),
+    "devices": Key(1, "number of devices (processes) of a data-parallel run", minimum=1),
+    "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
+    "precision": Key(
+        "32-true",
+        "arithmetic of the model",
+        allowed=("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
+    ),
+    "num_workers": Key(
+        0, "", inert="batches are gathered by index arithmetic here, without worker processes", neutral=True
+    ),
+    "num_threads": Key(0, "CPU threads of torch; 0: torch's own choice", minimum=0, neutral=True),
+    "name_tag": Key("", "suffix of the run directory and of the run's name", neutral=True),
+    "run_multiple_splits": Key([], "run once per listed split index, seed kept; not together with --repeat", item=int),
+    "tensorboard_each_run": Key(False, "write TensorBoard event files", neutral=True),
+    "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
+    "tensorboard_agg": Key(True, "", inert=NO_EFFECT, neutral=True),
+    "gpu_mem": Key(False, "", inert="peak memory is always recorded here", neutral=True),
+    "view_emb": Key(False, "", inert=NO_EFFECT, neutral=True),
+    "benchmark": Key(False, "", inert=NO_EFFECT, neutral=True),
+    "best_by_loss": Key(False, "", inert=NO_EFFECT),
+    "example_arg": Key("example", "", inert=NO_EFFECT, neutral=True),
+    "model_dir": Key("", "", inert=AT_RUN_TIME, neutral=True),
+    "run_dir": Key("", "", inert=AT_RUN_TIME, neutral=True),
+    "run_id": Key(0, "", inert=AT_RUN_TIME, neutral=True),
+    "params": Key(0, "", inert=AT_RUN_TIME, neutral=True),
+    "custom_metrics": Key([], "further metrics to report", rooms=("tasks/metrics",)),
+}
+
+TRAIN = {
+    "mode": Key(
+        "custom",
+        "custom (train), inference-only, PCQM4Mv2-inference, or log-attn-weights; standard is the same as custom",
+        allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
+    ),
+    "batch_size": Key(16, "graphs per batch", minimum=1),
+    "sampler": Key("full_batch", "how one large graph is cut into batches", allowed=("full_batch",)),
+    "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
+    "metrics_period": Key(
+        0,
+        "epochs between computations of all metrics (loss and selecting metric: always); 0: 1, or 25 for tiny epochs",
+        minimum=0,
+        neutral=True,
+    ),
+    "ckpt_period": Key(100, "epochs between checkpoints (one is written every minute anyway)", minimum=1, neutral=True),
+    "enable_ckpt": Key(True, "write checkpoints", neutral=True),
+    "ckpt_best": Key(False, "write a checkpoint at every better epoch, too (while that costs under 2 %)", neutral=True),
+    "ckpt_clean": Key(True, "", inert="the best and the last checkpoint are kept here", neutral=True),
+    "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
+    "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
+    "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
+    "iter_per_epoch": Key(32, "batches per epoch of graph samplers", minimum=1),
+    "walk_length": Key(4, "steps of a random-walk sampler", minimum=1),
+    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler", item=int),
+    "train_parts": Key(10, "parts of a partition sampler", minimum=1),
+    "sample_node": Key(False, "", inert=NO_EFFECT),
+    "node_per_graph": Key(32, "", inert=NO_EFFECT),
+    "radius": Key("extend", "", inert=NO_EFFECT),
+    "eval_smoothing_metrics": Key(False, "", inert="smoothing metrics of the LRGB fork are not computed", neutral=True),
+    "finetune": Key("", "", inert="see pretrained.dir", neutral=True),
+    "freeze_pretrained": Key(False, "", inert="see pretrained.freeze_main", neutral=True),
+    "early_stop_patience": Key(0, "epochs without a better validation metric that end a run; 0: never", minimum=0),
+}
+
+VAL = {
+    "sampler": Key("full_batch", "as train.sampler, for evaluation", allowed=("full_batch",)),
+    "sample_node": Key(False, "", inert=NO_EFFECT),
+    "node_per_graph": Key(32, "", inert=NO_EFFECT),
+    "radius": Key("extend", "", inert=NO_EFFECT),
+}
+
+OPTIM = {
+    "optimizer": Key("adam", "optimiser", rooms=("train/optimizers",)),
+    "base_lr": Key(0.01, "learning rate", minimum=0.0),
+    "weight_decay": Key(5e-4, "L2 penalty (adam) or decoupled decay (adamW)", minimum=0.0),
+    "attention_weight_decay": Key(
+        None, "decay of the attention branch of two-branch models; none: as weight_decay", holds=float, optional=True
+    ),
+    "momentum": Key(0.9, "momentum of sgd", minimum=0.0),
+    "scheduler": Key("cos", "learning-rate schedule, stepped once per epoch", rooms=("train/schedules",)),
+    "steps": Key([30, 60, 90], "epochs at which the step schedule decays", item=int),
+    "lr_decay": Key(0.1, "factor of the step schedule", minimum=0.0),
+    "max_epoch": Key(200, "epochs", minimum=1),
+    "batch_accumulation": Key(1, "batches per step; gradients are summed, as in GraphGPS", minimum=1),
+    "reduce_factor": Key(0.1, "factor of reduce_on_plateau", minimum=0.0),
+    "schedule_patience": Key(10, "evaluations without a lower validation loss before the rate drops", minimum=0),
+    "min_lr": Key(0.0, "smallest rate of reduce_on_plateau", minimum=0.0),
+    "num_warmup_epochs": Key(50, "epochs of linear warm-up", minimum=0),
+    "clip_grad_norm": Key(False, "clip the norm of all gradients"),
+    "clip_grad_norm_value": Key(1.0, "largest norm when clipping", minimum=0.0),
+}
+
+PRETRAINED = {
+    "dir": Key("", "run directory whose best checkpoint the model starts from"),
+    "reset_prediction_head": Key(True, "start with a new prediction head"),
+    "freeze_main": Key(False, "train the prediction head only"),
+}
+
+WANDB = {
+    "use": Key(False, "log to Weights & Biases (offline unless logged in)", neutral=True),
+    "entity": Key("", "team or user; empty: your default", neutral=True),
+    "project": Key("graphbench", "project", neutral=True),
+    "name": Key("", "run name; empty: made from data set, model and seed", neutral=True),
+}
