@@ -200,11 +200,15 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
         with build.blame(config, "dataset.task_type"):
             task.check_targets(loaded.store.y)
     optimizer = build.optimizer(config, model)
-    with build.blame(config, "dataset.resample_negative", "train.batch_size", "dataset.split"):
+    keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
+    with build.blame(config, *keys, "train.batch_size", "dataset.split"):
         loaders = Loaders(
             loaded.store,
             splits,
             batch_size=tree.train.batch_size,
+            batching=tree.train.batching,
+            node_budget=tree.train.node_budget,
+            resident=tree.train.resident,
             transductive=loaded.card.transductive,
             seed=run.seed,
             hide_edges=loaded.card.task == "link_pred",

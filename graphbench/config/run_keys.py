@@ -59,6 +59,18 @@ TRAIN = {
         allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
     ),
     "batch_size": Key(16, "graphs per batch", minimum=1),
+    "batching": Key(
+        "shuffled",
+        "which graphs share a batch: any, or those of similar size (bucketed); orders depend on seed and epoch only",
+        allowed=("shuffled", "bucketed"),
+    ),
+    "node_budget": Key(0, "largest number of nodes in a batch, in place of batch_size; 0: none", minimum=0),
+    "resident": Key(
+        "auto",
+        "keep all graphs on the GPU: always, never, or where they take at most a quarter of its free memory",
+        allowed=("auto", "always", "never"),
+        neutral=True,
+    ),
     "sampler": Key("full_batch", "how one large graph is cut into batches", allowed=("full_batch",)),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from graphbench.data.checksums import remembered_checksum
 from graphbench.data.download import file_sha256
 from graphbench.data.roots import Roots
 from graphbench.data.splits import PARTS, Splits
@@ -17,6 +20,9 @@ from graphbench.data.store import GraphStore
 from graphbench.data.tensor_cache import cached_tensors
 
 _log = logging.getLogger(__name__)
+
+_LAYOUT = 2
+"""Of the tensors in a file; raised when what is stored changes for every data set."""
 
 
 def cached_graphs(
@@ -40,21 +46,30 @@ def cached_graphs(
         settings: whatever else the result depends on; JSON values.
     """
     key = {
+        "layout": _LAYOUT,
         "family": family,
         "name": name,
         "version": version,
         "settings": settings,
-        "raw": {file.name: file_sha256(file) for file in files},
+        "raw": {file.name: _checksum(file, roots.cache) for file in files},
     }
 
     def compute() -> dict[str, Any]:
         _log.info("reading the raw files of %s", name)
         store, splits = read()
-        return store.tensors() | {f"split.{part}": index for part, index in splits.parts().items()}
+        extra = {f"split.{part}": index for part, index in splits.parts().items()}
+        return store.tensors() | extra | {"fingerprint": torch.tensor(list(bytes.fromhex(store.fingerprint)))}
 
     tensors = cached_tensors(roots.cache / family, name, key, compute)
     splits = Splits(*(tensors.pop(f"split.{part}") for part in PARTS))
-    return GraphStore.from_tensors(tensors), splits
+    fingerprint = bytes(tensors.pop("fingerprint").tolist()).hex()
+    return GraphStore.from_tensors(tensors, fingerprint), splits
+
+
+def _checksum(file: Path, cache: Path) -> str:
+    """sha256 of a raw file; the note about it lies in the cache, never next to raw files."""
+    name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:32]
+    return remembered_checksum(file, cache / "checksums" / f"{name}.checked", lambda: file_sha256(file))
 
 
 def in_order(counts: Sequence[int]) -> Splits:

@@ -1,23 +1,29 @@
 """From a store and a split to batches on the device.
 
-Inductive (examples are graphs): every epoch gathers shuffled batches; the permutation depends on (seed, epoch) only.
+Inductive (examples are graphs): every epoch gathers the batches that :mod:`graphbench.data.batching` makes up, which
+depend on (seed, epoch) only.
 Transductive (examples are nodes or pairs of nodes): one batch of all graphs is built once, moved once and handed out
 as the same object in training and evaluation, so that what layers derive from it (normalised adjacency, buckets) is
 computed once.
 
-No worker processes: gathering is index arithmetic on the host, and on a GPU it overlaps with the kernels of the step
-before, which are only queued (page-locked memory, asynchronous copies).
+No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits beside the model
+(``resident``); else on the host, in a second thread while the step before is queued, into page-locked memory from which
+the device copies by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from graphbench.data.batching import Batching, Order, check_budget, in_order, share
 from graphbench.data.negatives import with_negatives
+from graphbench.data.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import GraphBatch
@@ -40,19 +46,25 @@ class EvalPass:
         if self._graphs is None:
             yield self._loaders.full_batch
         else:
-            yield from self._loaders._gather(self._graphs, _EVALUATION)
+            yield from self._loaders._evaluation(self._graphs)
 
 
 _EVALUATION = -1
 """Stands for the epoch where negative pairs are drawn for evaluation: always the same ones."""
 
 
+Resident = Literal["auto", "always", "never"]
+
+_RESIDENT_SHARE = 0.25
+"""Share of the free memory of a GPU that a data set may take by itself; the rest is for the training step."""
+
+
 class Loaders:
     """Everything the training loop draws batches from.
 
-    With several processes, each takes its share of every epoch's permutation; the shares are filled up to equal
-    length by repeating the permutation's first examples, because processes step together. Evaluation shares are
-    disjoint and complete. Transductive training rows are shared out in the same way.
+    With several processes, each takes its share of every epoch; the shares are filled up to equal length by repeating
+    the first examples, because processes step together. Evaluation shares are disjoint and complete. Transductive
+    training rows are shared out in the same way.
 
     Args:
         store: the graphs.
@@ -64,6 +76,11 @@ class Loaders:
             edges of the graph that is passed through, in neither direction. Transductive only.
         resample_negatives: draw the pairs that are no edges anew for every batch (:mod:`graphbench.data.negatives`);
             in evaluation they are the same in every epoch.
+        batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
+            :mod:`graphbench.data.batching`.
+        node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
+        resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
+            a quarter of its free memory. Without a GPU it means nothing.
         device: where batches are wanted.
         rank: number of this process.
         world_size: number of processes.
@@ -79,6 +96,9 @@ class Loaders:
         seed: int,
         hide_edges: bool = False,
         resample_negatives: bool = False,
+        batching: Order = "shuffled",
+        node_budget: int = 0,
+        resident: Resident = "auto",
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
@@ -87,17 +107,30 @@ class Loaders:
             raise ValueError(f"batch_size must be at least 1, received {batch_size}")
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
+        if resident not in get_args(Resident):
+            raise ValueError(f"resident must be one of {', '.join(get_args(Resident))}, received {resident!r}")
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         if transductive and store.y_level == "graph":
             raise ValueError("a transductive data set needs one target per node or pair, received one per graph")
         if resample_negatives and (transductive or store.y_level != "pair"):
             raise ValueError("resample_negative is for many graphs with targets per pair of nodes")
+        if resample_negatives and resident == "always":
+            raise ValueError("resample_negative draws pairs on the host: leave resident at auto")
+        if transductive and (node_budget or batching != "shuffled"):
+            raise ValueError(
+                "a transductive data set is one batch: node_budget and bucketed batching are for many graphs"
+            )
         splits.check(num_examples(store, transductive))
+        check_budget(store.sizes, node_budget)
         self._store, self._splits = store, splits
-        self._batch_size, self._transductive, self._seed = batch_size, transductive, seed
+        self._batch_size, self._budget, self._transductive, self._seed = batch_size, node_budget, transductive, seed
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
-        self._resample = resample_negatives
+        self._resample, self._resident = resample_negatives, resident
+        self._batching = None
+        if not transductive:
+            shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
+            self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
         self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
         self._full: GraphBatch | None = None
         self._train_rows = self._share(splits.train, fill=True).to(self._device) if transductive else None
@@ -114,10 +147,7 @@ class Loaders:
     @property
     def num_train_batches(self) -> int:
         """Steps per epoch, the same in every process."""
-        if self._transductive:
-            return 1
-        share = -(-self._splits.train.numel() // self._world_size)
-        return -(-share // self._batch_size)
+        return 1 if self._batching is None else self._batching.num_batches
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
         """The batches of one epoch, on the device.
@@ -128,15 +158,12 @@ class Loaders:
         Yields:
             The batch, and the rows of prediction and target that count (None: all).
         """
-        if self._transductive:
+        if self._batching is None:
             yield self.full_batch, self._train_rows
             return
-        for batch in self._gather(self._share(self._permutation(epoch), fill=True), epoch):
+        chosen = (self._splits.train[each] for each in self._batching.epoch(self._generator(epoch)))
+        for batch in self._gather(chosen, epoch):
             yield batch, None
-
-    def _permutation(self, epoch: int) -> Tensor:
-        train = self._splits.train
-        return train[torch.randperm(train.numel(), generator=self._generator(epoch))]
 
     def _generator(self, epoch: int) -> torch.Generator:
         # One generator per (seed, epoch): a resumed run draws what it would have drawn. The multiplier keeps
@@ -144,12 +171,7 @@ class Loaders:
         return torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % 2**63)
 
     def _share(self, examples: Tensor, fill: bool) -> Tensor:
-        if self._world_size == 1:
-            return examples
-        missing = -examples.numel() % self._world_size if fill else 0
-        if missing:
-            examples = torch.cat([examples, examples.repeat(-(-missing // examples.numel()))[:missing]])
-        return examples[self._rank :: self._world_size]
+        return share(examples, self._rank, self._world_size, fill)
 
     def _passes(self) -> list[EvalPass]:
         shares = {name: self._share(index, fill=False) for name, index in self._splits.parts().items()}
@@ -157,12 +179,36 @@ class Loaders:
             return [EvalPass({name: index.to(self._device) for name, index in shares.items()}, self, None)]
         return [EvalPass({name: None}, self, index) for name, index in shares.items()]
 
-    def _gather(self, graphs: Tensor, epoch: int) -> Iterator[GraphBatch]:
-        for number, chosen in enumerate(graphs.split(self._batch_size) if graphs.numel() else ()):
-            batch = self._store.gather(chosen)
+    def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
+        batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
+        return self._gather((graphs[each] for each in batches), _EVALUATION)
+
+    def _gather(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+        if self._source is not self._store or self._device.type != "cuda":
+            return map(self._move, self._on_host(chosen, epoch))
+        return map(self._move, one_ahead(self._pinned(self._on_host(chosen, epoch))))
+
+    def _on_host(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+        for number, graphs in enumerate(chosen):
+            batch = self._source.gather(graphs)
             if self._resample:  # a generator per batch, because a resumed epoch begins in the middle
                 batch = with_negatives(batch, self._generator((epoch + 1) * 1_000_033 + number + 1))
-            yield self._move(batch)
+            yield batch
+
+    def _pinned(self, batches: Iterator[GraphBatch]) -> Iterator[GraphBatch]:
+        if self._device.index is not None:
+            torch.cuda.set_device(self._device)  # of this thread
+        for batch in batches:
+            yield batch.pin_memory()
+
+    @cached_property
+    def _source(self) -> GraphStore:
+        """The graphs where batches are gathered."""
+        if self._device.type != "cuda" or self._resample or self._resident == "never":
+            return self._store
+        free, _ = torch.cuda.mem_get_info(self._device)
+        fits = self._store.nbytes <= _RESIDENT_SHARE * free
+        return self._store.to(self._device) if fits or self._resident == "always" else self._store
 
     def _pairs_to_hide(self) -> Tensor | None:
         asked = self._store.gather(range(self._store.num_graphs))
@@ -182,9 +228,7 @@ class Loaders:
         return seen
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
-        if self._device.type != "cuda":
-            return batch.to(self._device)
-        return batch.pin_memory().to(self._device, non_blocking=True)
+        return batch.to(self._device, non_blocking=self._device.type == "cuda")
 
 
 def num_examples(store: GraphStore, transductive: bool) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -23,64 +23,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
+from graphbench.data.rows import Choice, Rows, to_device, widened
+from graphbench.data.stored_pairs import StoredEdges, StoredHops
+from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
 Indices = Sequence[int] | np.ndarray | Tensor
-
 
 Level = Literal["graph", "node", "pair"]
 """What a row of targets belongs to."""
 
 
 @dataclass(frozen=True, eq=False)
-class StoredEdges:
-    """Pairs of nodes of all graphs besides their edges; see :class:`~graphbench.structures.EdgeSet`.
-
-    Attributes:
-        ptr: (G+1,) int64, first pair of every graph and the total.
-        index: (2, M) integer, numbered from 0 inside each graph, grouped by graph.
-        attr: (M, ...) what is known about each pair, or None.
-    """
-
-    ptr: Tensor
-    index: Tensor
-    attr: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses offsets that do not cover the pairs."""
-        total = int(self.ptr[-1])
-        if self.index.shape != (2, total) or (self.attr is not None and self.attr.shape[0] != total):
-            raise ValueError(
-                f"offsets of {total} pairs do not fit an index of shape {tuple(self.index.shape)}"
-                + ("" if self.attr is None else f" with {self.attr.shape[0]} attributes")
-            )
-
-    @property
-    def num_pairs(self) -> int:
-        """M."""
-        return self.index.shape[1]
-
-    def gather(self, graphs: Tensor, first_node: Tensor) -> EdgeSet:
-        """The pairs of some graphs of a batch.
-
-        Args:
-            graphs: (B,) int64 graph numbers.
-            first_node: (B,) int64, number of the first node of each graph in the batch.
-        """
-        ptr = _offsets(self.ptr.diff()[graphs])
-        rows = _Rows.of(self.ptr, graphs, ptr)
-        index = rows.take(self.index, dim=1).to(torch.int64)
-        shift = torch.repeat_interleave(first_node, rows.counts, output_size=rows.total)
-        return EdgeSet(index + shift, ptr, _take(self.attr, rows))
-
-
-@dataclass(frozen=True, eq=False)
 class GraphStore:
-    """G graphs with N nodes and E directed edges in all, on the host. Empty graphs are legal.
+    """G graphs with N nodes and E directed edges in all. Empty graphs are legal.
 
     Attributes:
-        node_ptr: (G+1,) int64, first node of every graph and the total.
-        edge_ptr: (G+1,) int64, first edge of every graph and the total.
+        node_ptr: (G+1,) int64, first node of every graph and the total, on the host.
+        edge_ptr: (G+1,) int64, first edge of every graph and the total, on the host.
         edge_index: (2, E) integer, source and target, numbered from 0 inside each graph, edges grouped by graph.
         x: (N, F) node features, or None.
         edge_attr: (E, D) edge features, or None.
@@ -91,6 +50,7 @@ class GraphStore:
         pair_pe: encodings of all pairs by name, each (sum of n_g^2, ...), row-major per graph.
         edge_sets: further pairs of nodes by name.
         pairs: (sum of n_g^2,) uint8 shortest-path distances of all pairs, row-major per graph, or None.
+        hops: near nodes of every node, for graphs too large for all pairs, or None.
         computed: names of the edge sets that a transform made, which are no part of the data.
     """
 
@@ -106,14 +66,14 @@ class GraphStore:
     pair_pe: Mapping[str, Tensor] = field(default_factory=dict)
     edge_sets: Mapping[str, StoredEdges] = field(default_factory=dict)
     pairs: Tensor | None = None
+    hops: StoredHops | None = None
     computed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuses tensors whose lengths disagree and edges that leave their graph."""
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
-        rows = {"x": nodes, "edge_attr": edges, "y": self._targets()}
         pairs = int(self.sizes.square().sum())
-        rows["pairs"] = pairs
+        rows = {"x": nodes, "edge_attr": edges, "y": self._targets(), "pairs": pairs}
         for name, expected in rows.items():
             value = getattr(self, name)
             if value is not None and value.shape[0] != expected:
@@ -127,6 +87,8 @@ class GraphStore:
                 raise ValueError(
                     f"edge set '{name}' must have one entry per graph ({self.num_graphs}), received {len(each.ptr) - 1}"
                 )
+        if self.hops is not None and len(self.hops.row_ptr) != nodes + 1:
+            raise ValueError(f"hops must have one list per node ({nodes}), received {len(self.hops.row_ptr) - 1}")
         if self.node_ptr.shape != self.edge_ptr.shape or self.edge_index.shape != (2, edges):
             raise ValueError(
                 f"offsets {tuple(self.node_ptr.shape)} and {tuple(self.edge_ptr.shape)} and edge_index "
@@ -237,6 +199,7 @@ class GraphStore:
         pair_pe: Mapping[str, Tensor] | None = None,
         edge_sets: Mapping[str, StoredEdges] | None = None,
         pairs: Tensor | None = None,
+        hops: StoredHops | None = None,
     ) -> GraphStore:
         """The same graphs with further computed numbers; the fingerprint stays the same."""
         added = self.replace(
@@ -245,11 +208,10 @@ class GraphStore:
             pair_pe={**self.pair_pe, **(pair_pe or {})},
             edge_sets={**self.edge_sets, **(edge_sets or {})},
             pairs=self.pairs if pairs is None else pairs,
+            hops=self.hops if hops is None else hops,
             computed=self.computed | frozenset(edge_sets or ()),
         )
-        if "fingerprint" in self.__dict__:
-            added.__dict__["fingerprint"] = self.fingerprint
-        return added
+        return self._hand_down(added)
 
     def replace(self, **changes: Any) -> GraphStore:
         """A copy with some fields exchanged."""
@@ -289,8 +251,9 @@ class GraphStore:
 
     def degree_histogram(self, graphs: Indices | None = None) -> tuple[int, ...]:
         """Entry d is the number of nodes with d incoming edges, over the given graphs (default: all)."""
-        batch = self.gather(range(self.num_graphs) if graphs is None else graphs)
-        degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+        chosen = Choice(_int64(range(self.num_graphs) if graphs is None else graphs).numpy(), self.device)
+        nodes, edges = chosen.rows(self.node_ptr.numpy()), chosen.rows(self.edge_ptr.numpy())
+        degree = torch.bincount(edges.take_nodes(self.edge_index[1], nodes.offsets[:-1]), minlength=nodes.total)
         return tuple(torch.bincount(degree).tolist())
 
     @cached_property
@@ -308,8 +271,13 @@ class GraphStore:
         return named | {name: value for name, value in optional.items() if value is not None}
 
     @classmethod
-    def from_tensors(cls, named: Mapping[str, Tensor]) -> GraphStore:
-        """The store that :meth:`tensors` described."""
+    def from_tensors(cls, named: Mapping[str, Tensor], fingerprint: str | None = None) -> GraphStore:
+        """The store that :meth:`tensors` described.
+
+        Args:
+            named: the tensors.
+            fingerprint: of that store, where it is known; else it is computed when it is asked for.
+        """
         level = next((each for each in get_args(Level) if f"y_{each}" in named), "graph")
         fields = {"y" if name.startswith("y_") else name: value for name, value in named.items() if "." not in name}
         edge_sets = {
@@ -319,7 +287,10 @@ class GraphStore:
             for name, value in named.items()
             if name.startswith("index.")
         }
-        return cls(**fields, y_level=level, edge_sets=edge_sets)
+        store = cls(**fields, y_level=level, edge_sets=edge_sets)
+        if fingerprint is not None:
+            store.__dict__["fingerprint"] = fingerprint
+        return store
 
     # ------------------------------------------------------------------ batching
 
@@ -335,73 +306,81 @@ class GraphStore:
         Raises:
             IndexError: a number is out of range.
         """
-        index = _int64(graphs)
-        if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.num_graphs):
-            raise IndexError(f"graph numbers must lie in 0 .. {self.num_graphs - 1}, received {_range(index)}")
-        ptr = _offsets(self.sizes[index])
-        sizes = ptr.diff()
-        nodes = _Rows.of(self.node_ptr, index, ptr)
-        edges = _Rows.of(self.edge_ptr, index, _offsets(self.edge_counts[index]))
-        targets: Tensor | _Rows = index if self.y_level == "graph" else nodes
-        if self.y_level == "pair":
-            asked = self.edge_sets["label"].ptr
-            targets = _Rows.of(asked, index, _offsets(asked.diff()[index]))
-        edge_index = edges.take(self.edge_index, dim=1).to(torch.int64)
-        if index.numel() > 1:
-            edge_index = edge_index + torch.repeat_interleave(ptr[:-1], edges.counts, output_size=edges.total)
+        index = _int64(graphs).numpy()
+        if len(index) and (index.min() < 0 or index.max() >= self.num_graphs):
+            raise IndexError(
+                f"graph numbers must lie in 0 .. {self.num_graphs - 1}, received {index.min()} .. {index.max()}"
+            )
+        choice = Choice(index, self.device)
+        nodes, edges = choice.rows(self.node_ptr.numpy()), choice.rows(self.edge_ptr.numpy())
+        first_node, sizes = nodes.offsets[:-1], tuple(nodes.counts.tolist())
+        pairs = choice.rows(self._pair_ptr) if self.pairs is not None or self.pair_pe else None
         return GraphBatch(
-            ragged=Ragged(ptr, tuple(sizes.tolist())),
-            edge_index=edge_index,
+            ragged=Ragged(to_device(nodes.offsets, self.device), sizes),
+            edge_index=edges.take_nodes(self.edge_index, first_node),
             x=_take(self.x, nodes),
             edge_attr=_take(self.edge_attr, edges),
-            y=_take(self.y, targets),
+            y=None if self.y is None else widened(self._rows_of_targets(choice, nodes).take(self.y)),
             pe={name: nodes.take(value) for name, value in self.pe.items()},
             edge_pe={name: edges.take(value) for name, value in self.edge_pe.items()},
-            edge_sets={name: each.gather(index, ptr[:-1]) for name, each in self.edge_sets.items()},
-            **self._pairs(index, sizes),
+            pair_pe={name: pairs.take(value) for name, value in self.pair_pe.items()} if pairs else {},
+            edge_sets={name: each.gather(choice, first_node) for name, each in self.edge_sets.items()},
+            pairs=PairBlocks(pairs.take(self.pairs), sizes) if pairs and self.pairs is not None else None,
+            hops=None if self.hops is None else self.hops.gather(choice.rows(self._hop_ptr), nodes),
         )
 
-    def _pairs(self, graphs: Tensor, sizes: Tensor) -> dict[str, Any]:
-        """The fields of a batch that have one row per pair."""
-        if self.pairs is None and not self.pair_pe:
-            return {}
-        rows = _Rows.of(self._pair_ptr, graphs, _offsets(sizes.square()))
-        return {
-            "pairs": None if self.pairs is None else PairBlocks(rows.take(self.pairs), tuple(sizes.tolist())),
-            "pair_pe": {name: rows.take(value) for name, value in self.pair_pe.items()},
-        }
+    def _rows_of_targets(self, choice: Choice, nodes: Rows) -> Rows:
+        if self.y_level == "pair":
+            return self.edge_sets["label"].rows(choice)
+        return nodes if self.y_level == "node" else choice.each()
 
     @cached_property
-    def _pair_ptr(self) -> Tensor:
-        return _offsets(self.sizes.square())
+    def _pair_ptr(self) -> np.ndarray:
+        return _offsets(self.sizes.square()).numpy()
+
+    @cached_property
+    def _hop_ptr(self) -> np.ndarray:
+        assert self.hops is not None
+        return self.hops.row_ptr.cpu()[self.node_ptr].numpy()
+
+    # ------------------------------------------------------------------ where it lies
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graphs lie; ``node_ptr``, ``edge_ptr`` and other offsets per graph are always on the host."""
+        return self.edge_index.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that :meth:`to` moves."""
+        return sum(each.numel() * each.element_size() for each in self._movable())
+
+    def _movable(self) -> Iterator[Tensor]:
+        sets = [each for stored in self.edge_sets.values() for each in (stored.index, stored.attr)]
+        hops = () if self.hops is None else (self.hops.row_ptr, self.hops.col, self.hops.hop)
+        named = (self.edge_index, self.x, self.edge_attr, self.y, self.pairs)
+        groups = (*self.pe.values(), *self.edge_pe.values(), *self.pair_pe.values())
+        return (each for each in (*named, *groups, *sets, *hops) if each is not None)
+
+    def to(self, device: torch.device | str) -> GraphStore:
+        """The same graphs on another device, where :meth:`gather` then builds its batches."""
+
+        def each(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: part.to(device) for name, part in value.items()}
+            return None if value is None else value.to(device)
+
+        moved = ("edge_index", "x", "edge_attr", "y", "pe", "edge_pe", "pair_pe", "edge_sets", "pairs", "hops")
+        store = self.replace(**{name: each(getattr(self, name)) for name in moved})
+        return self._hand_down(store)
+
+    def _hand_down(self, store: GraphStore) -> GraphStore:
+        """Gives another store of the same graphs what is known about them already."""
+        store.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
+        return store
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a concatenated tensor that belong to some graphs: a slice where they are contiguous."""
-
-    counts: Tensor
-    total: int
-    span: tuple[int, int] | None
-    rows: Tensor | None
-
-    @classmethod
-    def of(cls, ptr: Tensor, graphs: Tensor, out_ptr: Tensor) -> _Rows:
-        total = int(out_ptr[-1])
-        if graphs.numel() == 0:
-            return cls(out_ptr.diff(), 0, (0, 0), None)
-        first, last = int(graphs[0]), int(graphs[-1])
-        if last - first + 1 == graphs.numel() and bool((graphs.diff() == 1).all()):
-            return cls(out_ptr.diff(), total, (int(ptr[first]), int(ptr[last + 1])), None)
-        counts = out_ptr.diff()
-        rows = torch.repeat_interleave(ptr[graphs] - out_ptr[:-1], counts, output_size=total)
-        return cls(counts, total, None, rows + torch.arange(total))
-
-    def take(self, tensor: Tensor, dim: int = 0) -> Tensor:
-        if self.span is not None:
-            return tensor.narrow(dim, self.span[0], self.span[1] - self.span[0])
-        assert self.rows is not None
-        return tensor.index_select(dim, self.rows)
+_KNOWN = ("fingerprint", "sizes", "edge_counts", "_pair_ptr")
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
@@ -414,22 +393,14 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def _take(tensor: Tensor | None, rows: _Rows | Tensor) -> Tensor | None:
-    if tensor is None:
-        return None
-    chosen = rows.take(tensor) if isinstance(rows, _Rows) else tensor.index_select(0, rows)
-    narrow = not chosen.is_floating_point() and chosen.dtype not in (torch.int64, torch.bool)
-    return chosen.to(torch.int64) if narrow else chosen
+def _take(tensor: Tensor | None, rows: Rows) -> Tensor | None:
+    return None if tensor is None else widened(rows.take(tensor))
 
 
 def _int64(values: Indices | range) -> Tensor:
     if isinstance(values, range):
         return torch.arange(values.start, values.stop, values.step)
     return torch.as_tensor(values, dtype=torch.int64).reshape(-1)
-
-
-def _range(index: Tensor) -> str:
-    return f"{int(index.min())} .. {int(index.max())}"
 
 
 def _offsets(counts: Tensor) -> Tensor:

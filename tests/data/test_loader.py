@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -119,6 +120,14 @@ def test_transductive_rows_are_shared_out() -> None:
         ({"splits": Splits.of([], [1], [2])}, ValueError, "the training part of the split is empty"),
         ({"splits": Splits.of([0], [1], [40])}, UserError, "example 40, but the data set has 40"),
         ({"transductive": True}, ValueError, "needs one target per node"),
+        ({"batching": "sorted"}, ValueError, "batching must be one of shuffled, bucketed, received 'sorted'"),
+        ({"node_budget": 39}, ValueError, "the largest graph, which has 40 nodes; received 39"),
+        ({"resident": "yes"}, ValueError, "resident must be one of auto, always, never, received 'yes'"),
+        (
+            {"store": NODES, "splits": NODE_SPLITS, "transductive": True, "node_budget": 9},
+            ValueError,
+            "a transductive data set is one batch",
+        ),
     ],
 )
 def test_impossible_requests_are_refused(changes: dict[str, Any], error: type, message: str) -> None:
@@ -126,10 +135,45 @@ def test_impossible_requests_are_refused(changes: dict[str, Any], error: type, m
         _loaders(**changes)
 
 
+OPTIONS = [{"batching": "bucketed"}, {"node_budget": 90}, {"batching": "bucketed", "node_budget": 90}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_way_of_batching_visits_every_graph_once(options: dict[str, Any]) -> None:
+    loaders = _loaders(**options)
+    first = _order(loaders, 3)
+    assert sorted(first) == list(range(23))
+    assert first == _order(_loaders(**options), 3)
+    assert first != _order(loaders, 4)
+    if "node_budget" in options:
+        nodes = [batch.num_nodes for batch, _ in loaders.train(3)]
+        assert max(nodes) <= 90
+        assert len(nodes) < 23
+
+
+@pytest.mark.parametrize("options", [{}, *OPTIONS], ids=str)
+def test_an_epoch_resumed_in_the_middle_goes_on_as_it_would_have(options: dict[str, Any]) -> None:
+    whole = [batch.y.tolist() for batch, _ in _loaders(**options).train(2)]
+    resumed = [batch.y.tolist() for batch, _ in islice(_loaders(**options).train(2), 2, None)]
+    assert resumed == whole[2:]
+    assert resumed
+
+
+def test_evaluation_stays_in_order_and_within_the_budget() -> None:
+    *_, test = _loaders(node_budget=90, batching="bucketed").passes
+    batches = list(test.batches())
+    assert [graph for batch in batches for graph in batch.y.tolist()] == list(range(30, 40))
+    assert [batch.num_nodes for batch in batches] == [31 + 32, 33 + 34, 35 + 36, 37 + 38, 39 + 40]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_batches_arrive_on_the_gpu() -> None:
-    loaders = _loaders(device="cuda")
-    assert all(batch.device.type == "cuda" for batch, _ in loaders.train(0))
+@pytest.mark.parametrize("resident", ["auto", "always", "never"])
+def test_batches_arrive_on_the_gpu(resident: str) -> None:
+    loaders = _loaders(device="cuda", resident=resident)
+    batches = [batch for batch, _ in loaders.train(0)]
+    assert all(batch.device.type == "cuda" for batch in batches)
+    assert [batch.y.tolist() for batch in batches] == [batch.y.tolist() for batch, _ in _loaders().train(0)]
+    assert (loaders._source is GRAPHS) == (resident == "never")
     transductive = _loaders(store=NODES, splits=NODE_SPLITS, transductive=True, device="cuda")
     [(batch, rows)] = transductive.train(0)
     assert rows.device.type == "cuda"
@@ -223,3 +267,17 @@ def test_negatives_are_for_pairs_of_many_graphs() -> None:
         _loaders(resample_negatives=True)
     with pytest.raises(ValueError, match="resample_negative is for many graphs"):
         _pair_loaders(_pair_store(), resample_negatives=True)
+
+
+def test_negatives_cannot_be_drawn_where_the_graphs_are_resident() -> None:
+    loaded = Contacts("x").load(None)
+    with pytest.raises(ValueError, match="leave resident at auto"):
+        Loaders(
+            loaded.store,
+            loaded.published["standard"][0],
+            batch_size=4,
+            transductive=False,
+            seed=0,
+            resample_negatives=True,
+            resident="always",
+        )

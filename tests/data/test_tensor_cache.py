@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import time
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench.data import checksums, tensor_cache
+from graphbench.data.store import digest
 from graphbench.data.tensor_cache import cached_tensors
 
 CONTENT = {"a": torch.tensor([1.0, float("nan")]), "b": torch.arange(3), "empty": torch.empty(0, 2)}
@@ -53,8 +56,12 @@ def _damages() -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("small", [0, checksums.SMALL], ids=["large file", "small file"])
 @pytest.mark.parametrize("damage", _damages())
-def test_damage_is_noticed_and_repaired(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_noticed_and_repaired(
+    tmp_path: Path, damage: str, small: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "SMALL", small)
     compute = _Counted()
     cached_tensors(tmp_path, "x", {"k": 1}, compute)
     [file] = tmp_path.glob("*.safetensors")
@@ -66,6 +73,8 @@ def test_damage_is_noticed_and_repaired(tmp_path: Path, damage: str, caplog: pyt
     assert compute.calls == 2
     assert "is damaged" in caplog.text
     assert "computed again" in caplog.text
+    if damage == "another key":
+        assert "it holds something else" in caplog.text
     cached_tensors(tmp_path, "x", {"k": 1}, compute)
     assert compute.calls == 2
 
@@ -85,6 +94,63 @@ def test_tensors_that_share_memory_are_stored(tmp_path: Path) -> None:
         found = cached_tensors(tmp_path, "x", {}, lambda: {"all": base, "part": base[1:3], "turned": base.view(2, 2).T})
         assert found["part"].tolist() == [1, 2]
         assert found["turned"].tolist() == [[0, 2], [1, 3]]
+
+
+def test_a_large_file_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "SMALL", 0)
+    calls = []
+
+    def counted(tensors: dict[str, Tensor]) -> str:
+        calls.append(1)
+        return digest(tensors)
+
+    monkeypatch.setattr(tensor_cache, "digest", counted)
+    for expected in (2, 2, 2):  # once for the header, once reading back what was written, never again
+        assert _same(cached_tensors(tmp_path, "x", {"k": 1}, _Counted()))
+        assert len(calls) == expected
+    [file] = tmp_path.glob("*.safetensors")
+    os.utime(file)
+    assert _same(cached_tensors(tmp_path, "x", {"k": 1}, _Counted()))
+    assert len(calls) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux only")
+def test_tensors_are_mapped_and_the_file_is_never_written_to(tmp_path: Path) -> None:
+    content = {"x": torch.arange(100_000), "y": torch.arange(5, dtype=torch.uint8)}
+    for compute in (lambda: content, lambda: pytest.fail("computed twice")):
+        found = cached_tensors(tmp_path, "x", {}, compute)
+        [file] = tmp_path.glob("*.safetensors")
+        address = found["x"].data_ptr()
+        mapped = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(file))]
+        spans = [[int(end, 16) for end in line[0].split("-")] for line in mapped]
+        assert any(low <= address < high for low, high in spans)
+        before = file.read_bytes()
+        found["x"][7] = -1
+        assert file.read_bytes() == before
+        assert cached_tensors(tmp_path, "x", {}, compute)["x"][7] == 7
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux only")
+def test_opening_a_large_file_reads_what_is_used_only(tmp_path: Path) -> None:
+    size = 2 * checksums.SMALL
+
+    def resident() -> int:
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+        starts = [i for i, line in enumerate(lines) if line.endswith(".safetensors") and str(tmp_path) in line]
+        return sum(int(next(x for x in lines[i:] if x.startswith("Rss:")).split()[1]) * 1024 for i in starts)
+
+    cached_tensors(tmp_path, "x", {}, lambda: {"x": torch.ones(size, dtype=torch.uint8)})
+    assert resident() == 0  # what was verified has left the memory of this process
+    found = cached_tensors(tmp_path, "x", {}, lambda: pytest.fail("computed twice"))
+    assert resident() < size / 50
+    assert int(found["x"].sum()) == size
+    assert resident() >= size
+
+
+def test_a_disk_that_loses_what_was_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_cache, "_write", lambda *_: None)
+    with pytest.raises(OSError, match="cannot be read back right after it was written"):
+        cached_tensors(tmp_path, "x", {}, _Counted())
 
 
 def _slow(folder: Path, log: Path) -> None:

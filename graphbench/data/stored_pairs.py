@@ -1,0 +1,99 @@
+"""What a store keeps about pairs of nodes besides the edges: further pairs, and lists of near nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.rows import Choice, Rows, to_device, widened
+from graphbench.structures import EdgeSet, HopNeighbors
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEdges:
+    """Pairs of nodes of all graphs besides their edges; see :class:`~graphbench.structures.EdgeSet`.
+
+    Attributes:
+        ptr: (G+1,) int64, first pair of every graph and the total.
+        index: (2, M) integer, numbered from 0 inside each graph, grouped by graph.
+        attr: (M, ...) what is known about each pair, or None.
+    """
+
+    ptr: Tensor
+    index: Tensor
+    attr: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses offsets that do not cover the pairs."""
+        total = int(self.ptr[-1])
+        if self.index.shape != (2, total) or (self.attr is not None and self.attr.shape[0] != total):
+            raise ValueError(
+                f"offsets of {total} pairs do not fit an index of shape {tuple(self.index.shape)}"
+                + ("" if self.attr is None else f" with {self.attr.shape[0]} attributes")
+            )
+
+    @property
+    def num_pairs(self) -> int:
+        """M."""
+        return self.index.shape[1]
+
+    def gather(self, choice: Choice, first_node: np.ndarray) -> EdgeSet:
+        """The pairs of some graphs of a batch.
+
+        Args:
+            choice: the graphs.
+            first_node: (B,) int64, number of the first node of each graph in the batch.
+        """
+        rows = self.rows(choice)
+        attr = None if self.attr is None else widened(rows.take(self.attr))
+        return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, choice.device), attr)
+
+    def rows(self, choice: Choice) -> Rows:
+        """Where the pairs of some graphs lie."""
+        return choice.rows(self.ptr.numpy())
+
+    def to(self, device: torch.device | str) -> StoredEdges:
+        """The same pairs on another device; the offsets stay on the host."""
+        return StoredEdges(self.ptr, self.index.to(device), None if self.attr is None else self.attr.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredHops:
+    """Neighbour lists of the nodes of all graphs; see :class:`~graphbench.structures.HopNeighbors`.
+
+    Attributes:
+        row_ptr: (N+1,) int64, first neighbour of every node and the total.
+        col: (P,) integer, numbered from 0 inside each graph.
+        hop: (P,) uint8.
+    """
+
+    row_ptr: Tensor
+    col: Tensor
+    hop: Tensor
+
+    def __post_init__(self) -> None:
+        """Refuses offsets that do not cover the neighbours."""
+        total = int(self.row_ptr[-1])
+        if self.col.shape != (total,) or self.hop.shape != (total,):
+            raise ValueError(
+                f"offsets of {total} neighbours do not fit col {tuple(self.col.shape)} and hop {tuple(self.hop.shape)}"
+            )
+
+    def gather(self, rows: Rows, nodes: Rows) -> HopNeighbors:
+        """The neighbours of the nodes of some graphs.
+
+        Args:
+            rows: where the neighbours of these graphs lie.
+            nodes: where the nodes of these graphs lie.
+        """
+        shift = nodes.spread(rows.offsets[:-1] - rows.first)
+        end = to_device(rows.offsets[-1:], rows.device)
+        row_ptr = torch.cat([nodes.take(self.row_ptr[:-1]) + shift, end])
+        return HopNeighbors(row_ptr, rows.take_nodes(self.col, nodes.offsets[:-1]), rows.take(self.hop))
+
+    def to(self, device: torch.device | str) -> StoredHops:
+        """The same neighbours on another device."""
+        return StoredHops(self.row_ptr.to(device), self.col.to(device), self.hop.to(device))
