@@ -22,6 +22,7 @@ from torch.optim import Optimizer
 from graphbench import build
 from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
+from graphbench.data.large_loader import LargeLoader
 from graphbench.data.loader import Loaders
 from graphbench.errors import UserError
 from graphbench.results.aggregate import aggregate, write_aggregate
@@ -54,7 +55,7 @@ class _Parts:
     info: DataInfo
     model: nn.Module
     task: Task
-    loaders: Loaders
+    loaders: Loaders | LargeLoader
     optimizer: Optimizer
     schedule: Schedule
     settings: Settings
@@ -74,6 +75,7 @@ def describe(config: Config) -> dict[str, Any]:
         loaded = build.read_data(config)
         info = loaded.card.info(loaded.store)
     model = build.model(config, info)
+    build.check_samplers(config, model)
     build.task(config, info)
     return {
         "dataset": info.name,
@@ -200,23 +202,7 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
         with build.blame(config, "dataset.task_type"):
             task.check_targets(loaded.store.y)
     optimizer = build.optimizer(config, model)
-    keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
-    with build.blame(config, *keys, "train.batch_size", "dataset.split"):
-        loaders = Loaders(
-            loaded.store,
-            splits,
-            batch_size=tree.train.batch_size,
-            batching=tree.train.batching,
-            node_budget=tree.train.node_budget,
-            resident=tree.train.resident,
-            transductive=loaded.card.transductive,
-            seed=run.seed,
-            hide_edges=loaded.card.task == "link_pred",
-            resample_negatives=tree.dataset.resample_negative,
-            device=fabric.device,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-        )
+    loaders = build.loaders(config, loaded, splits, run.seed, fabric)
     schedule = build.schedule(config, optimizer)
     facts = {
         "name": info.name,

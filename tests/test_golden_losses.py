@@ -27,7 +27,7 @@ WARM = "optim.num_warmup_epochs 1 optim.base_lr 0.001"
 RUNS = {
     "nodes/sgformer-cora": "optim.max_epoch 8",
     "quickstart": f"optim.max_epoch 3 {SMALL}",
-    "gnnbench/gps-zinc": f"optim.max_epoch 2 gt.layers 1 train.batch_size 64 {WARM}",
+    "gnnbench/gps-zinc": f"optim.max_epoch 3 gt.layers 1 train.batch_size 500 {WARM}",
     "lrgb/gps-peptides-func": f"optim.max_epoch 4 gt.layers 2 train.batch_size 32 {WARM} dataset.split_mode random",
 }
 ON_REAL_DATA = ("nodes/sgformer-cora", "gnnbench/gps-zinc", "lrgb/gps-peptides-func")
@@ -78,7 +78,7 @@ def test_losses_are_the_recorded_ones(name: str, tmp_path: Path, request: pytest
     recorded = json.loads(RECORDED.read_text())[name]
     for split, values in losses(name, tmp_path).items():
         # Other processors round differently, and rounding grows from step to step.
-        assert values == pytest.approx(recorded[split], rel=2e-3, abs=1e-5), split
+        assert values == pytest.approx(recorded[split], rel=5e-3, abs=1e-5), split
 
 
 @pytest.mark.parametrize("name", RUNS)

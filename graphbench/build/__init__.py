@@ -8,6 +8,7 @@ default. Outside this package and ``config`` nothing reads a configuration.
 from graphbench.build.blame import blame
 from graphbench.build.data import declared_info, encode, family, read_data, splits
 from graphbench.build.encoders import transforms
+from graphbench.build.loaders import check_samplers, loaders
 from graphbench.build.model import layer_names, model
 from graphbench.build.pretrained import INFERENCE_MODES, Pretrained, adopt_pretrained, load_pretrained
 from graphbench.build.training import fabric, optimizer, reporters, schedule, settings, task
@@ -17,12 +18,14 @@ __all__ = [
     "Pretrained",
     "adopt_pretrained",
     "blame",
+    "check_samplers",
     "declared_info",
     "encode",
     "fabric",
     "family",
     "layer_names",
     "load_pretrained",
+    "loaders",
     "model",
     "optimizer",
     "read_data",

@@ -71,7 +71,12 @@ TRAIN = {
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
-    "sampler": Key("full_batch", "how one large graph is cut into batches", allowed=("full_batch",)),
+    "sampler": Key(
+        "full_batch",
+        "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "
+        "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes)",
+        allowed=("full_batch", "random_node", "neighbor"),
+    ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(
         0,
@@ -88,7 +93,7 @@ TRAIN = {
     "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
     "iter_per_epoch": Key(32, "batches per epoch of graph samplers", minimum=1),
     "walk_length": Key(4, "steps of a random-walk sampler", minimum=1),
-    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler", item=int),
+    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler, -1 for all", item=int),
     "train_parts": Key(10, "parts of a partition sampler", minimum=1),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
@@ -100,7 +105,11 @@ TRAIN = {
 }
 
 VAL = {
-    "sampler": Key("full_batch", "as train.sampler, for evaluation", allowed=("full_batch",)),
+    "sampler": Key(
+        "full_batch",
+        "the same for evaluation; blocks gives the numbers of full_batch with bounded memory (model TwoBranch)",
+        allowed=("full_batch", "blocks", "random_node"),
+    ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
     "radius": Key("extend", "", inert=NO_EFFECT),

@@ -8,6 +8,7 @@ attention and local layer can take their places.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,8 +17,10 @@ from torch import Tensor, nn
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.norm import BatchNorm
+from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 @register("TwoBranch")
@@ -132,17 +135,41 @@ class TwoBranch(nn.Module):
         x, batch = self.encoder(batch)
         return self.head(self.mix(x, e, batch), batch)
 
+    def in_blocks(self, graph: NodeBlocks) -> Tensor:
+        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
+
+        Args:
+            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+
+        Returns:
+            (N, out_dim) on the host.
+
+        Raises:
+            ValueError: the encoder, a layer or the head cannot work block by block.
+        """
+        blocks = Blockwise(graph, self)
+        e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
+        x = blocks.nodes(self.encoder)
+        return blocks.rows(self._predict, *[branch.in_blocks(x, e, blocks) for branch in self._branches()]).tensor
+
     def mix(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """The hidden state that the head reads: (N, dim), or (N, 2 dim) side by side."""
-        if self.local_branch is None:
-            return self.attention_branch(x, e, batch)
-        h_local = self.local_branch(x, e, batch)
-        if self.attention_branch is None:
-            return h_local
-        h_attention = self.attention_branch(x, e, batch)
+        return self._mixed([branch(x, e, batch) for branch in self._branches()])
+
+    def _branches(self) -> list[AttentionBranch | LocalBranch]:
+        return [each for each in (self.local_branch, self.attention_branch) if each is not None]
+
+    def _predict(self, *states: Tensor, batch: GraphBatch) -> Tensor:
+        return self.head(self._mixed(list(states)), batch)
+
+    def _mixed(self, states: list[Tensor]) -> Tensor:
+        """The hidden state that the head reads, from the states of the branches."""
+        if len(states) == 1:
+            return states[0]
+        h_local, h_attention = states
         if self.aggregate == "cat":
             return torch.cat([h_attention, h_local], dim=1)
-        return torch.lerp(h_attention, h_local, self.graph_weight)
+        return _between(h_attention, h_local, self.graph_weight)
 
 
 class AttentionBranch(nn.Module):
@@ -189,14 +216,26 @@ class AttentionBranch(nn.Module):
 
     def forward(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """Attends ``len(layers)`` times."""
-        z = self.dropout(self.act(self.norms[0](self.lin_in(x))))
-        for attention, norm in zip(self.layers, self.norms[1:]):
-            new = attention(z, e, batch)
-            if self.new_share is not None:
-                new = torch.lerp(z, new, self.new_share)
-            new = norm(new)
-            z = self.dropout(self.act(new) if self.act_every_layer else new)
+        z = self._enter(x)
+        for i, attention in enumerate(self.layers):
+            z = self._finish(attention(z, e, batch), z, i=i)
         return z
+
+    def in_blocks(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
+        """The same for one graph in blocks; see :meth:`TwoBranch.in_blocks`."""
+        z = blocks.rows(self._enter, x)
+        for i, attention in enumerate(self.layers):
+            z = blocks.attend(attention, z, then=partial(self._finish, i=i))
+        return z
+
+    def _enter(self, x: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        return self.dropout(self.act(self.norms[0](self.lin_in(x))))
+
+    def _finish(self, new: Tensor, z: Tensor, i: int) -> Tensor:
+        if self.new_share is not None:
+            new = _between(z, new, self.new_share)
+        new = self.norms[i + 1](new)
+        return self.dropout(self.act(new) if self.act_every_layer else new)
 
 
 class LocalBranch(nn.Module):
@@ -254,23 +293,36 @@ class LocalBranch(nn.Module):
 
     def forward(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """Passes messages ``len(layers)`` times."""
-        if self.lin_in is None:
-            return self._stack(x, e, batch)
-        first = h = self._finish(self.lin_in(x), 0)
+        h = x if self.lin_in is None else self._enter(x)
+        first = () if self.lin_in is None else (h,)
         for i, layer in enumerate(self.layers):
-            h, e = layer(h, e, batch)
-            if self.init_maps:
-                h = h + self.init_maps[i](first)
-            h = self._finish(h, i + 1)
-            if self.residual:
-                h = h + first
+            new, e = layer(h, e, batch)
+            h = self._finish(new, *first, i=i)
         return h
 
-    def _stack(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        for i, layer in enumerate(self.layers[:-1]):
-            h, e = layer(h, e, batch)
-            h = self._finish(h, i)
-        return self.layers[-1](h, e, batch)[0]
+    def in_blocks(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
+        """The same for one graph in blocks; see :meth:`TwoBranch.in_blocks`."""
+        h = x if self.lin_in is None else blocks.rows(self._enter, x)
+        first = () if self.lin_in is None else (h,)
+        for i, layer in enumerate(self.layers):
+            h, e = blocks.messages(layer, h, e, *first, then=partial(self._finish, i=i))
+        return h
 
-    def _finish(self, h: Tensor, i: int) -> Tensor:
-        return self.dropout(self.act(self.norms[i](h)))
+    def _enter(self, x: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        return self.dropout(self.act(self.norms[0](self.lin_in(x))))
+
+    def _finish(self, new: Tensor, first: Tensor | None = None, *, i: int) -> Tensor:
+        """What follows layer i; ``first`` is the output of the stem, where there is one."""
+        if first is None:
+            last = i == len(self.layers) - 1
+            return new if last else self.dropout(self.act(self.norms[i](new)))
+        if self.init_maps:
+            new = new + self.init_maps[i](first)
+        new = self.dropout(self.act(self.norms[i + 1](new)))
+        return new + first if self.residual else new
+
+
+def _between(start: Tensor, end: Tensor, share: float) -> Tensor:
+    """(1 - share) start + share end, in the wider of their types (autocast leaves one in half precision)."""
+    wide = torch.promote_types(start.dtype, end.dtype)
+    return torch.lerp(start.to(wide), end.to(wide), share)

@@ -13,7 +13,9 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.observing import Observer
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
@@ -24,7 +26,7 @@ class Carrier:
 
     __slots__ = ("batch",)
 
-    def __init__(self, batch: GraphBatch) -> None:
+    def __init__(self, batch: GraphBatch | NodeBlocks) -> None:
         self.batch = batch
 
 
@@ -44,10 +46,21 @@ class CarriedModel(nn.Module):
     def forward(self, carrier: Carrier) -> Tensor:
         """The model's prediction for the batch carried."""
         batch = carrier.batch
+        if not isinstance(batch, GraphBatch):
+            return self._in_blocks(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
             batch = batch.derived(f"train/{self.dtype}", self._cast)
         return self.model(batch)
+
+    def _in_blocks(self, graph: NodeBlocks) -> Tensor:
+        if not hasattr(self.model, "in_blocks"):
+            raise UserError(
+                f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block, TwoBranch can; "
+                "use full_batch."
+            )
+        prediction: Tensor = self.model.in_blocks(graph if self.dtype is None else graph.cast(self.dtype))
+        return prediction
 
     def _cast(self, batch: GraphBatch) -> GraphBatch:
         def each(tensor: Tensor | None) -> Tensor | None:
@@ -81,11 +94,11 @@ class Predictor:
         self._model = model
         self._heads = Observer(model, "statistics")
 
-    def __call__(self, batch: GraphBatch, observe: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(self, batch: GraphBatch | NodeBlocks, observe: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
         """The prediction, in the default number format, and (G,) statistics by name from the heads that have some.
 
         Args:
-            batch: on the device.
+            batch: on the device, or a graph in blocks, whose predictions lie on the host.
             observe: False leaves the statistics out, which may cost more than the prediction.
         """
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear_attention import linear_attention
+from graphbench.ops.linear_attention import linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -112,3 +112,50 @@ def test_wrong_arguments_are_refused() -> None:
         linear_attention(q, k, v[:, :2], ragged)
     with pytest.raises(ValueError, match="'l1'"):
         linear_attention(q, k, v, ragged, norm="l1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value_heads", [3, 1])
+@NORMS
+def test_sums_over_blocks_give_the_whole(value_heads: int, norm: str) -> None:
+    q, k, v = (each.detach() for each in inputs_for(Ragged.from_sizes([500]), value_heads))
+    k[3] = 0  # a row of zeros stays a row of zeros
+    expected = linear_attention(q, k, v, Ragged.from_sizes([500]), norm=norm, backend="reference")
+    parts = [each.split([1, 99, 400]) for each in (q, k, v)]
+    first, second, third = (linear_attention_sums(*part, norm=norm) for part in zip(*parts, strict=True))
+    whole = first + second + third
+    assert whole.count == 500
+    found = [linear_attention_of_sums(a, c, whole, norm=norm) for a, _, c in zip(*parts, strict=True)]
+    torch.testing.assert_close(torch.cat(found), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_sums_of_zeros_and_of_half_precision() -> None:
+    zeros, v = torch.zeros(4, 1, 2), torch.arange(4.0).view(4, 1, 1)
+    sums = linear_attention_sums(zeros, zeros, v)
+    assert torch.equal(linear_attention_of_sums(zeros, v, sums), v)  # no flow: every row keeps its value
+    q = torch.randn(64, 2, 3)
+    sums = linear_attention_sums(q.bfloat16(), q.bfloat16(), q.bfloat16())
+    out = linear_attention_of_sums(q.bfloat16(), q.bfloat16(), sums)
+    assert out.dtype is torch.bfloat16
+    exact = linear_attention(q.double(), q.double(), q.double(), Ragged.from_sizes([64]), backend="reference")
+    torch.testing.assert_close(out.double(), exact, rtol=0.05, atol=0.05)
+
+
+def test_sums_refuse_an_unknown_norm() -> None:
+    q = torch.ones(2, 1, 2)
+    with pytest.raises(ValueError, match=r"norm must be one of \('frobenius', 'l2'\), received 'l1'"):
+        linear_attention_sums(q, q, q, norm="l1")
+
+
+def test_autocast_changes_nothing() -> None:
+    ragged = Ragged.from_sizes([300, 2])
+    results = []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(302, 2, 4, requires_grad=True) for _ in range(3))
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = linear_attention(q, k, v, ragged)
+            blocks = linear_attention_of_sums(q[:300], v[:300], linear_attention_sums(q[:300], k[:300], v[:300]))
+        out.square().sum().backward()
+        results.append([out, q.grad, k.grad, v.grad, blocks])
+    for plain, cast in zip(*results, strict=True):
+        assert torch.equal(plain, cast)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from graphbench.ops.linear_attention import linear_attention
+from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -58,9 +58,27 @@ class SGFormer(nn.Module):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """No residual, no norm."""
-        shape = (h.shape[0], self.heads, h.shape[1])
-        v = h.unsqueeze(1) if self.v is None else self.v(h).view(shape)
-        z = linear_attention(self.q(h).view(shape), self.k(h).view(shape), v, batch.ragged, norm=self.norm)
+        q, k = self._heads(self.q, h), self._heads(self.k, h)
+        return self._combined(linear_attention(q, k, self._values(h), batch.ragged, norm=self.norm))
+
+    def summarise(self, h: Tensor) -> Sums:
+        """What some nodes (R, dim) of one large graph contribute; contributions of disjoint nodes are added."""
+        q, k = self._heads(self.q, h), self._heads(self.k, h)
+        return linear_attention_sums(q, k, self._values(h), norm=self.norm)
+
+    def attend(self, h: Tensor, summary: Sums) -> Tensor:
+        """Output (R, dim) of some nodes, given the summary of all nodes of their graph."""
+        q = self._heads(self.q, h)
+        return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm))
+
+    def _heads(self, lin: nn.Module, h: Tensor) -> Tensor:
+        projected: Tensor = lin(h)
+        return projected.view(h.shape[0], self.heads, h.shape[1])
+
+    def _values(self, h: Tensor) -> Tensor:
+        return h.unsqueeze(1) if self.v is None else self._heads(self.v, h)
+
+    def _combined(self, z: Tensor) -> Tensor:
         out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
         return out
 

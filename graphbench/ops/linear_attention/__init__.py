@@ -8,11 +8,12 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.linear_attention import cpu, reference
+from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-__all__ = ["NORMS", "linear_attention"]
+__all__ = ["NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
 
 NORMS = ("frobenius", "l2")
 

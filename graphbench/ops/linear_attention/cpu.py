@@ -25,9 +25,11 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str)
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
     wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
-    packed = (pack(each.to(wide), ragged) for each in (q, k, v))
-    blocks = [_attend(qb, kb, vb, bucket, norm) for qb, kb, vb, bucket in zip(*packed, ragged.buckets)]
-    return unpack(blocks, ragged).to(v.dtype)
+    # Autocast would take the products back to half precision, behind the back of the gradients written below.
+    with torch.autocast(v.device.type, enabled=False):
+        packed = (pack(each.to(wide), ragged) for each in (q, k, v))
+        blocks = [_attend(qb, kb, vb, bucket, norm) for qb, kb, vb, bucket in zip(*packed, ragged.buckets)]
+        return unpack(blocks, ragged).to(v.dtype)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, norm: str) -> Tensor:

@@ -1,0 +1,105 @@
+"""Linear attention of one graph whose rows are never in memory together: sums over blocks first, then row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What the rows of a graph have to know of each other; sums of disjoint sets of rows add up.
+
+    Attributes:
+        count: rows.
+        q_square: () float64, sum of all squares of q (frobenius; not used with l2).
+        k_square: () the same of k.
+        kv: (H, d, e) float64, ``k^T v``.
+        k: (H, d) float64, sum of k (of k~ with l2).
+        v: (H or 1, e) float64, sum of v.
+    """
+
+    count: int
+    q_square: Tensor
+    k_square: Tensor
+    kv: Tensor
+    k: Tensor
+    v: Tensor
+
+    def __add__(self, other: Sums) -> Sums:
+        """The sums over both sets of rows."""
+        return Sums(
+            self.count + other.count,
+            self.q_square + other.q_square,
+            self.k_square + other.k_square,
+            self.kv + other.kv,
+            self.k + other.k,
+            self.v + other.v,
+        )
+
+
+def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, *, norm: str = "frobenius") -> Sums:
+    """The share of some rows in :class:`Sums`; shapes as in :func:`graphbench.ops.linear_attention.linear_attention`.
+
+    Raises:
+        ValueError: ``norm`` is unknown.
+    """
+    q, k, v = q.double(), k.double(), v.double()
+    if _by_rows(norm):
+        k = _unit(k)
+    return Sums(
+        count=q.shape[0],
+        q_square=q.square().sum(),
+        k_square=k.square().sum(),
+        kv=torch.einsum("nhd,nhe->hde", k, v.expand(-1, k.shape[1], -1)),
+        k=k.sum(0),
+        v=v.sum(0),
+    )
+
+
+def linear_attention_of_sums(q: Tensor, v: Tensor, sums: Sums, *, norm: str = "frobenius") -> Tensor:
+    """Output of some rows of a graph.
+
+    Args:
+        q: (R, H, d) queries of these rows.
+        v: (R, H, e) their values, or (R, 1, e) shared by all heads.
+        sums: over all rows of the graph.
+        norm: as for the sums.
+
+    Returns:
+        (R, H, e) of the type of ``v``: these rows of ``linear_attention`` over the whole graph.
+
+    Raises:
+        ValueError: ``norm`` is unknown.
+    """
+    if _by_rows(norm):
+        q, length = _unit(q), sums.k_square.new_ones(())
+    else:
+        length = _positive(sums.q_square.sqrt()) * _positive(sums.k_square.sqrt())
+    scale = 1 / (length * sums.count)
+    # As in cpu.py: a constant taken out of v, here its mean, keeps n v from drowning the rest; no autocast.
+    wide = torch.promote_types(v.dtype, torch.float32)
+    centre = sums.v / sums.count
+    flow = ((sums.kv - sums.k.unsqueeze(2) * centre.unsqueeze(1)) * scale).to(wide)
+    share, centre = (sums.k * scale).to(wide), centre.to(wide)
+    with torch.autocast(v.device.type, enabled=False):
+        q, rest = q.to(wide), v.to(wide) - centre
+        weight = torch.einsum("nhd,hd->nh", q, share).unsqueeze(2)
+        out = centre + (rest + torch.einsum("nhd,hde->nhe", q, flow)) / (1 + weight)
+    return out.to(v.dtype)
+
+
+def _by_rows(norm: str) -> bool:
+    if norm not in ("frobenius", "l2"):
+        raise ValueError(f"norm must be one of ('frobenius', 'l2'), received {norm!r}")
+    return norm == "l2"
+
+
+def _unit(rows: Tensor) -> Tensor:
+    return rows / _positive(torch.linalg.vector_norm(rows, dim=2, keepdim=True))
+
+
+def _positive(length: Tensor) -> Tensor:
+    return torch.where(length > 0, length, 1.0)
