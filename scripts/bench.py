@@ -16,9 +16,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.benchmarks import gps_step, loop
+from scripts.benchmarks import batching, encodings, gps_step, large_graph, loop
 
-BENCHMARKS = {"gps_step": gps_step.run, "loop": loop.run}
+BENCHMARKS = {
+    "batching": batching.run,
+    "encodings": encodings.run,
+    "gps_step": gps_step.run,
+    "large_graph": large_graph.run,
+    "loop": loop.run,
+}
 
 
 def main() -> int:

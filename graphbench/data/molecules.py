@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
@@ -79,7 +81,27 @@ def _map(function: Any, chunks: list[list[str]]) -> Iterator[dict[str, np.ndarra
         return
     # A forked process would inherit the locks of torch's threads.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(function, chunks)
+        with _main_script_hidden():
+            results = pool.map(function, chunks)  # hands everything out and starts the processes
+        yield from results
+
+
+@contextmanager
+def _main_script_hidden() -> Iterator[None]:
+    """Keeps new processes from running the user's script again.
+
+    A spawned process imports the main script, and one without ``if __name__ == "__main__"`` would start over there and
+    wait for the cache that its parent is filling. The workers need nothing of it.
+    """
+    main = sys.modules["__main__"]
+    file, spec = main.__dict__.pop("__file__", None), main.__spec__
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
 
 
 def _featurize(smiles: list[str], contacts: bool) -> dict[str, Any]:

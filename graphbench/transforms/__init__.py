@@ -1,0 +1,22 @@
+"""Encodings computed once per data set, and kept on disk.
+
+What they make of graphs that are not simple, undirected and connected (details in each docstring, all tested):
+
+============================================ =============== ============== ======== ==================================
+transform                                    one-way edges   repeated edges loops    components
+============================================ =============== ============== ======== ==================================
+LaplacianPE                                  made two-way    count          left out 0 is an eigenvalue once for each
+HeatKernelSE                                 made two-way    count          left out what stays in each is taken off
+ElectrostaticSE                              made two-way    count          left out L^+ of each; statistics over all
+EdgeResistance, EffectiveResistance          made two-way    count          left out L^+ of each
+RandomWalkSE, RandomWalkEdgeSE               stay one-way    count          count    no way: 0; no way out: 0
+ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing nothing  no way: 255 (or not listed)
+RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
+CosineSimilarity                             value per edge  value per edge 1        nothing
+Expander                                     none of the edges are looked at
+============================================ =============== ============== ======== ==================================
+
+Where one-way edges are made two-way, this happens to each graph that has one, and repeated edges of such a graph count
+once. Eigenvectors keep the trivial one, have any sign, and any basis inside a repeated eigenvalue; everything else
+depends on neither. Float32 results of float64 arithmetic.
+"""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from filelock import FileLock
 from torch import Tensor
 
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.progress import Display
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.data.tensor_cache import cached_tensors
 from graphbench.registry import parameters
+from graphbench.transforms._dense_blocks import StackTransform, encode
 
 
 class Transform(Protocol):
@@ -28,6 +34,7 @@ class Transform(Protocol):
                      others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
             edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
                      ``ptr`` (G+1,), optionally ``attr`` (M, ...)
+            hops     ``row_ptr`` (N+1,), ``col`` (P,), ``hop`` (P,)  ``store.hops``
             ======== =============================================== =======================================
     """
 
@@ -47,35 +54,92 @@ def apply(
 ) -> GraphStore:
     """Adds encodings to a store.
 
+    What is not on disk is computed; transforms that work on stacks of dense matrices share one pass over the graphs
+    (and its eigendecompositions). Each has a file of its own: changing one leaves the others where they are. Two
+    processes that ask for encodings of the same graphs do the work once: the second waits.
+
     Args:
         store: the graphs.
         transforms: by the name under which their outputs are wanted (the encoder's), e.g. ``{"LapPE": ...}``.
         cache_dir: folder for results; never one with raw data.
-        progress: called with a line of text before something is computed that was not on disk.
+        progress: takes lines of text: what is computed, and how long it will take. None: nothing is shown.
 
     Returns:
         The store with every output of every transform, see :class:`Transform`.
     """
-    added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None}
+    files = _Files(Path(cache_dir) / "transforms", store)
+    outputs = files.read(transforms)
+    if len(outputs) < len(transforms):
+        files.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(files.folder / f"{store.fingerprint[:32]}.lock"):
+            outputs |= files.read({name: each for name, each in transforms.items() if name not in outputs})
+            absent = {name: each for name, each in transforms.items() if name not in outputs}
+            for group in _groups(absent):
+                text = f"computing {', '.join(group)} of {store.num_graphs:,} graphs, {store.num_nodes:,} nodes"
+                with nullcontext() if progress is None else Display(text, progress):
+                    computed = _compute(store, group)
+                for name, each in group.items():
+                    outputs[name] = files.write(each, computed[name])
+    added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None, "hops": None}
     for name, transform in transforms.items():
-
-        def compute(transform: Transform = transform, name: str = name) -> dict[str, Tensor]:
-            if progress is not None:
-                progress(f"computing {name} of {store.num_graphs:,} graphs, {store.num_nodes:,} nodes")
-            return transform(store)
-
-        key = {"store": store.fingerprint, **describe(transform)}
-        folder = Path(cache_dir) / "transforms"
-        outputs = cached_tensors(folder, transform.registered_name, key, compute)
+        values = outputs[name]
         level = getattr(transform, "level", "node")
         if level == "edge_set":
-            added["edge_sets"][name] = StoredEdges(**outputs)
+            added["edge_sets"][name] = StoredEdges(**values)
+        elif level == "hops":
+            added["hops"] = StoredHops(**values)
         else:
             if level == "pair":
-                added["pairs"] = outputs.pop("distance", added["pairs"])
-            group = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
-            group.update({f"{name}.{output}": values for output, values in outputs.items()})
+                added["pairs"] = values.pop("distance", added["pairs"])
+            group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
+            group_of_level.update({f"{name}.{output}": each for output, each in values.items()})
     return store.with_encodings(**added)
+
+
+class _Absent(Exception):
+    """Asked for and not on disk."""
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What is on disk of one store."""
+
+    folder: Path
+    store: GraphStore
+
+    def read(self, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
+        """The outputs of those transforms that are there, by name."""
+
+        def absent() -> dict[str, Tensor]:
+            raise _Absent
+
+        found = {}
+        for name, transform in transforms.items():
+            with suppress(_Absent):
+                found[name] = self._cached(transform, absent)
+        return found
+
+    def write(self, transform: Transform, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Keeps the outputs of a transform."""
+        return self._cached(transform, lambda: outputs)
+
+    def _cached(self, transform: Transform, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        key = {"store": self.store.fingerprint, **describe(transform)}
+        return cached_tensors(self.folder, transform.registered_name, key, compute)
+
+
+def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
+    """Those that share a pass over the graphs together, the others alone."""
+    together = {name for name, each in transforms.items() if isinstance(each, StackTransform)}
+    groups = [{name: each} for name, each in transforms.items() if name not in together]
+    return [{name: transforms[name] for name in transforms if name in together}, *groups] if together else groups
+
+
+def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
+    stacked = [each for each in group.values() if isinstance(each, StackTransform)]
+    if stacked:
+        return dict(zip(group, encode(store, stacked), strict=True))
+    return {name: transform(store) for name, transform in group.items()}
 
 
 def describe(transform: Transform) -> dict[str, Any]:

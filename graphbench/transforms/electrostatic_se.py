@@ -6,6 +6,7 @@ https://arxiv.org/abs/2205.12454.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -13,12 +14,11 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import adjacency_stacks
-from graphbench.transforms.laplacian_pe import laplacian
+from graphbench.transforms._dense_blocks import Stack, StackTransform
 
 
 @register("ElectrostaticSE")
-class ElectrostaticSE:
+class ElectrostaticSE(StackTransform):
     r"""Ten statistics per node of the potential that a charge at one node makes at another one.
 
     .. math:: V_{ij} = (L^+)_{ij} - (L^+)_{jj}, \qquad L = D - A
@@ -46,28 +46,20 @@ class ElectrostaticSE:
     version: ClassVar[int] = 1
     columns: ClassVar[int] = 10
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Encodes all graphs of a store."""
-        return {"potential": self.statistics(store).to(torch.float32)}
+    def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
+        """All 0."""
+        return {"potential": torch.zeros(store.num_nodes, self.columns, dtype=dtype)}
 
-    def statistics(self, store: GraphStore) -> Tensor:
-        """(N, 10) float64."""
-        out = torch.zeros(store.num_nodes, self.columns, dtype=torch.float64)
-        for rows, adjacency in adjacency_stacks(store, symmetrize=True):
-            if rows.shape[1] > 1:
-                out[rows] = _statistics(laplacian(adjacency, "none"))
-        return out
+    def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
+        """Graphs of one size."""
+        if stack.rows.shape[1] > 1:
+            out["potential"][stack.rows] = _statistics(stack).to(out["potential"].dtype)
 
 
-def pseudo_inverse(matrices: Tensor) -> Tensor:
-    """Pseudo-inverses of a stack of Laplacians, (B, n, n) float64 -> (B, n, n)."""
-    # A zero eigenvalue comes out as a few rounding errors, which PyTorch's own threshold for tiny matrices just misses.
-    rounding = max(1e-13, matrices.shape[1] * torch.finfo(matrices.dtype).eps)
-    return torch.linalg.pinv(matrices, rtol=rounding, hermitian=True)
-
-
-def _statistics(matrix: Tensor) -> Tensor:
-    inverse, degree = pseudo_inverse(matrix), matrix.diagonal(dim1=1, dim2=2)
+def _statistics(stack: Stack) -> Tensor:
+    """(B, n, 10)."""
+    inverse, matrix = stack.pseudo_inverse, stack.laplacian("none")
+    degree = matrix.diagonal(dim1=1, dim2=2)
     potential = inverse - inverse.diagonal(dim1=1, dim2=2).unsqueeze(1)
     walk = (torch.diag_embed(degree) - matrix) / degree.clamp_min(1).unsqueeze(2)
     neighbours = walk * potential

@@ -15,6 +15,7 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
+from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 
@@ -74,10 +75,13 @@ class Expander:
         counts = np.where(sizes <= COMPLETE, sizes * (sizes - 1), 2 * sizes * np.minimum(self.degree, sizes - 1))
         ptr = np.concatenate([[0], np.cumsum(counts)])
         index = np.empty((2, ptr[-1]), dtype=np.int32)
+        done = 0
         for size in np.unique(sizes).tolist():
             members = np.flatnonzero(sizes == size)
             for graph, pairs in self._of_size(size, members):
                 index[:, ptr[graph] : ptr[graph + 1]] = pairs
+                done += pairs.shape[1]
+                report(done, index.shape[1])
         return {"index": torch.from_numpy(index), "ptr": torch.from_numpy(ptr)}
 
     def _of_size(self, size: int, graphs: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

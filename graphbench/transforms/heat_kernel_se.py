@@ -7,6 +7,7 @@ https://arxiv.org/abs/2205.12454.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -14,15 +15,14 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import adjacency_stacks
-from graphbench.transforms.laplacian_pe import laplacian
+from graphbench.transforms._dense_blocks import Stack, StackTransform
 
 ZERO = 1e-8
 """Eigenvalues below this count as 0."""
 
 
 @register("HeatKernelSE")
-class HeatKernelSE:
+class HeatKernelSE(StackTransform):
     r"""Heat that is left at a node after some time, if all of it started there.
 
     .. math:: s_{it} = \sum_{k: \lambda_k > 0} e^{-t \lambda_k} u_{ki}^2, \qquad L u_k = \lambda_k u_k, \quad L = D - A
@@ -47,16 +47,13 @@ class HeatKernelSE:
             raise ValueError(f"times must list at least one time, each at least 0, received {list(times)}")
         self.times = list(times)
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Encodes all graphs of a store."""
-        return {"heat": self.diagonals(store).to(torch.float32)}
+    def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
+        """All 0."""
+        return {"heat": torch.zeros(store.num_nodes, len(self.times), dtype=dtype)}
 
-    def diagonals(self, store: GraphStore) -> Tensor:
-        """(N, len(times)) float64."""
-        heat = torch.zeros(store.num_nodes, len(self.times), dtype=torch.float64)
-        times = torch.tensor(self.times, dtype=torch.float64)
-        for rows, adjacency in adjacency_stacks(store, symmetrize=True):
-            spectrum, basis = torch.linalg.eigh(laplacian(adjacency, "none"))
-            decay = torch.exp(-spectrum.unsqueeze(2) * times) * (spectrum >= ZERO).unsqueeze(2)  # (B, n, times)
-            heat[rows] = basis.square() @ decay
-        return heat
+    def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
+        """Graphs of one size."""
+        spectrum, basis = stack.eigen("none")
+        times = torch.tensor(self.times, dtype=spectrum.dtype)
+        decay = torch.exp(-spectrum.unsqueeze(2) * times) * (spectrum >= ZERO).unsqueeze(2)  # (B, n, times)
+        out["heat"][stack.rows] = (basis.square() @ decay).to(out["heat"].dtype)

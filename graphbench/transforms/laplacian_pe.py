@@ -7,6 +7,7 @@ https://arxiv.org/abs/2205.12454.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,20 +16,21 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import adjacency_stacks
+from graphbench.transforms._dense_blocks import MAX_NODES, Stack, StackTransform
+from graphbench.transforms._large_graphs import LargeGraph, smallest_eigenpairs
 
 _EPS = 1e-12
 NORMS = ("L1", "L2", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft")
 
 
 @register("LaplacianPE")
-class LaplacianPE:
+class LaplacianPE(StackTransform):
     r"""The ``max_freqs`` smallest eigenpairs of the Laplacian of every graph, the trivial one(s) included.
 
     .. math:: L = D - A, \quad I - D^{-1/2} A D^{-1/2}, \quad I - D^{-1} A \qquad L u_k = \lambda_k u_k
 
-    A: adjacency without self loops; D: degrees. Signs are arbitrary, and so is the basis inside a repeated
-    eigenvalue (0 repeats once per component): encoders must not rely on either.
+    A: adjacency without self loops, repeated edges counted; D: degrees. Signs are arbitrary, and so is the basis
+    inside a repeated eigenvalue (0 repeats once per component): encoders must not rely on either.
 
     Args:
         max_freqs: eigenpairs per graph; a graph with fewer nodes is filled up with NaN.
@@ -46,9 +48,12 @@ class LaplacianPE:
         - Directed graphs (ours): each graph that has a one-way edge is made undirected. GraphGPS asks the first ten
           graphs and then treats all alike.
         - Computed in float64 (GraphGPS: eigenvectors scaled in float32).
+        - Graphs of more than 16,384 nodes (ours): by iteration, to about 1e-10 of the largest eigenvalue; of an
+          eigenvalue that repeats inside one component copies may be missing.
     """
 
     version: ClassVar[int] = 1
+    large_from: ClassVar[int | None] = MAX_NODES + 1
 
     def __init__(
         self,
@@ -64,43 +69,29 @@ class LaplacianPE:
             raise ValueError(f"eigvec_norm must be one of {', '.join(NORMS)}, received {eigvec_norm!r}")
         self.max_freqs, self.laplacian_norm, self.eigvec_norm = max_freqs, laplacian_norm, eigvec_norm
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Encodes all graphs of a store."""
-        values, vectors = self.decompose(store)
-        return {"eigvecs": vectors.to(torch.float32), "eigvals": values.to(torch.float32).unsqueeze(2)}
+    def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
+        """All NaN."""
+        shape = (store.num_nodes, self.max_freqs)
+        return {
+            "eigvecs": torch.full(shape, math.nan, dtype=dtype),
+            "eigvals": torch.full((*shape, 1), math.nan, dtype=dtype),
+        }
 
-    def decompose(self, store: GraphStore) -> tuple[Tensor, Tensor]:
-        """Eigenvalues and scaled eigenvectors per node, (N, max_freqs) float64 each, NaN where there is none."""
-        values = torch.full((store.num_nodes, self.max_freqs), math.nan, dtype=torch.float64)
-        vectors = torch.full_like(values, math.nan)
-        for rows, adjacency in adjacency_stacks(store, symmetrize=True):
-            spectrum, basis = torch.linalg.eigh(laplacian(adjacency, self.laplacian_norm))
-            kept = min(self.max_freqs, rows.shape[1])
-            spectrum, basis = spectrum[:, :kept].clamp_min(0), basis[:, :, :kept]
-            values[rows, :kept] = spectrum.unsqueeze(1).expand_as(basis)
-            vectors[rows, :kept] = scale(basis, spectrum, self.eigvec_norm)
-        return values, vectors
+    def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
+        """Graphs of one size."""
+        self._write(out, stack.rows, *stack.eigen(self.laplacian_norm))
 
+    def fill_large(self, graph: LargeGraph, out: Mapping[str, Tensor]) -> None:
+        """One large graph."""
+        values, vectors = smallest_eigenpairs(graph.laplacian(self.laplacian_norm), self.max_freqs)
+        rows = torch.arange(graph.nodes.start, graph.nodes.stop).unsqueeze(0)
+        self._write(out, rows, torch.from_numpy(values).unsqueeze(0), torch.from_numpy(vectors).unsqueeze(0))
 
-def laplacian(adjacency: Tensor, norm: str) -> Tensor:
-    """Laplacians of a stack of graphs.
-
-    Args:
-        adjacency: (B, n, n); the diagonal (self loops) is not counted.
-        norm: ``none``, ``sym`` or ``rw``.
-
-    Returns:
-        (B, n, n).
-    """
-    weights = adjacency - torch.diag_embed(adjacency.diagonal(dim1=1, dim2=2))
-    degree = weights.sum(2)
-    if norm == "none":
-        return torch.diag_embed(degree) - weights
-    identity = torch.eye(weights.shape[1], dtype=weights.dtype)
-    power = -0.5 if norm == "sym" else -1.0
-    inverse = torch.where(degree > 0, degree.clamp_min(1).pow(power), 0.0)
-    scaled = inverse.unsqueeze(2) * weights
-    return identity - (scaled * inverse.unsqueeze(1) if norm == "sym" else scaled)
+    def _write(self, out: Mapping[str, Tensor], rows: Tensor, values: Tensor, vectors: Tensor) -> None:
+        kept = min(self.max_freqs, rows.shape[1])
+        values, vectors = values[:, :kept].clamp_min(0), vectors[:, :, :kept]
+        out["eigvals"][rows, :kept, 0] = values.unsqueeze(1).expand_as(vectors).to(out["eigvals"].dtype)
+        out["eigvecs"][rows, :kept] = scale(vectors, values, self.eigvec_norm).to(out["eigvecs"].dtype)
 
 
 def scale(vectors: Tensor, values: Tensor, norm: str) -> Tensor:

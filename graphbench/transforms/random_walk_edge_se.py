@@ -5,19 +5,22 @@ Paper: Where Did the Gap Go? Reassessing the Long-Range Graph Benchmark, https:/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import adjacency_stacks, edge_cells
+from graphbench.transforms._dense_blocks import Stack, StackTransform
+from graphbench.transforms._large_graphs import LargeGraph
 from graphbench.transforms.random_walk_se import RandomWalkSE
 
 
 @register("RandomWalkEdgeSE")
-class RandomWalkEdgeSE:
+class RandomWalkEdgeSE(StackTransform):
     r"""Probability that a walk of k steps leads from the source of an edge to its target, for 0 and several more k.
 
     .. math:: P = D^{-1} A, \qquad s_{ij,k} = (P^k)_{ij}
@@ -36,25 +39,38 @@ class RandomWalkEdgeSE:
 
     version: ClassVar[int] = 1
     level: ClassVar[str] = "edge"
+    large_from: ClassVar[int | None] = 2049
 
     def __init__(self, times: list[int]) -> None:
         self.times = RandomWalkSE(times).times
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Encodes all graphs of a store."""
-        return {"landing": self.probabilities(store).to(torch.float32)}
-
-    def probabilities(self, store: GraphStore) -> Tensor:
-        """(E, 1 + len(times)) float64."""
+    def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Zero steps."""
         source, target = store.edge_index
-        landing = torch.zeros(store.num_edges, 1 + len(self.times), dtype=torch.float64)
-        landing[:, 0] = (source == target).to(landing.dtype)
-        for rows, adjacency in adjacency_stacks(store, symmetrize=False):
-            edges, cells = edge_cells(store, rows)
-            walk = adjacency / adjacency.sum(2, keepdim=True).clamp_min(1)
-            power = walk
+        landing = torch.zeros(store.num_edges, 1 + len(self.times), dtype=dtype)
+        landing[:, 0] = (source == target).to(dtype)
+        return {"landing": landing}
+
+    def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
+        """Graphs of one size."""
+        edges, cells = stack.edges
+        walk = stack.adjacency / stack.adjacency.sum(2, keepdim=True).clamp_min(1)
+        power, landing = walk, out["landing"]
+        for step in range(1, max(self.times) + 1):
+            for column in (c for c, time in enumerate(self.times, start=1) if time == step):
+                landing[edges, column] = power.flatten()[cells].to(landing.dtype)
+            power = power @ walk if step < max(self.times) else power
+
+    def fill_large(self, graph: LargeGraph, out: Mapping[str, Tensor]) -> None:
+        """One large graph, some targets at a time."""
+        walk, landing = graph.walk(), out["landing"][graph.edges]
+        source, target = graph.ends
+
+        def block(first: int, to: np.ndarray) -> None:
+            edges = np.flatnonzero((target >= first) & (target < first + to.shape[1]))
             for step in range(1, max(self.times) + 1):
+                to = walk @ to
                 for column in (c for c, time in enumerate(self.times, start=1) if time == step):
-                    landing[edges, column] = power.flatten()[cells]
-                power = power @ walk
-        return landing
+                    landing[edges, column] = torch.from_numpy(to[source[edges], target[edges] - first]).to(landing)
+
+        graph.in_columns(block)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import UNREACHABLE
@@ -113,6 +114,7 @@ def breadth_first(store: GraphStore, cutoff: int | None = None) -> Iterator[Step
             reached[pair - base] = True
             if len(pair):
                 yield Step(hops, pair, before, edge)
+        report(float(nodes.work[last]), float(nodes.work[-1]))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.data.download import download, download_archive, download_zip, file_sha256
+import graphbench.data.download
+from graphbench.data.download import download, download_archive, download_zip, file_sha256, no_downloads
 from graphbench.errors import UserError
 
 CONTENT = bytes(range(256)) * 9000
@@ -43,18 +44,43 @@ def _outside() -> bytes:
     return memory.getvalue()
 
 
+seen: list[tuple[str, str | None, str | None]] = []
+"""Requests: path, Range, If-Range."""
+
+broken: set[str] = set()
+"""Paths whose answers break off after a fifth of the file."""
+
+
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         bodies = {"/file": CONTENT, "/short": CONTENT, "/tiny.zip": _archive()}
         bodies |= {"/set.tar.gz": _tar(), "/bad.tar.gz": _outside()}
+        bodies |= {"/changing": CONTENT, "/parts": CONTENT, "/parts.zip": _archive(), "/busy": CONTENT}
         body = bodies.get(self.path)
+        seen.append((self.path, self.headers.get("Range"), self.headers.get("If-Range")))
+        times = sum(path == self.path for path, _, _ in seen)
         if body is None:
             self.send_error(404)
             return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
+        if self.path == "/busy" and times < 3:
+            self.send_error(503)
+            return
+        first, version = 0, f'"{times}"' if self.path == "/changing" else '"1"'
+        if self.path.startswith(("/parts", "/changing")):
+            if self.headers.get("If-Range") == version and self.headers.get("Range", "").startswith("bytes="):
+                first = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if first else 200)
+            self.send_header("ETag", version)
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(body) - first))
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if self.path == "/short" else body)
+        stop = len(body) // 2 if self.path == "/short" else len(body)
+        if self.path in broken:
+            stop = first + len(body) // 5
+        if self.path == "/changing" and times < 3:
+            stop = 1000
+        self.wfile.write(body[first:stop])
 
     def log_message(self, *_: object) -> None:
         pass
@@ -68,6 +94,55 @@ def server() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.server_address[1]}"
         listening.shutdown()
         thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphbench.data.download, "_WAIT", 0.0)
+    seen.clear()
+    broken.clear()
+
+
+def test_a_busy_server_is_asked_again(server: str, tmp_path: Path) -> None:
+    assert download(f"{server}/busy", tmp_path / "file.bin").read_bytes() == CONTENT
+    assert len(seen) == 3
+
+
+def test_a_broken_connection_goes_on_where_it_ended_now_and_at_the_next_start(server: str, tmp_path: Path) -> None:
+    broken.add("/parts")
+    with pytest.raises(UserError, match=f"broke off after {4 * (len(CONTENT) // 5)} of {len(CONTENT)} bytes, 4 times"):
+        download(f"{server}/parts", tmp_path / "file.bin")
+    fifth = len(CONTENT) // 5
+    ranges = [None, *(f"bytes={n * fifth}-" for n in (1, 2, 3))]
+    assert [each[1] for each in seen] == ranges
+    [left] = tmp_path.iterdir()
+    assert left.read_bytes() == CONTENT[: 4 * fifth]
+    broken.clear()
+    assert download(f"{server}/parts", tmp_path / "file.bin", hashlib.sha256(CONTENT).hexdigest())
+    assert seen[-1] == ("/parts", f"bytes={4 * fifth}-", '"1"')
+    assert [each.name for each in tmp_path.iterdir()] == ["file.bin"]
+
+
+def test_a_file_that_changes_meanwhile_starts_afresh(server: str, tmp_path: Path) -> None:
+    assert download(f"{server}/changing", tmp_path / "file.bin").read_bytes() == CONTENT
+    assert [each[1] for each in seen] == [None, "bytes=1000-", "bytes=1000-"]
+
+
+def test_an_archive_goes_on_too(server: str, tmp_path: Path) -> None:
+    broken.add("/parts.zip")
+    with pytest.raises(UserError, match="broke off"):
+        download_zip(f"{server}/parts.zip", tmp_path / "raw", "TINY_")
+    broken.clear()
+    download_zip(f"{server}/parts.zip", tmp_path / "raw", "TINY_")
+    assert seen[-1][1] is not None
+    assert sorted(each.name for each in (tmp_path / "raw").iterdir()) == ["TINY_A.txt", "TINY_graph_labels.txt"]
+
+
+def test_downloads_can_be_switched_off(server: str, tmp_path: Path) -> None:
+    with no_downloads(), pytest.raises(UserError, match="downloads are switched off"):
+        download(f"{server}/file", tmp_path / "file.bin")
+    assert not seen
+    download(f"{server}/file", tmp_path / "file.bin")
 
 
 def test_a_file_arrives_whole(server: str, tmp_path: Path) -> None:

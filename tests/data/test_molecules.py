@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import builtins
 import logging
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,3 +98,22 @@ def test_rdkit_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r"SMILES of the set needs RDKit: pip install 'graphbench-gt\[molecules\]'"):
         molecules(["C"], "the set")
+
+
+def test_a_script_without_a_guard_does_not_start_over(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(
+        "from graphbench.data.molecules import molecules\n"
+        "print('started', flush=True)\n"
+        "print(molecules(['CCO'] * 9000, 'x')['nodes'].sum())\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.split() == ["started", "27000"]

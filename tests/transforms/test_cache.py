@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -13,7 +13,11 @@ from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms._cache import apply, describe
+from graphbench.transforms.effective_resistance import EdgeResistance
+from graphbench.transforms.electrostatic_se import ElectrostaticSE
+from graphbench.transforms.heat_kernel_se import HeatKernelSE
 from graphbench.transforms.laplacian_pe import LaplacianPE
+from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
 from graphbench.transforms.random_walk_se import RandomWalkSE
 
 
@@ -25,7 +29,7 @@ def _computed(store: GraphStore, cache: Path, **transforms: object) -> list[str]
     """Names of what had to be computed."""
     told: list[str] = []
     apply(store, transforms, cache, told.append)  # type: ignore[arg-type]
-    return [line.split()[1] for line in told]
+    return [name for line in told for name in line.removeprefix("computing ").split(" of ")[0].split(", ")]
 
 
 def test_outputs_are_named_after_the_encoder(tmp_path: Path) -> None:
@@ -57,14 +61,63 @@ def test_only_what_changed_is_computed(tmp_path: Path) -> None:
     assert _computed(apply(store, {"RWSE": RandomWalkSE([1, 2])}, tmp_path), tmp_path, LapPE=LaplacianPE(4)) == []
 
 
+def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # undirected, directed, with self loops and repeated edges
+    directed = GraphStore.from_arrays([6, 5], [4, 3], torch.tensor([[0, 1, 1, 2, 0, 3, 3], [1, 2, 2, 0, 0, 4, 4]]))
+    batch, sizes = directed.gather([0, 1]), [*directed.sizes.tolist(), *_store().sizes.tolist()]
+    local = batch.edge_index - torch.tensor([0] * 4 + [6] * 3)
+    edges = torch.cat([local, _store().edge_index], 1)
+    store = GraphStore.from_arrays(sizes, [4, 3, *_store().edge_counts.tolist()], edges)
+    transforms = {
+        "LapPE": LaplacianPE(4),
+        "SignNet": LaplacianPE(6, "none"),
+        "RWSE": RandomWalkSE([1, 2, 5]),
+        "HKdiagSE": HeatKernelSE([1.0, 2.0]),
+        "ElstaticSE": ElectrostaticSE(),
+        "RWSEe": RandomWalkEdgeSE([1, 4]),
+        "ERe": EdgeResistance(),
+    }
+    alone = {
+        name: {f"{name}.{key}": each for key, each in transform(store).items()}
+        for name, transform in transforms.items()
+    }
+    decomposed: list[int] = []
+    original = torch.linalg.eigh
+
+    def counting(matrices: Tensor) -> Any:
+        decomposed.append(len(matrices))
+        return original(matrices)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counting)
+    told: list[str] = []
+    encoded = apply(store, transforms, tmp_path, told.append)
+    assert len(told) == 1
+    assert sum(decomposed) == 2 * store.num_graphs  # two Laplacians, once each
+    for values in alone.values():
+        for name, each in values.items():
+            there = encoded.pe.get(name, encoded.edge_pe.get(name))
+            torch.testing.assert_close(there, each, rtol=0, atol=1e-6, equal_nan=True)
+
+
+def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) -> None:
+    apply(_store(), {"LapPE": LaplacianPE(4), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
+    [before] = tmp_path.rglob("RandomWalkSE-*.safetensors")
+    written = before.stat().st_mtime_ns
+    apply(_store(), {"LapPE": LaplacianPE(6), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
+    assert [each.stat().st_mtime_ns for each in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
+    assert len(list(tmp_path.rglob("LaplacianPE-*.safetensors"))) == 2
+
+
 def test_a_new_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
-    monkeypatch.setattr(RandomWalkSE, "version", 2)
+    monkeypatch.setattr(RandomWalkSE, "version", RandomWalkSE.version + 1)
     assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
 
 
 def test_damage_is_repaired(tmp_path: Path) -> None:
-    expected = apply(_store(), {"RWSE": RandomWalkSE([1, 2])}, tmp_path).pe["RWSE.landing"]
+    expected = (
+        apply(_store(), {"RWSE": RandomWalkSE([1, 2])}, tmp_path).pe["RWSE.landing"].clone()
+    )  # no view of the file
     [file] = tmp_path.rglob("*.safetensors")
     content = bytearray(file.read_bytes())
     content[-1] ^= 0xFF
@@ -125,7 +178,7 @@ def test_every_transform_keeps_its_arguments_and_fits_the_store(
     assert isinstance(described["version"], int)
     store = apply(_store(), {"T": transform}, tmp_path)  # a store refuses encodings of other lengths
     batch = store.gather([2, 0])
-    assert batch.pe or batch.edge_pe or batch.edge_sets or batch.pairs is not None
+    assert batch.pe or batch.edge_pe or batch.edge_sets or batch.pairs is not None or batch.hops is not None
     again = apply(_store(), {"T": kind(**ARGUMENTS.get(name, {}))}, tmp_path, pytest.fail)
     assert again.pe.keys() == store.pe.keys()
     assert again.edge_pe.keys() == store.edge_pe.keys()
@@ -137,9 +190,11 @@ def test_every_transform_takes_graphs_without_nodes_or_edges(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
-    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], torch.tensor([[0, 1], [1, 0]]))
+    edges = torch.tensor([[0, 1], [1, 0]])
+    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], edges, x=torch.ones(4, 2))
     batch = apply(store, {"T": transform}, tmp_path).gather([3, 2, 1])
     for values in (*batch.pe.values(), *batch.edge_pe.values()):
         # LaplacianPE marks eigenpairs that a graph does not have
         assert values.isfinite().all() or name == "LaplacianPE"
-    assert apply(GraphStore.from_graphs([]), {"T": transform}, tmp_path).num_graphs == 0
+    nothing = GraphStore.from_arrays([], [], torch.empty(2, 0), x=torch.empty(0, 2))
+    assert apply(nothing, {"T": transform}, tmp_path).num_graphs == 0

@@ -16,13 +16,13 @@ CYCLE = ((0, 1), (1, 2), (2, 3), (3, 0))
 
 def test_resistances_by_hand() -> None:
     # a cycle of four: one way of length 1 beside one of length 3; node 4 hangs on node 0
-    out = EdgeResistance().resistances(undirected(5, *CYCLE, (0, 4)))
+    out = EdgeResistance().exact(undirected(5, *CYCLE, (0, 4)))["resistance"]
     torch.testing.assert_close(out[:, 0], torch.tensor([0.75, 0.75, 0.75, 0.75, 1] * 2, dtype=torch.float64))
     assert EdgeResistance()(undirected(2, (0, 1)))["resistance"].dtype == torch.float32
 
 
 def test_repeated_edges_lie_side_by_side_and_self_loops_have_none() -> None:
-    out = EdgeResistance().resistances(undirected(2, (0, 1), (0, 1), (1, 1)))
+    out = EdgeResistance().exact(undirected(2, (0, 1), (0, 1), (1, 1)))["resistance"]
     torch.testing.assert_close(out[:, 0], torch.tensor([0.5, 0.5, 0] * 2, dtype=torch.float64), atol=1e-12, rtol=0)
 
 
@@ -31,7 +31,7 @@ def test_resistances_of_a_connected_graph_add_up_to_its_nodes_minus_one() -> Non
     for rows, nodes in zip(
         torch.arange(store.num_edges).split(store.edge_counts.tolist()), store.sizes.tolist(), strict=True
     ):
-        total = float(EdgeResistance().resistances(store)[rows].sum()) / 2
+        total = float(EdgeResistance().exact(store)["resistance"][rows].sum()) / 2
         assert total == pytest.approx(nodes - 1)
 
 
@@ -50,7 +50,7 @@ def _exact(store: GraphStore, graph: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_embedding_keeps_the_first_edges_of_small_graphs() -> None:
     store = sbm_cluster((4,), 0, base=BlockModel(3, 2, 6, 0.9, 0.8))
-    out = EffectiveResistance().embedding(store)
+    out = EffectiveResistance().exact(store)["embedding"]
     kept = store.max_nodes() // 2
     assert out.shape == (store.num_nodes, kept)
     for graph, rows in enumerate(torch.arange(store.num_nodes).split(store.sizes.tolist())):
@@ -67,9 +67,9 @@ def test_the_sketch_keeps_distances_and_repeats() -> None:
     encode = EffectiveResistance(accuracy=1.0)
     wanted = math.ceil(8 * math.log(store.num_edges))
     assert wanted < store.max_nodes() / 2, "or this graph would not be sketched"
-    out = encode.embedding(store)
+    out = encode.exact(store)["embedding"]
     assert out.shape == (store.num_nodes, wanted)
-    assert torch.equal(out, encode.embedding(store))
+    assert torch.equal(out, encode.exact(store)["embedding"])
     _, resistance = _exact(store, 0)
     distance = torch.cdist(out, out).square().numpy()
     pairs = ~np.eye(store.num_nodes, dtype=bool)
@@ -84,7 +84,7 @@ def test_graphs_without_edges_and_directed_ones() -> None:
     assert out.shape == (5, 2)
     assert out.isfinite().all()
     assert not out[0].any()
-    torch.testing.assert_close(EdgeResistance().resistances(store), torch.ones(3, 1, dtype=torch.float64))
+    torch.testing.assert_close(EdgeResistance().exact(store)["resistance"], torch.ones(3, 1, dtype=torch.float64))
     assert EffectiveResistance()(GraphStore.from_graphs([]))["embedding"].shape == (0, 1)
 
 

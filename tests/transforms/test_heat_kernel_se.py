@@ -17,7 +17,7 @@ def test_equals_graphgps(golden: Callable[[str], dict[str, Any]]) -> None:
     recorded = golden("graphgps/stats_HKdiagSE")
     store = store_of(recorded["in/edge_index"], recorded["in/ptr"])
     encode = HeatKernelSE(recorded["config"]["times"])
-    torch.testing.assert_close(encode.diagonals(store), recorded["out/HKdiagSE_float64"], atol=1e-12, rtol=0)
+    torch.testing.assert_close(encode.exact(store)["heat"], recorded["out/HKdiagSE_float64"], atol=1e-12, rtol=0)
     heat = encode(store)["heat"]
     assert heat.dtype == torch.float32
     torch.testing.assert_close(heat, recorded["out/HKdiagSE"], atol=1e-6, rtol=1e-5)
@@ -25,7 +25,7 @@ def test_equals_graphgps(golden: Callable[[str], dict[str, Any]]) -> None:
 
 def test_equals_the_matrix_exponential_without_what_is_left_in_the_end() -> None:
     store = sbm_cluster((8,), 0, base=BlockModel(3, 2, 5, 0.4, 0.1))
-    out = HeatKernelSE([0.5, 1, 3]).diagonals(store)
+    out = HeatKernelSE([0.5, 1, 3]).exact(store)["heat"]
     for graph, rows in enumerate(torch.arange(store.num_nodes).split(store.sizes.tolist())):
         adjacency = torch.zeros(len(rows), len(rows), dtype=torch.float64)
         adjacency[tuple(store.gather([graph]).edge_index)] = 1
@@ -39,15 +39,15 @@ def test_equals_the_matrix_exponential_without_what_is_left_in_the_end() -> None
 
 def test_an_edge_by_hand() -> None:
     # eigenvalue 2, eigenvector (1, -1) / sqrt 2; the third node is isolated
-    heat = HeatKernelSE([0, 1.5]).diagonals(undirected(3, (0, 1)))
+    heat = HeatKernelSE([0, 1.5]).exact(undirected(3, (0, 1)))["heat"]
     expected = [[0.5, math.exp(-3) / 2]] * 2 + [[0, 0]]
     torch.testing.assert_close(heat, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_directed_graphs_are_made_undirected_and_self_loops_left_out() -> None:
     directed = GraphStore.from_arrays([3], [3], torch.tensor([[0, 1, 1], [1, 2, 1]]))
-    expected = HeatKernelSE([1, 2]).diagonals(undirected(3, (0, 1), (1, 2)))
-    torch.testing.assert_close(HeatKernelSE([1, 2]).diagonals(directed), expected)
+    expected = HeatKernelSE([1, 2]).exact(undirected(3, (0, 1), (1, 2)))["heat"]
+    torch.testing.assert_close(HeatKernelSE([1, 2]).exact(directed)["heat"], expected)
 
 
 def test_empty_graphs() -> None:

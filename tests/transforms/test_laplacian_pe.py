@@ -10,8 +10,7 @@ from torch import Tensor
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
-from graphbench.transforms import _dense_blocks
+from graphbench.transforms import _dense_blocks, _large_graphs
 from graphbench.transforms.laplacian_pe import NORMS, LaplacianPE
 from tests.transforms.small_graphs import store_of, undirected
 
@@ -27,7 +26,7 @@ def test_equals_graphgps(name: str, golden: Callable[[str], dict[str, Any]]) -> 
     config = recorded["config"]
     encode = LaplacianPE(config["max_freqs"], config["laplacian_norm"], config["eigvec_norm"])
     store = store_of(recorded["in/edge_index"], recorded["in/ptr"])
-    values, vectors = encode.decompose(store)
+    values, vectors = _decompose(encode, store)
     expected_values = recorded["out/eigvals_float64"][..., 0]
     expected_vectors = recorded["out/eigvecs_float64"]
     torch.testing.assert_close(values, expected_values, atol=1e-12, rtol=0, equal_nan=True)
@@ -46,6 +45,11 @@ def test_equals_graphgps(name: str, golden: Callable[[str], dict[str, Any]]) -> 
             torch.testing.assert_close(ours @ ours.T, theirs @ theirs.T, atol=1e-6, rtol=1e-6)
             compared += int(same.sum())
     assert compared >= 10
+
+
+def _decompose(encode: LaplacianPE, store: GraphStore) -> tuple[Tensor, Tensor]:
+    out = encode.exact(store)
+    return out["eigvals"][..., 0], out["eigvecs"]
 
 
 def _distinct(spectrum: Tensor) -> list[float]:
@@ -71,15 +75,15 @@ def test_a_path_by_hand() -> None:
 
 @pytest.mark.parametrize(("norm", "isolated"), [("none", 0.0), ("sym", 1.0), ("rw", 1.0)])
 def test_isolated_nodes_and_self_loops(norm: Any, isolated: float) -> None:
-    values, vectors = LaplacianPE(3, norm).decompose(undirected(3, (0, 1), (1, 1)))
+    values, vectors = _decompose(LaplacianPE(3, norm), undirected(3, (0, 1), (1, 1)))
     assert isolated in values[0].round(decimals=9).tolist()
     assert not vectors.isnan().any()
-    one_node, _ = LaplacianPE(2, norm).decompose(undirected(1))
+    one_node, _ = _decompose(LaplacianPE(2, norm), undirected(1))
     assert one_node[0, 0] == isolated
 
 
 def test_zero_repeats_once_per_component() -> None:
-    values, _ = LaplacianPE(5, "sym").decompose(undirected(5, (0, 1), (2, 3), (3, 4)))
+    values, _ = _decompose(LaplacianPE(5, "sym"), undirected(5, (0, 1), (2, 3), (3, 4)))
     assert (values[0] < 1e-12).sum() == 2
 
 
@@ -90,7 +94,7 @@ def test_eigenvectors_satisfy_their_equation_in_stacks_of_any_size(
 ) -> None:
     monkeypatch.setattr(_dense_blocks, "_CELLS", cells)
     store = sbm_cluster((12,), 0, base=BlockModel(3, 2, 9, 0.6, 0.2))
-    values, vectors = LaplacianPE(6, norm).decompose(store)
+    values, vectors = _decompose(LaplacianPE(6, norm), store)
     for graph, rows in enumerate(torch.arange(store.num_nodes).split(store.sizes.tolist())):
         adjacency = torch.zeros(len(rows), len(rows), dtype=torch.float64)
         adjacency[tuple(store.gather([graph]).edge_index)] = 1
@@ -110,7 +114,7 @@ def test_directed_graphs_are_symmetrised_one_by_one() -> None:
     # graph 0: directed path; graph 1: an undirected path with one edge stored twice, which stays a double edge
     edges = torch.tensor([[0, 1, 0, 1, 1, 2, 0, 1], [1, 2, 1, 0, 2, 1, 1, 0]])
     store = GraphStore.from_arrays([3, 3], [2, 6], edges)
-    values, _ = LaplacianPE(3, "none").decompose(store)
+    values, _ = _decompose(LaplacianPE(3, "none"), store)
     torch.testing.assert_close(values[0], torch.tensor([0.0, 1.0, 3.0], dtype=torch.float64), atol=1e-12, rtol=0)
     doubled = torch.linalg.eigvalsh(torch.tensor([[2.0, -2, 0], [-2, 3, -1], [0, -1, 1]], dtype=torch.float64))
     torch.testing.assert_close(values[3], doubled.clamp_min(0), atol=1e-12, rtol=0)
@@ -130,16 +134,52 @@ def test_every_scaling_is_finite_also_for_eigenvalue_zero(norm: Any) -> None:
 
 def test_largest_entry_and_wavelength() -> None:
     path = undirected(4, (0, 1), (1, 2), (2, 3))
-    values, largest = LaplacianPE(4, "none", "abs-max").decompose(path)
-    _, wave = LaplacianPE(4, "none", "wavelength").decompose(path)
+    values, largest = _decompose(LaplacianPE(4, "none", "abs-max"), path)
+    _, wave = _decompose(LaplacianPE(4, "none", "wavelength"), path)
     assert largest.abs().amax(0).tolist() == pytest.approx([1] * 4)
     assert wave.abs().amax(0)[1:].tolist() == pytest.approx((np.pi / 2 / values[0, 1:].sqrt()).tolist())
 
 
-def test_too_large_for_a_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dense_blocks, "MAX_NODES", 3)
-    with pytest.raises(UserError, match="the largest graph has 4 nodes, allowed are 3"):
-        LaplacianPE(2)(undirected(4, (0, 1)))
+@pytest.mark.parametrize("dense", [2, 1024])
+@pytest.mark.parametrize("norm", ["none", "sym", "rw"])
+def test_large_graphs_have_the_same_eigenpairs(norm: Any, dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # directed, with a self loop, of three components of 30 nodes and an isolated node
+    store = sbm_cluster((3,), 0, base=BlockModel(2, 15, 15, 0.4, 0.2))
+    ends = torch.cat([store.gather([0, 1, 2]).edge_index, torch.tensor([[0, 4], [0, 60]])], 1)[:, ::3]
+    graph = GraphStore.from_arrays([91, 2], [ends.shape[1], 1], torch.cat([ends, torch.tensor([[0], [1]])], 1))
+    expected_values, expected = _decompose(LaplacianPE(12, norm), graph)
+    monkeypatch.setattr(LaplacianPE, "large_from", 50)
+    monkeypatch.setattr(_large_graphs, "_DENSE", dense)
+    values, vectors = _decompose(LaplacianPE(12, norm), graph)
+    torch.testing.assert_close(values, expected_values, atol=1e-8, rtol=0, equal_nan=True)
+    spectrum = expected_values[0].tolist()
+    for start, value in enumerate(spectrum):
+        stop = start + sum(abs(each - value) < 1e-6 for each in spectrum)
+        if (start and spectrum[start - 1] > value - 1e-6) or stop == len(spectrum):
+            continue  # not the first of its eigenspace, or an eigenspace that may go on
+        ours, theirs = vectors[:91, start:stop], expected[:91, start:stop]
+        torch.testing.assert_close(ours @ ours.T, theirs @ theirs.T, atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors[91:].abs(), expected[91:].abs(), equal_nan=True)
+
+
+def test_eigenvalues_too_close_for_the_iteration_are_found_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaplacianPE, "large_from", 400)
+    monkeypatch.setattr(_large_graphs, "_DENSE", 10)
+    monkeypatch.setattr(_large_graphs, "_RESTARTS", 2)
+    path = undirected(400, *((i, i + 1) for i in range(399)))
+    values, vectors = _decompose(LaplacianPE(4, "none"), path)
+    expected = 2 - 2 * torch.cos(torch.arange(4, dtype=torch.float64) * torch.pi / 400)
+    torch.testing.assert_close(values[0], expected, atol=1e-10, rtol=0)
+    # the second eigenvector of a path is half a wave
+    wave = torch.cos((torch.arange(400, dtype=torch.float64) + 0.5) * torch.pi / 400)
+    torch.testing.assert_close(vectors[:, 1].abs(), (wave / wave.norm()).abs(), atol=1e-8, rtol=0)
+
+
+def test_large_graphs_of_isolated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaplacianPE, "large_from", 5)
+    out = LaplacianPE(3, "none")(undirected(50, (7, 8)))
+    assert out["eigvals"].abs().max() < 1e-6
+    torch.testing.assert_close(out["eigvecs"].norm(dim=0), torch.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
 def test_equals_plain_matrix_powers(times: list[int], cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_dense_blocks, "_CELLS", cells)
     store = sbm_cluster((8,), 0, base=BlockModel(3, 2, 5, 0.5, 0.2))
-    out = RandomWalkEdgeSE(times).probabilities(store)
+    out = RandomWalkEdgeSE(times).exact(store)["landing"]
     for graph, rows in enumerate(torch.arange(store.num_edges).split(store.edge_counts.tolist())):
         edges = store.gather([graph]).edge_index
         walk = torch.zeros([int(store.sizes[graph])] * 2, dtype=torch.float64)
@@ -27,7 +27,7 @@ def test_equals_plain_matrix_powers(times: list[int], cells: int, monkeypatch: p
 def test_directed_repeated_and_self_edges_by_hand() -> None:
     # 0 goes to 1 by two of three edges, else it stays; 1 is a dead end. Then an empty graph, one edge and one node.
     edges = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0]])
-    out = RandomWalkEdgeSE([1, 2]).probabilities(GraphStore.from_arrays([2, 0, 2, 1], [3, 0, 1, 0], edges))
+    out = RandomWalkEdgeSE([1, 2]).exact(GraphStore.from_arrays([2, 0, 2, 1], [3, 0, 1, 0], edges))["landing"]
     expected = [[0, 2 / 3, 2 / 9], [0, 2 / 3, 2 / 9], [1, 1 / 3, 1 / 9], [0, 1, 0]]
     torch.testing.assert_close(out, torch.tensor(expected, dtype=torch.float64))
 

@@ -88,7 +88,7 @@ def test_columns_end_with_the_longest_path() -> None:
     assert GraphormerPaths(3, 3, 3)(path_graph(4))["edge_types"].shape == (16, 2)
 
 
-@pytest.mark.parametrize("edge_attr", [None, torch.rand(3, 1), torch.ones(3, 2, dtype=torch.int64)], ids=str)
+@pytest.mark.parametrize("edge_attr", [None, torch.full((3, 1), 0.5), torch.ones(3, 2, dtype=torch.int64)], ids=str)
 def test_edges_without_one_integer_each_have_no_types(edge_attr: torch.Tensor | None) -> None:
     store = path_graph(4).replace(edge_attr=edge_attr)
     assert set(GraphormerPaths(3, 3, 3)(store)) == {"distance"}
