@@ -1,6 +1,6 @@
-"""Small graphs whose pairs of equal colour are 'in contact', as plug-ins for runs of tests: inductive and transductive.
+"""Small graphs whose pairs of equal colour are 'in contact', inductive and transductive.
 
-Registered when a configuration lists this file under ``plugins``.
+``link_graphs_plugin.py`` registers them for configurations that list it under ``plugins``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from graphbench.data.family import LoadedDataset
 from graphbench.data.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
-from graphbench.registry import register
 
 COLOURS = 4
 GRAPHS = 24
@@ -32,7 +31,6 @@ def _contacts(colour: torch.Tensor) -> torch.Tensor:
     return ((colour[:, None] == colour) & ~torch.eye(len(colour), dtype=torch.bool)).nonzero().T
 
 
-@register("contacts", room="data/datasets")
 class Contacts:
     """Many graphs; states the true pairs only, as PCQM-Contact does."""
 
@@ -71,7 +69,6 @@ class Contacts:
         return LoadedDataset(store, self.card, {"standard": (Splits.of(*parts),)})
 
 
-@register("one-contact-graph", room="data/datasets")
 class OneContactGraph:
     """One graph of 40 nodes; its pairs, true and false ones, are the examples; true ones of training are its edges."""
 

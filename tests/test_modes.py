@@ -15,7 +15,7 @@ from graphbench.train.checkpoints import read
 
 HERE = Path(__file__).resolve().parent
 CONTACTS = f"""
-plugins: [{HERE / "link_graphs.py"}]
+plugins: [{HERE / "link_graphs_plugin.py"}]
 dataset: {{format: contacts, name: x, task: graph, task_type: classification_binary, transductive: false,
   node_encoder: true, node_encoder_name: LinearNode, node_encoder_bn: false, resample_negative: true}}
 train: {{batch_size: 4, eval_period: 1}}

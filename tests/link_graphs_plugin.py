@@ -1,0 +1,7 @@
+"""Plug-in that makes the graphs of ``link_graphs.py`` known to a configuration."""
+
+from graphbench.registry import register
+from tests.link_graphs import Contacts, OneContactGraph
+
+register("contacts", room="data/datasets")(Contacts)
+register("one-contact-graph", room="data/datasets")(OneContactGraph)
