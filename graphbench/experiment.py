@@ -69,7 +69,10 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    config = build.adopt_pretrained(config, config.tree.seed)
+    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id))
+
+
+def _described(config: Config) -> dict[str, Any]:
     info = build.declared_info(config)
     if info is None:
         loaded = build.read_data(config)
@@ -103,7 +106,7 @@ def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str
     """
     runs = _plan(config, repeat)
     config = _with_mode(build.adopt_pretrained(config, runs[0].run_id))
-    describe(config)  # wrong input shows before data is read and encodings are computed
+    _described(config)  # wrong input shows before data is read and encodings are computed
     config_dir = Path(config.tree.out_dir) / config.name
     if config.tree.num_threads:
         torch.set_num_threads(config.tree.num_threads)

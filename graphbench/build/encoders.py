@@ -32,7 +32,7 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
     key = "dataset.node_encoder_name"
     named = _named(config, key, "encoders/node", level="node")
-    encodings = {name: _encoding(config, info, name, named.width_before(name, dim)) for name in named.encodings}
+    encodings = {name: _encoding(config, info, key, name, named.width_before(name, dim)) for name in named.encodings}
     features: nn.Module | None = None
     width = named.width_left(dim)
     if named.features or (info.node_in and width and named.concatenated):
@@ -64,7 +64,7 @@ def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> nn.Module | N
     with blame(config, key):
         return EdgeEncoder(
             features,
-            {name: _encoding(config, info, name) for name in named.concatenated},
+            {name: _encoding(config, info, key, name, dim_edge) for name in named.concatenated},
             dim_edge,
             batch_norm=dataset.edge_encoder_bn,
         )
@@ -137,14 +137,14 @@ def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, wi
     return built
 
 
-def _encoding(config: Config, info: DataInfo, name: str, dim: int | None = None) -> nn.Module:
-    group, where = f"posenc_{name}", config.where("dataset.node_encoder_name")
+def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> nn.Module:
+    group, where = f"posenc_{name}", config.where(key)
     kind = registry.lookup("encoders/positional", name, where)
     if not config.tree[group].enable:
-        raise UserError(f"{where}: dataset.node_encoder_name uses {name}, but {group}.enable is false; set it to true.")
+        raise UserError(f"{where}: {key} uses {name}, but {group}.enable is false; set it to true.")
     tree, vocabulary = config.tree, info.vocabularies.get("edge", ())
     supplied = {
-        "dim": dim or tree.gnn.dim_inner,
+        "dim": dim,
         "act": tree.gnn.act,
         "max_nodes": info.max_nodes,
         "heads": tree.graphormer.num_heads,

@@ -230,7 +230,6 @@ class LayerFactory:
             "hidden_dropout": tree.gt.dropout,
             **{name: value for name, value in tree.gt.bigbird.items() if name in _OF_BIGBIRD},
             "equivstable": "EquivStableLapPE" in [part.name for part in parts_of(tree.dataset.node_encoder_name)],
-            "num_virtual_nodes": tree.prep.num_virt_node,
         }
         if self.layers_from == "gnn":
             return shared | {

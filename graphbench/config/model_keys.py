@@ -70,7 +70,9 @@ GT = {
     "secondary_edges": Key("full_graph", "", inert="read by no published file; name the edges in gt.layer_type"),
     "activation": Key("relu", "", inert="read by ExphormerFullLayer only, which no configuration can reach"),
     "vn_pooling": Key("mean", "", inert=DEAD),
-    "pna_degrees": Key([], "in-degree histogram of PNA; measured on the training graphs when empty", item=int),
+    "pna_degrees": Key(
+        [], "in-degree histogram for layers that scale by degree (PNA here does not); empty: measured", item=int
+    ),
 }
 
 GRAPHORMER = {

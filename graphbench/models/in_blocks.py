@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.ops.propagate import Adjacency
-from graphbench.ops.propagate.adjacency import Csr
+from graphbench.ops.propagate.adjacency import Csr, normalised
 from graphbench.structures import GraphBatch
 from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeBlocks, NodeRows
 
@@ -191,9 +191,8 @@ def _adjacency(near: Neighborhood, norm: str, self_loops: bool) -> Adjacency:
         entry = torch.empty_like(position).index_copy_(0, position, torch.arange(position.numel(), device=ptr.device))
         degree = degree - near.loops + 1
     if norm != "none":
-        ones = torch.ones(source.shape, dtype=torch.float64, device=source.device) if weight is None else weight
-        known = degree.double()
-        inverse = torch.where(known > 0, known.pow(-0.5 if norm == "sym" else -1.0), 0.0)
-        weight = ones * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
+        if weight is None:
+            weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
+        weight = normalised(weight, source, target, degree.double(), norm)
     nothing = Csr(*(entry.new_empty(0) for _ in range(3)))
     return Adjacency(nodes, source, target, Csr(ptr, entry, source[entry]), nothing, weight)

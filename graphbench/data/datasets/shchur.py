@@ -70,71 +70,71 @@ class _SparseArrays:
         return LoadedDataset(store, card, {"standard": drawn_split})
 
 
-@register("PyG-Amazon")
-class Amazon(_SparseArrays):
-    """Products bought together. Paper: Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
+class _GnnBenchmark(_SparseArrays):
+    """The collections of Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
 
     Args:
-        name: ``computers`` or ``photo``.
+        name: key of ``facts`` and ``files``.
         normalize_features: divide every row of the features by its sum.
         add_reverse_edges: list every edge a second time (the Exphormer release does).
         add_self_loops: append a self loop for every node that has an edge.
     """
 
-    family, source = "PyG-Amazon", _GNN_BENCHMARK
+    source = _GNN_BENCHMARK
+    files: ClassVar[Mapping[str, str]]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        normalize_features: bool = False,
+        add_reverse_edges: bool = False,
+        add_self_loops: bool = False,
+    ) -> None:
+        self.name = known_name(self.family, name.lower(), self.facts)
+        self.file = self.files[self.name]
+        self.title = "-".join(Path(self.file).parts[:2])
+        super().__init__(
+            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
+        )
+
+
+@register("PyG-Amazon")
+class Amazon(_GnnBenchmark):
+    """Products bought together. Paper: Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
+
+    Args:
+        name: ``computers`` or ``photo``; the others as :class:`_GnnBenchmark`.
+    """
+
+    family = "PyG-Amazon"
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "computers": NodeFacts(13752, 491722, 767, 10),
         "photo": NodeFacts(7650, 238162, 745, 8),
     }
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        normalize_features: bool = False,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
-    ) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
-        self.title = f"Amazon-{self.name.capitalize()}"
-        self.file = f"Amazon/{self.name.capitalize()}/raw/amazon_electronics_{self.name}.npz"
-        super().__init__(
-            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
-        )
+    files: ClassVar[Mapping[str, str]] = {
+        "computers": "Amazon/Computers/raw/amazon_electronics_computers.npz",
+        "photo": "Amazon/Photo/raw/amazon_electronics_photo.npz",
+    }
 
 
 @register("PyG-Coauthor")
-class Coauthor(_SparseArrays):
+class Coauthor(_GnnBenchmark):
     """Authors of common papers. Paper: Pitfalls of Graph Neural Network Evaluation, https://arxiv.org/abs/1811.05868.
 
     Args:
-        name: ``cs`` or ``physics``.
-        normalize_features: divide every row of the features by its sum.
-        add_reverse_edges: list every edge a second time (the Exphormer release does).
-        add_self_loops: append a self loop for every node that has an edge.
+        name: ``cs`` or ``physics``; the others as :class:`_GnnBenchmark`.
     """
 
-    family, source = "PyG-Coauthor", _GNN_BENCHMARK
+    family = "PyG-Coauthor"
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "cs": NodeFacts(18333, 163788, 6805, 15),
         "physics": NodeFacts(34493, 495924, 8415, 5),
     }
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        normalize_features: bool = False,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
-    ) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
-        folder = {"cs": "CS", "physics": "Physics"}[self.name]
-        self.title = f"Coauthor-{folder}"
-        self.file = f"Coauthor/{folder}/raw/ms_academic_{self.name[:3]}.npz"
-        super().__init__(
-            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
-        )
+    files: ClassVar[Mapping[str, str]] = {
+        "cs": "Coauthor/CS/raw/ms_academic_cs.npz",
+        "physics": "Coauthor/Physics/raw/ms_academic_phy.npz",
+    }
 
 
 @register("PyG-CitationFull")

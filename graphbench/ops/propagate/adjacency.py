@@ -98,10 +98,10 @@ def adjacency(
         weight = torch.cat([(source != target).double(), nodes.new_ones(num_nodes, dtype=torch.float64)])
         source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
     if norm != "none":
-        ones = torch.ones(source.shape, dtype=torch.float64, device=source.device) if weight is None else weight
-        degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, ones)
-        inverse = torch.where(degree > 0, degree.pow(-0.5 if norm == "sym" else -1.0), 0.0)
-        weight = ones * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
+        if weight is None:
+            weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
+        degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, weight)
+        weight = normalised(weight, source, target, degree, norm)
     return Adjacency(
         num_nodes,
         source,
@@ -110,6 +110,20 @@ def adjacency(
         _sorted(source, target, num_nodes),
         weight,
     )
+
+
+def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, norm: str) -> Tensor:
+    """Weights of the edges divided by the degrees of their ends, see :func:`adjacency`.
+
+    Args:
+        weight: (E,) float64.
+        source: (E,) int64.
+        target: (E,) int64.
+        degree: (N,) float64, of all nodes that are an end.
+        norm: ``sym`` or ``row``.
+    """
+    inverse = torch.where(degree > 0, degree.pow(-0.5 if norm == "sym" else -1.0), 0.0)
+    return weight * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
 
 
 def _sorted(key: Tensor, other: Tensor, num_nodes: int) -> Csr:

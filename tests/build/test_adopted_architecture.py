@@ -1,0 +1,32 @@
+"""Which stored run the architecture comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphbench import build
+from graphbench.config import load_config
+from graphbench.errors import UserError
+from graphbench.experiment import describe
+from tests.build.test_peer_semantics import ZINC
+
+
+def test_a_run_over_splits_takes_the_run_of_its_first_split(tmp_path: Path) -> None:
+    for split, layers in ((3, 2), (4, 5)):
+        (tmp_path / f"stored/{split}/ckpt").mkdir(parents=True)
+        (tmp_path / f"stored/{split}/ckpt/best.ckpt").touch()
+        (tmp_path / f"stored/{split}/config.yaml").write_text(ZINC.replace("layers: 1", f"layers: {layers}"))
+    path = tmp_path / "x.yaml"
+    path.write_text(ZINC.replace("layers: 1, ", ""))
+    overrides = ["pretrained.dir", str(tmp_path / "stored"), "run_multiple_splits", "[3, 4]"]
+    assert len(describe(load_config(path, overrides))["layers"]) == 2
+
+
+def test_an_encoding_that_is_off_is_blamed_on_the_key_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(ZINC)
+    config = load_config(path, ["dataset.edge_encoder_name", "TypeDictEdge+RWSEEdge", "posenc_RWSEEdge.dim_pe", "4"])
+    with pytest.raises(UserError, match=r"edge_encoder_name uses RWSEEdge, but posenc_RWSEEdge\.enable is false"):
+        build.model(config, build.declared_info(config))
