@@ -5,11 +5,7 @@ Notation: B graphs of a chunk, H heads, L rows of the longest, i query rows, j k
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -17,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphbench.ops.blocks import Chunk, accumulate, compute_dtype, plan_of, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.segment.cpu import pack, unpack
 
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
 
 # Scores handled at a time: 1 MB of fp32, so that scores, mask and gradient stay near one core.
 _BLOCK = 1 << 18
-# Padded scores that cost as much as one more chunk (about 30 calls into torch).
-_OVERHEAD = 1 << 14
 # From this size on, without dropout, the tiles of torch's fused kernel are faster than whole rows.
 _LARGE = 512
 
@@ -57,124 +52,6 @@ def fused(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bia
     return unpack(blocks, ragged)
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """Graphs of similar size that are handled together, padded to the longest.
-
-    Attributes:
-        graphs: their numbers in the batch.
-        length: L.
-        start: first of the B * L cells in the padded layout.
-        padding: (B, 1, 1, L), 0 for real keys and minus infinity for padding; None where every graph has L rows.
-    """
-
-    graphs: tuple[int, ...]
-    length: int
-    start: int
-    padding: Tensor | None
-
-    @property
-    def cells(self) -> slice:
-        return slice(self.start, self.start + len(self.graphs) * self.length)
-
-    def heads_first(self, packed: Tensor) -> Tensor:
-        """(B * H, L, width) of the chunk from the padded layout (cells, H, width)."""
-        part = packed[self.cells].view(len(self.graphs), self.length, *packed.shape[1:])
-        return part.transpose(1, 2).reshape(-1, self.length, packed.shape[2])
-
-    def put(self, block: Tensor, packed: Tensor) -> None:
-        """Inverse of :meth:`heads_first`."""
-        target = packed[self.cells].view(len(self.graphs), self.length, *packed.shape[1:])
-        target.copy_(block.view(len(self.graphs), -1, self.length, packed.shape[2]).transpose(1, 2))
-
-    def blocks(self, heads: int) -> Iterator[tuple[slice, slice]]:
-        """(rows of B * H, query rows) to handle at a time; more than one only for a graph too large for a block."""
-        batch, pairs = len(self.graphs) * heads, self.length * self.length
-        if batch * pairs <= _BLOCK or len(self.graphs) > 1:
-            yield slice(0, batch), slice(0, self.length)
-            return
-        some = max(1, _BLOCK // pairs)
-        rows = self.length if pairs <= _BLOCK else max(64, _BLOCK // self.length)
-        for head in range(0, batch, some):
-            for row in range(0, self.length, rows):
-                yield slice(head, min(head + some, batch)), slice(row, min(row + rows, self.length))
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Padded layout of a ragged batch: chunks behind each other.
-
-    Attributes:
-        chunks: largest graphs first.
-        row_of_cell: (cells,) row behind every cell, padding repeats a row of its graph; None for the identity.
-        cell_of_row: (N,) the inverse on real cells.
-        real: (cells, 1, 1) 1 for real cells and 0 for padding; None without padding.
-    """
-
-    chunks: tuple[_Chunk, ...]
-    row_of_cell: Tensor | None
-    cell_of_row: Tensor
-    real: Tensor | None
-
-    def pack(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        return (rows if self.row_of_cell is None else rows.index_select(0, self.row_of_cell)).to(dtype)
-
-    def unpack(self, packed: Tensor, dtype: torch.dtype) -> Tensor:
-        return (packed if self.row_of_cell is None else packed.index_select(0, self.cell_of_row)).to(dtype)
-
-
-_PLANS: WeakKeyDictionary[Ragged, dict[int, _Plan]] = WeakKeyDictionary()
-
-
-def _plan(ragged: Ragged, heads: int) -> _Plan:
-    plans = _PLANS.setdefault(ragged, {})
-    if heads not in plans:
-        plans[heads] = _build_plan(ragged.sizes, heads)
-    return plans[heads]
-
-
-def _build_plan(sizes: tuple[int, ...], heads: int) -> _Plan:
-    first = np.cumsum([0, *sizes])
-    chunks, rows, real, start = [], [], [], 0
-    for graphs in _group(sizes, heads):
-        each = np.asarray([sizes[g] for g in graphs])
-        length = int(each[0])
-        column = np.arange(length)
-        filled = column < each[:, None]
-        padding = None
-        if not filled.all():
-            padding = torch.where(torch.from_numpy(filled), 0.0, -torch.inf).view(len(graphs), 1, 1, length)
-        rows.append((first[graphs][:, None] + np.where(filled, column, 0)).ravel())
-        real.append(filled.ravel())
-        chunks.append(_Chunk(tuple(graphs), length, start, padding))
-        start += len(graphs) * length
-    row_of_cell, is_real = np.concatenate(rows), np.concatenate(real)
-    cell_of_row = np.empty(first[-1], dtype=np.int64)
-    cell_of_row[row_of_cell[is_real]] = np.flatnonzero(is_real)
-    identity = np.array_equal(row_of_cell, np.arange(len(row_of_cell)))
-    return _Plan(
-        tuple(chunks),
-        None if identity else torch.from_numpy(row_of_cell),
-        torch.from_numpy(cell_of_row),
-        None if is_real.all() else torch.from_numpy(is_real).view(-1, 1, 1),
-    )
-
-
-def _group(sizes: tuple[int, ...], heads: int) -> list[list[int]]:
-    """Graphs by falling size, cut where a chunk is full or its padding costs more than one more chunk."""
-    groups: list[list[int]] = []
-    area = room = waste = 0
-    for graph in sorted((g for g in range(len(sizes)) if sizes[g]), key=lambda g: -sizes[g]):
-        pairs = heads * sizes[graph] ** 2
-        waste += area - pairs
-        if not groups or area > room or waste > _OVERHEAD:
-            groups.append([])
-            area, room, waste = pairs, _BLOCK, 0
-        groups[-1].append(graph)
-        room -= area
-    return groups
-
-
 def _pair_index(graphs: tuple[int, ...], length: int, sizes: tuple[int, ...]) -> Tensor:
     """(B, L, L) number of every pair in the flat layout; cells of padding repeat the first pair of their graph."""
     first = np.cumsum([0, *(size * size for size in sizes)])[list(graphs), None, None]
@@ -192,12 +69,12 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(q, k, v, bias)
         ctx.ragged, ctx.p, ctx.seed = ragged, p, seed
-        dtype = _compute_dtype(q)
-        plan, keep = _plan(ragged, q.shape[1]), RandomKeep(p, seed) if p else None
+        dtype = compute_dtype(q)
+        plan, keep = plan_of(ragged, q.shape[1], _BLOCK), RandomKeep(p, seed) if p else None
         q, k, packed_v = (plan.pack(each, dtype) for each in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
         for chunk in plan.chunks:
-            q_Bid, k_Bjd, v_Bje = _scaled(chunk.heads_first(q)), chunk.heads_first(k), chunk.heads_first(packed_v)
+            q_Bid, k_Bjd, v_Bje = scaled(chunk.heads_first(q)), chunk.heads_first(k), chunk.heads_first(packed_v)
             out_Bie = torch.empty_like(v_Bje)
             offset = _Offset(chunk, bias, ragged.sizes, q.shape[1], dtype)
             for batch, rows in chunk.blocks(q.shape[1]):
@@ -212,15 +89,15 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias = ctx.saved_tensors
-        ragged, heads, dtype = ctx.ragged, q.shape[1], _compute_dtype(q)
-        plan, keep = _plan(ragged, heads), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
+        ragged, heads, dtype = ctx.ragged, q.shape[1], compute_dtype(q)
+        plan, keep = plan_of(ragged, heads, _BLOCK), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
         packed_q, packed_k, packed_v, grad = (plan.pack(each, dtype) for each in (q, k, v, grad))
         if plan.real is not None:
             grad = grad * plan.real  # padding queries must not reach keys and values
         grad_q, grad_k, grad_v = (torch.empty_like(each) for each in (packed_q, packed_k, packed_v))
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[3] else None
         for chunk in plan.chunks:
-            q_Bid, k_Bjd = _scaled(chunk.heads_first(packed_q)), chunk.heads_first(packed_k)
+            q_Bid, k_Bjd = scaled(chunk.heads_first(packed_q)), chunk.heads_first(packed_k)
             v_Bje, grad_Bie = chunk.heads_first(packed_v), chunk.heads_first(grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
@@ -230,15 +107,15 @@ class _Attention(torch.autograd.Function):
                 weights = _softmax(q_Bid[batch, rows], k_Bjd[batch], offset.of(batch, rows))
                 change = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
                 kept = weights if keep is None else keep.fill_(torch.empty_like(weights)).mul_(weights)
-                _accumulate(gv[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
+                accumulate(gv[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
                 # d score = w (d w - sum_j w d w), with d w = mask * change
                 change.mul_(kept)
                 change.addcmul_(weights, change.sum(2, keepdim=True), value=-1)
                 torch.bmm(change, k_Bjd[batch], out=gq[batch, rows])
-                _accumulate(gk[batch], rows, change.transpose(1, 2), q_Bid[batch, rows])
+                accumulate(gk[batch], rows, change.transpose(1, 2), q_Bid[batch, rows])
                 if grad_bias is not None:
                     offset.add_gradient(change, batch, rows, grad_bias)
-            chunk.put(_scaled(gq), grad_q)
+            chunk.put(scaled(gq), grad_q)
             chunk.put(gk, grad_k)
             chunk.put(gv, grad_v)
         grads = (plan.unpack(each, like.dtype) for each, like in ((grad_q, q), (grad_k, k), (grad_v, v)))
@@ -249,7 +126,7 @@ class _Offset:
     """What is added to the scores of a chunk: padding of keys, and the caller's bias."""
 
     def __init__(
-        self, chunk: _Chunk, bias: Tensor | None, sizes: tuple[int, ...], heads: int, dtype: torch.dtype
+        self, chunk: Chunk, bias: Tensor | None, sizes: tuple[int, ...], heads: int, dtype: torch.dtype
     ) -> None:
         self._shape = (len(chunk.graphs), heads, chunk.length, chunk.length)
         self._pairs = self._span = None
@@ -293,20 +170,3 @@ class _Offset:
 def _softmax(q_Bid: Tensor, k_Bjd: Tensor, offset: Tensor | None) -> Tensor:
     keys = k_Bjd.transpose(1, 2)
     return torch.softmax(torch.bmm(q_Bid, keys) if offset is None else torch.baddbmm(offset, q_Bid, keys), dim=-1)
-
-
-def _accumulate(total: Tensor, rows: slice, a: Tensor, b: Tensor) -> None:
-    """``total`` becomes the product at the first query rows and grows by it at the others."""
-    if rows.start == 0:
-        torch.bmm(a, b, out=total)
-    else:
-        total.baddbmm_(a, b)
-
-
-def _scaled(q: Tensor) -> Tensor:
-    return q * (1.0 / math.sqrt(q.shape[-1]))
-
-
-def _compute_dtype(q: Tensor) -> torch.dtype:
-    """Half precision is widened block by block: sums over many keys need more digits than it has."""
-    return torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype

@@ -1,0 +1,250 @@
+"""Exact sparse flow in Triton kernels: memory linear in the rows, nothing of the flows is stored (README).
+
+Notation: N rows, H heads, G graphs, d and e widths.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    import triton
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
+
+from graphbench.ops.dropout.cpu import draw_seed
+from graphbench.ops.segment import segment_sum
+from graphbench.ops.sparse_flow import cpu
+from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
+from graphbench.ops.sparse_flow.gpu_forward import tiled_rows, whole_rows
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+# Block sizes by bytes of what is multiplied, from what the compiler reports for sm_90 (README), not from timing.
+# Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time: (keys, rows, warps).
+WHOLE = {
+    2: ((32, 32, 4), (64, 64, 4), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
+    4: ((32, 32, 4), (64, 64, 8), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
+    8: ((32, 32, 4), (64, 32, 4)),
+}
+# Larger graphs, and the gradients of the queries for all: (rows, keys, warps), also by the padded width.
+QUERY_SIDE = {
+    2: {64: (64, 64, 8), 128: (64, 64, 8), 256: (32, 64, 8)},
+    4: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
+    8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 4)},
+}
+# Gradients of keys and values, which hold one accumulator more.
+KEY_SIDE = {
+    2: {64: (64, 64, 8), 128: (64, 32, 8), 256: (32, 32, 8)},
+    4: {64: (16, 32, 8), 128: (16, 32, 8), 256: (16, 16, 8)},
+    8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 8)},
+}
+# Columns of q, k or v that are multiplied at a time.
+CHUNK = {2: 32, 4: 16, 8: 16}
+# Wider heads would not fit the accumulators of the backward kernels.
+_WIDEST = 256
+# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU; its products do not know bfloat16.
+_INTERPRETED = not isinstance(whole_rows, triton.runtime.JITFunction)
+# Largest exponent of phi: sums of n terms of this size stay finite.
+_LIMIT = {torch.float32: 69.0, torch.float64: 600.0}
+
+
+def sparse_flow(
+    q: Tensor,
+    k: Tensor,
+    q_friction: Tensor,
+    k_friction: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    lam: Tensor,
+    alpha: float,
+    dropout_p: float,
+) -> Tensor:
+    """See :func:`graphbench.ops.sparse_flow.sparse_flow`; ``lam`` is (G,).
+
+    bfloat16 is multiplied as it is and accumulated in float32. float16 is widened before it is multiplied, because
+    gradients of the friction exceed its range. Heads wider than 256, and devices older than sm_80, go through the torch
+    code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    if q.numel() == 0 or v.numel() == 0:
+        return v * 0
+    if not (q.is_cuda or _INTERPRETED):
+        raise ValueError(f"backend 'gpu' of sparse_flow needs tensors on a GPU, received tensors on '{q.device}'")
+    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)  # too little shared memory
+    if outdated or max(q.shape[2], v.shape[2]) > _WIDEST:
+        return cpu.sparse_flow(q, k, q_friction, k_friction, v, ragged, lam, alpha, dropout_p)
+    kind = torch.promote_types(q.dtype, v.dtype)
+    inputs = (each.to(kind).contiguous() for each in (q, k, q_friction, k_friction, v))
+    strength = lam.to(_accumulator(kind)).contiguous()
+    seed = draw_seed() if dropout_p else 0
+    result: Tensor = _Flow.apply(*inputs, strength, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
+    return result.to(v.dtype)
+
+
+class _Flow(torch.autograd.Function):
+    """Saves its inputs and five numbers per row and head."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        q_friction: Tensor,
+        k_friction: Tensor,
+        v: Tensor,
+        lam: Tensor,
+        ragged: Ragged,
+        alpha: float,
+        p: float,
+        seed: int,
+    ) -> Tensor:
+        out = torch.empty_like(v)
+        state = lam.new_empty(5, q.shape[1], q.shape[0])
+        arguments = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
+        constants, operand = _constants(q, v, p), _operand(q)
+        constants["INV_ALPHA"] = 1 / alpha
+        numbers = (ragged.num_rows, ragged.max_size, seed)
+        with torch.cuda.device_of(q):
+            smaller = 0
+            for keys, rows, warps in WHOLE[operand]:
+                for tiles in _tiles(ragged, smaller, keys, rows):
+                    whole_rows[(len(tiles), q.shape[1])](
+                        *arguments, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
+                    )
+                smaller = keys
+            rows, keys, warps = QUERY_SIDE[operand][_span(q, v)]
+            for tiles in _tiles(ragged, smaller, ragged.max_size, rows):
+                tiled_rows[(len(tiles), q.shape[1])](
+                    *arguments,
+                    tiles,
+                    out,
+                    state,
+                    *numbers,
+                    **constants,
+                    E_SPAN=_power(v.shape[2]),
+                    ROWS=rows,
+                    KEYS=keys,
+                    num_warps=warps,
+                )
+        ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, state)
+        ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
+        ragged, grad = ctx.ragged, grad.contiguous()
+        sums = state.new_empty(3, *state.shape[1:])
+        grad_lam = state.new_empty(state.shape[1:])
+        grads = [torch.empty_like(each) for each in (q, k, q_friction, k_friction, v)]
+        inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
+        numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
+        constants = _constants(q, v, ctx.p) | {"D_SPAN": _power(q.shape[2])}
+        with torch.cuda.device_of(q):
+            rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
+            for tiles in _tiles(ragged, 0, ragged.max_size, rows):
+                query_side[(len(tiles), q.shape[1])](
+                    *inputs,
+                    tiles,
+                    grad,
+                    state,
+                    sums,
+                    grads[0],
+                    grads[2],
+                    grad_lam,
+                    *numbers,
+                    **constants,
+                    INV_ALPHA=1 / ctx.alpha,
+                    ROWS=rows,
+                    KEYS=keys,
+                    num_warps=warps,
+                )
+            rows, keys, warps = KEY_SIDE[_operand(q)][_span(q, v)]
+            for tiles in _tiles(ragged, 0, ragged.max_size, keys):
+                key_side[(len(tiles), q.shape[1])](
+                    *inputs,
+                    tiles,
+                    grad,
+                    state,
+                    sums,
+                    grads[1],
+                    grads[3],
+                    grads[4],
+                    *numbers,
+                    **constants,
+                    E_SPAN=_power(v.shape[2]),
+                    ROWS=rows,
+                    KEYS=keys,
+                    num_warps=warps,
+                )
+        per_graph = segment_sum(grad_lam.t().contiguous(), ragged).sum(1) if ctx.needs_input_grad[5] else None
+        return *grads, per_graph, None, None, None, None
+
+
+def _accumulator(kind: torch.dtype) -> torch.dtype:
+    return torch.float64 if kind == torch.float64 else torch.float32
+
+
+def _operand(q: Tensor) -> int:
+    """Bytes of an entry when it is multiplied."""
+    return 2 if q.dtype == torch.bfloat16 else _accumulator(q.dtype).itemsize
+
+
+def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
+    accumulator = _accumulator(q.dtype)
+    wide = triton.language.float64 if accumulator == torch.float64 else triton.language.float32
+    native = q.dtype == torch.bfloat16 and not _INTERPRETED
+    return {
+        "SCALE": 1 / math.sqrt(q.shape[2]),
+        "LIMIT": _LIMIT[accumulator],
+        "P": p,
+        "KEEP": 1 / (1 - p) if p < 1 else 0.0,
+        "HEADS": q.shape[1],
+        "D": q.shape[2],
+        "E": v.shape[2],
+        "DOT": triton.language.bfloat16 if native else wide,
+        "ACC": wide,
+        "CHUNK": CHUNK[_operand(q)],
+        # Scores must round alike wherever they are recomputed, whatever they are used for.
+        "enable_fp_fusion": False,
+    }
+
+
+def _power(width: int) -> int:
+    """Columns of an accumulator: a power of two, and 16 at least for the tensor cores."""
+    return max(16, 1 << (width - 1).bit_length())
+
+
+def _span(q: Tensor, v: Tensor) -> int:
+    """Width in the tables of block sizes: 64, 128 or 256."""
+    return max(64, _power(max(q.shape[2], v.shape[2])))
+
+
+_TILES: WeakKeyDictionary[Ragged, dict[tuple[int, int, int], list[Tensor]]] = WeakKeyDictionary()
+
+
+def _tiles(ragged: Ragged, smaller: int, largest: int, block: int) -> list[Tensor]:
+    """[(tiles, 2) int64: graph and first row of every tile] of graphs of ``smaller < n <= largest``, or []."""
+    known = _TILES.setdefault(ragged, {})
+    key = smaller, largest, block
+    if key not in known:
+        sizes = np.asarray(ragged.sizes, dtype=np.int64)
+        graphs = np.flatnonzero((sizes > smaller) & (sizes <= largest))
+        graphs = graphs[np.argsort(-sizes[graphs], kind="stable")]  # the longest work starts first
+        each = -(-sizes[graphs] // block)
+        first = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
+        table = torch.from_numpy(np.stack([np.repeat(graphs, each), first * block], axis=1))
+        known[key] = [table.to(ragged.device, non_blocking=True)] if len(table) else []
+    return known[key]

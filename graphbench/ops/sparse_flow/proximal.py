@@ -1,0 +1,88 @@
+"""The paper's solver: proximal gradient steps from the dense flow, differentiated step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from graphbench.ops.sparse_flow.scores import row_blocks, scores
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+# Pairs (times heads) whose iterations are in memory at a time; about six numbers per pair and iteration.
+_BLOCK = 1 << 18
+
+
+def sparse_flow(
+    q: Tensor,
+    k: Tensor,
+    q_friction: Tensor,
+    k_friction: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    lam: Tensor,
+    alpha: float,
+    iters: int,
+    step: str,
+    dropout_p: float,
+) -> Tensor:
+    """See :func:`graphbench.ops.sparse_flow.sparse_flow`; ``lam`` is (G,).
+
+    The iterations of a block of rows are repeated in the backward pass, one block after the other: stored for a whole
+    batch they would take gigabytes.
+    """
+
+    def block(q: Tensor, k: Tensor, q_friction: Tensor, k_friction: Tensor, v: Tensor, strength: Tensor) -> Tensor:
+        flow = solve(scores(q, k), scores(q_friction, k_friction), strength, alpha, iters, step)
+        flow = torch.dropout(flow, dropout_p, dropout_p > 0)
+        return torch.einsum("hij,jhe->ihe", flow, v.to(flow.dtype)).to(v.dtype)
+
+    out = [v.new_zeros(0, *v.shape[1:])]
+    for graph, rows, keys in row_blocks(ragged, q.shape[1], _BLOCK):
+        inputs = (q[rows], k[keys], q_friction[rows], k_friction[keys], v[keys], lam[graph])
+        out.append(checkpoint(block, *inputs, use_reentrant=False))
+    return torch.cat(out)
+
+
+def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float, iters: int, step: str) -> Tensor:
+    """The flow after ``iters`` steps ``z <- shrink(z - tau (r z + alpha (sum z - 1)), tau lam f)`` from softmax(s).
+
+    ``shrink(y, c) = sign(y) max(|y| - c, 0)``. The step size tau of a row is ``1 / (max r + alpha n)``, or
+    ``<dz, dg> / <dg, dg>`` with the last differences of flow and gradient (Barzilai-Borwein) where these are not 0.
+    It is a constant to autograd.
+
+    Args:
+        s: (..., i, j) scores of the resistance.
+        t: (..., i, j) scores of the friction.
+        lam: () strength of the friction.
+        alpha: penalty, finite.
+        iters: number of steps.
+        step: ``"safe"`` or ``"bb"``.
+    """
+    r, friction = torch.softmax(-s, dim=-1), lam * torch.softmax(t, dim=-1)
+    safe = tau = 1 / (r.detach().amax(-1, keepdim=True) + alpha * s.shape[-1])
+    z = torch.softmax(s, dim=-1)
+    before: tuple[Tensor, Tensor] | None = None
+    for _ in range(iters):
+        gradient = torch.addcmul(alpha * (z.sum(-1, keepdim=True) - 1), r, z)
+        if step == "bb":
+            if before is not None:
+                tau = _barzilai_borwein(z.detach() - before[0], gradient.detach() - before[1], safe)
+            before = z.detach(), gradient.detach()
+        z = shrink(z - tau * gradient, tau * friction)
+    return z
+
+
+def shrink(y: Tensor, threshold: Tensor) -> Tensor:
+    """``sign(y) max(|y| - threshold, 0)``; the paper prints it without the sign."""
+    return y - torch.clamp(y, -threshold, threshold)
+
+
+def _barzilai_borwein(dz: Tensor, dg: Tensor, safe: Tensor) -> Tensor:
+    along, square = (dz * dg).sum(-1, keepdim=True), (dg * dg).sum(-1, keepdim=True)
+    usable = (along > 0) & (square > 0)
+    return torch.where(usable, along / torch.where(usable, square, 1), safe)

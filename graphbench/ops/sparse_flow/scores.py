@@ -1,0 +1,34 @@
+"""Scores of blocks of query rows, one graph at a time and without padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.blocks import compute_dtype
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+
+def scores(q_ihd: Tensor, k_jhd: Tensor) -> Tensor:
+    """(H, i, j) ``q k^T / sqrt(d)``; half precision is widened."""
+    dtype = compute_dtype(q_ihd)
+    return torch.einsum("ihd,jhd->hij", q_ihd.to(dtype), k_jhd.to(dtype)) / math.sqrt(q_ihd.shape[2])
+
+
+def row_blocks(ragged: Ragged, heads: int, pairs: int | None = None) -> Iterator[tuple[int, slice, slice]]:
+    """Graph, query rows and rows of their keys: about ``pairs`` scores over all heads at a time, or whole graphs.
+
+    Empty graphs have no block.
+    """
+    first = 0
+    for graph, size in enumerate(ragged.sizes):
+        rows = max(1, size if pairs is None else pairs // max(1, heads * size))
+        for start in range(first, first + size, rows):
+            yield graph, slice(start, min(start + rows, first + size)), slice(first, first + size)
+        first += size

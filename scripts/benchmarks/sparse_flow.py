@@ -1,0 +1,121 @@
+"""Sparse flow, forward and backward, against plain softmax attention and against the paper's iteration.
+
+The softmax attention is what one writes in PyTorch: two products and a softmax, differentiated by autograd, which
+stores the matrices. Sizes are those of PascalVOC-SP. Peak memory is measured in a fresh process per run:
+``python -m scripts.benchmarks.sparse_flow sparse|softmax`` prints it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from graphbench.errors import UserError
+from graphbench.ops.sparse_flow import flow_diagnostics, sparse_flow
+from graphbench.structures import Ragged
+from scripts.benchmarks.case import Case
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAPHS, NODES, HEADS, WIDTH = 8, 479, 4, 68
+ITERATIONS = 20
+PAIRS, SLOW_PAIRS, MEMORY_PAIRS = 9, 3, 3
+
+
+def run() -> list[Case]:
+    """Random queries and keys of variance 1, so that scores have variance 1; lam = 1 / n, alpha = 0.1."""
+    torch.manual_seed(0)
+    ragged, inputs, lam = problem()
+    zeros = flow_diagnostics(*inputs[:4], ragged, lam=lam).zero_share.mean().item()
+    name = f"{GRAPHS} graphs of {NODES} nodes, {HEADS} heads of width {WIDTH}, {zeros:.0%} zero flows"
+    threads = f"{torch.get_num_threads()} threads"
+    exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
+    softmax = step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs)
+    proximal = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam, mode="proximal", iters=ITERATIONS), inputs)
+    cases = []
+    for peer_name, peer, pairs, target in (
+        ("plain softmax", softmax, PAIRS, 1 / 3),
+        (f"{ITERATIONS} proximal iterations", proximal, SLOW_PAIRS, 8.0),
+    ):
+        ours, theirs = paired(exact, peer, pairs)
+        cases.append(Case(f"{name}, exact, {threads}", peer_name, ours, theirs, target))
+    peaks: dict[str, list[float]] = {"sparse": [], "softmax": []}
+    for _ in range(MEMORY_PAIRS):
+        for which, values in peaks.items():
+            command = [sys.executable, "-m", "scripts.benchmarks.sparse_flow", which]
+            done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+            values.append(float(done.stdout.split()[-1]))
+    cases.append(Case(f"{name}, peak memory", "plain softmax", peaks["sparse"], peaks["softmax"], 1 / 3, unit="MiB"))
+    return cases
+
+
+def problem() -> tuple[Ragged, list[Tensor], Tensor]:
+    """Partition, [q, k, q_friction, k_friction, v] and lam."""
+    inputs = [torch.randn(GRAPHS * NODES, HEADS, WIDTH, requires_grad=True) for _ in range(5)]
+    return Ragged.from_sizes([NODES] * GRAPHS), inputs, torch.tensor(1 / NODES, requires_grad=True)
+
+
+def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Softmax attention inside graphs of equal size, (N, H, d) as the operator has it."""
+    q, k, v = (
+        each.view(GRAPHS, NODES, HEADS, WIDTH).transpose(1, 2).reshape(GRAPHS * HEADS, NODES, WIDTH)
+        for each in (q, k, v)
+    )
+    weights = torch.softmax(torch.bmm(q / math.sqrt(WIDTH), k.transpose(1, 2)), dim=-1)
+    out = torch.bmm(torch.dropout(weights, 0.0, True), v)
+    return out.view(GRAPHS, HEADS, NODES, WIDTH).transpose(1, 2).reshape(GRAPHS * NODES, HEADS, WIDTH)
+
+
+def step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], None]:
+    """Forward and backward."""
+
+    def run_once() -> None:
+        for each in inputs:
+            each.grad = None
+        out = forward()
+        out.backward(torch.ones_like(out))
+
+    return run_once
+
+
+def paired(ours: Callable[[], None], peer: Callable[[], None], pairs: int) -> tuple[list[float], list[float]]:
+    """Seconds of both, one after the other, in turns so that drift of the machine cancels; the first pair warms up."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for pair in range(pairs + 1):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            start = time.perf_counter()
+            (ours, peer)[which]()
+            seconds[which].append(time.perf_counter() - start)
+    return seconds[0][1:], seconds[1][1:]
+
+
+def _status(field: str) -> float:
+    """A line of the process's status in MiB (Linux)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    raise UserError(f"/proc/self/status has no {field}: peak memory is measured on Linux only")
+
+
+def main(which: str) -> None:
+    """Prints the peak memory of a step above the memory before it, gradients included."""
+    ragged, inputs, lam = problem()
+    once = {
+        "sparse": step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs),
+        "softmax": step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs),
+    }[which]
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
+    once()
+    print(_status("VmHWM") - before)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,210 @@
+"""Cases of test_sparse_flow_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
+
+Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.sparse_flow import gpu, reference, sparse_flow
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import normal, values_and_gradients
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# The interpreter is numpy, which warns about lanes that are computed and thrown away.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+NAMES = ("output", "q", "k", "q_friction", "k_friction", "v", "lam")
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 33 nodes on, several tiles of rows and of keys."""
+    monkeypatch.setattr(gpu, "WHOLE", dict.fromkeys((2, 4, 8), ((16, 16, 4), (32, 32, 4))))
+    monkeypatch.setattr(gpu, "QUERY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (32, 64, 4))))
+    monkeypatch.setattr(gpu, "KEY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (64, 32, 4))))
+
+
+def inputs_for(ragged: Ragged, d: int, e: int, heads: int = 2, spread: float = 1.0) -> list[Tensor]:
+    """q, k, q_friction, k_friction, v and one lam per graph (0 among them); ``spread`` is that of the scores."""
+    n, scale = ragged.num_rows, math.sqrt(spread)
+    scores = [normal(n, heads, d).mul(scale).detach().to(DEVICE).requires_grad_() for _ in range(4)]
+    strengths = [(2.0, 0.5, 0.0)[g % 3] / max(size, 1) for g, size in enumerate(ragged.sizes)]
+    lam = torch.tensor(strengths, dtype=torch.float64)
+    return [*scores, normal(n, heads, e).detach().to(DEVICE).requires_grad_(), lam.to(DEVICE).requires_grad_()]
+
+
+def call(function: Callable[..., Tensor], ragged: Ragged, alpha: float, p: float = 0.0) -> Callable[..., Tensor]:
+    return lambda q, k, qf, kf, v, lam: function(q, k, qf, kf, v, ragged, lam, alpha, p)
+
+
+def errors(ragged: Ragged, alpha: float, inputs: list[Tensor], function=gpu.sparse_flow) -> dict[str, float]:
+    """Distance to the reference in float64, relative to the norm, of the output and every gradient."""
+    exact = values_and_gradients(
+        call(reference.sparse_flow, ragged, alpha), [x.detach().double().requires_grad_() for x in inputs]
+    )
+    found = values_and_gradients(call(function, ragged, alpha), inputs)
+    return {name: ((a - b).norm() / b.norm().clamp(min=1e-3)).item() for name, a, b in zip(NAMES, found, exact)}
+
+
+def cast(inputs: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    rows = [x.detach().to(dtype).requires_grad_() for x in inputs[:5]]
+    return [*rows, inputs[5].detach().float().requires_grad_()]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "sizes"),
+    [(0.1, [0, 130, 1, 2, 17, 0, 65, 63]), (0.01, [40, 17]), (1.0, [70, 2]), (math.inf, [1, 66, 2])],
+    ids=str,
+)
+def test_equals_reference(alpha: float, sizes: list[int], small_blocks: None) -> None:
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    found = errors(ragged, alpha, inputs_for(ragged, 5, 4))
+    assert max(found.values()) < 1e-12, found
+
+
+def test_default_blocks_and_a_width_that_is_no_power_of_two() -> None:
+    ragged = Ragged.from_sizes([40, 3, 70], DEVICE)
+    inputs = inputs_for(ragged, 68, 20, heads=1)
+    found = errors(ragged, 0.1, inputs)
+    assert max(found.values()) < 1e-12, found
+    single = [x.detach().float().requires_grad_() for x in inputs]
+    ours, theirs = errors(ragged, 0.1, single), errors(ragged, 0.1, single, reference.sparse_flow)
+    assert all(ours[name] <= 2 * theirs[name] + 1e-6 for name in NAMES), (ours, theirs)
+
+
+@pytest.mark.parametrize("alpha", [0.1, math.inf])
+def test_wide_scores(alpha: float, small_blocks: None) -> None:
+    """Up to e^50 between the resistances of one row."""
+    ragged = Ragged.from_sizes([65, 20], DEVICE)
+    inputs = inputs_for(ragged, 5, 4, heads=1, spread=8.0)
+    found = errors(ragged, alpha, inputs)
+    assert max(found.values()) < 1e-6, found
+    out = gpu.sparse_flow(*cast(inputs, torch.float32)[:5], ragged, inputs[5].float(), alpha, 0.0)
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision(dtype: torch.dtype, small_blocks: None) -> None:
+    """Gradients are rounded twice more than by the reference, which rounds its float32 result only."""
+    ragged = Ragged.from_sizes([40, 7], DEVICE)
+    inputs = cast(inputs_for(ragged, 20, 24), dtype)
+    out = gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
+    assert out.dtype == dtype
+    found = errors(ragged, 0.1, inputs)
+    assert max(found.values()) < 8 * torch.finfo(dtype).eps, found
+
+
+def test_no_flow_has_no_gradient(small_blocks: None) -> None:
+    """The friction of every edge exceeds what conservation pays, lam f > alpha."""
+    ragged = Ragged.from_sizes([1, 2, 40], DEVICE)
+    inputs = inputs_for(ragged, 5, 4)
+    inputs[5] = torch.tensor([1.0, 100.0, 4000.0], dtype=torch.float64, device=DEVICE, requires_grad=True)
+    assert all(each.abs().max() == 0 for each in values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs))
+
+
+def test_scores_that_are_not_numbers_end_and_stay_visible(small_blocks: None) -> None:
+    ragged = Ragged.from_sizes([40, 3, 20], DEVICE)
+    for place in (0, 2):
+        inputs = inputs_for(ragged, 5, 4)
+        with torch.no_grad():
+            inputs[place][0] = inputs[place][43] = math.nan
+        found = values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs)[0]
+        assert found[0].isnan().all()
+        assert found[43].isnan().all()
+        assert found[40:43].isfinite().all()
+
+
+def test_graphs_do_not_mix_and_views_are_read_right(small_blocks: None) -> None:
+    sizes = [40, 9, 20]
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    joint = normal(69, 2, 24).detach().to(DEVICE)
+    views = [joint[..., :5], joint[..., 5:10], joint[..., 10:15], joint[..., 15:20], joint[..., 20:]]
+    lam = torch.tensor([0.01, 0.1, 0.02], dtype=torch.float64, device=DEVICE)
+    together = sparse_flow(*views, ragged, lam=lam, backend="gpu")
+    for graph, size in enumerate(sizes):
+        first = sum(sizes[:graph])
+        alone = [x[first : first + size].clone() for x in views]
+        one = Ragged.from_sizes([size], DEVICE)
+        torch.testing.assert_close(
+            together[first : first + size], sparse_flow(*alone, one, lam=lam[graph], backend="gpu"), rtol=0, atol=1e-14
+        )
+
+
+def test_dropout_uses_one_mask_in_both_directions(small_blocks: None) -> None:
+    """With the unit matrix as v the output is the dropped flow itself; its mask explains every gradient."""
+    sizes, p = [40, 17], 0.5
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    inputs = inputs_for(ragged, 5, 4)
+    units = torch.zeros(57, 2, 40, dtype=torch.float64, device=DEVICE)
+    for first, size in ((0, 40), (40, 17)):
+        units[first : first + size, :, :size] = torch.eye(size, dtype=torch.float64, device=DEVICE)[:, None]
+
+    def run(seed: int, v: Tensor, rate: float) -> Callable[..., Tensor]:
+        def flow(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, lam: Tensor) -> Tensor:
+            torch.manual_seed(seed)
+            return gpu.sparse_flow(q, k, qf, kf, v, ragged, lam, 0.1, rate)
+
+        return flow
+
+    free = [*inputs[:4], inputs[5]]
+    flows, dropped = run(0, units, 0.0)(*free).detach(), run(0, units, p)(*free).detach()
+    torch.testing.assert_close(dropped, run(0, units, p)(*free), rtol=0, atol=0)
+    assert not torch.equal(dropped, run(1, units, p)(*free))
+    kept = dropped != 0
+    torch.testing.assert_close(dropped, torch.where(kept, flows / (1 - p), 0))
+    assert abs(kept.sum().item() / (flows != 0).sum().item() - (1 - p)) < 0.05
+
+    def masked(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, v: Tensor, lam: Tensor) -> Tensor:
+        blocks, first = [], 0
+        for size, strength in zip(sizes, lam):
+            rows = slice(first, first + size)
+            s_hij, t_hij = (torch.einsum("ihd,jhd->hij", a[rows], b[rows]) / 5**0.5 for a, b in ((q, k), (qf, kf)))
+            mask_hij = kept[rows, :, :size].transpose(0, 1) / (1 - p)
+            flow_hij = reference.solve(s_hij, t_hij, strength, 0.1) * mask_hij
+            blocks.append(torch.einsum("hij,jhe->ihe", flow_hij, v[rows]))
+            first += size
+        return torch.cat(blocks)
+
+    def ours(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, v: Tensor, lam: Tensor) -> Tensor:
+        return run(0, v, p)(q, k, qf, kf, lam)
+
+    for name, a, b in zip(NAMES, values_and_gradients(ours, inputs), values_and_gradients(masked, inputs)):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
+    nothing = gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 1.0)
+    assert nothing.abs().max() == 0
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0]], ids=["no_graphs", "empty_graphs"])
+def test_nothing_to_do(sizes: list[int]) -> None:
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    for each in values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs_for(ragged, 5, 4)):
+        assert each.numel() == 0 or each.abs().max() == 0
+
+
+def test_saves_numbers_per_row_and_no_flow() -> None:
+    ragged = Ragged.from_sizes([50], DEVICE)
+    kept: list[int] = []
+
+    def keep(x: Tensor) -> Tensor:
+        kept.append(x.numel())
+        return x
+
+    inputs = inputs_for(ragged, 4, 4, heads=1)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
+    assert kept
+    assert sum(kept) == (5 * 4 + 5) * 50 + 1
+
+
+@pytest.mark.parametrize("wide", ["d", "e"])
+def test_heads_wider_than_the_accumulators(wide: str) -> None:
+    """They take the torch code, on any device."""
+    ragged = Ragged.from_sizes([5, 2], DEVICE)
+    found = errors(ragged, 0.1, inputs_for(ragged, 260 if wide == "d" else 4, 260 if wide == "e" else 4))
+    assert max(found.values()) < 1e-12, found
