@@ -19,7 +19,7 @@ from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if "_base_" not in path.parts)
+SOURCES = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts})
 Tree = dict[str, Any]
 Mutation = Callable[[Tree, random.Random], bool]
 

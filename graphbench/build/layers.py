@@ -227,6 +227,7 @@ class LayerFactory:
             "heads": tree.gt.n_heads,
             "attn_dropout": tree.gt.attn_dropout,
             "degrees": tuple(tree.gt.pna_degrees) or self.info.degree_histogram,
+            "max_nodes": self.info.max_nodes,
             "hidden_dropout": tree.gt.dropout,
             **{name: value for name, value in tree.gt.bigbird.items() if name in _OF_BIGBIRD},
             "equivstable": "EquivStableLapPE" in [part.name for part in parts_of(tree.dataset.node_encoder_name)],

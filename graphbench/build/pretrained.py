@@ -21,15 +21,17 @@ _KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
 _HEAD = ("gnn.head", "gnn.layers_post_mp")
 
 
-def adopt_pretrained(config: Config, run_id: int) -> Config:
+def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Config:
     """The configuration with the architecture of the run that ``pretrained.dir`` names.
 
     Encoders and layers take the stored run's values wherever this configuration does not set a key itself; where it
-    does, and differently, the log says so. The head is this configuration's own, except for inference.
+    does, and differently, the log says so. The head is this configuration's own, except for inference. With
+    ``pretrained.adopt_architecture`` false the configuration stays as it is, and the run only has to exist.
 
     Args:
         config: a loaded configuration.
         run_id: number of the first run.
+        starts: whether a run follows; if none does, only an architecture that is to be adopted has to exist.
 
     Raises:
         UserError: ``train.mode`` needs a trained model and none is named, or there is no such run.
@@ -43,7 +45,11 @@ def adopt_pretrained(config: Config, run_id: int) -> Config:
                 "run directory."
             )
         return config
+    if not (tree.pretrained.adopt_architecture or starts):
+        return config
     run = find_run(tree.pretrained.dir, run_id)
+    if not tree.pretrained.adopt_architecture:
+        return config
     stored = _leaves(load_config(run / "config.yaml").tree)
     merged = tree.clone()
     merged.defrost()

@@ -107,7 +107,7 @@ TRAIN = {
 VAL = {
     "sampler": Key(
         "full_batch",
-        "the same for evaluation; blocks gives the numbers of full_batch with bounded memory (model TwoBranch)",
+        "the same for evaluation; blocks gives the numbers of full_batch with bounded memory (models gnn, GPSModel and TwoBranch)",
         allowed=("full_batch", "blocks", "random_node"),
     ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
@@ -138,6 +138,7 @@ OPTIM = {
 
 PRETRAINED = {
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
+    "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
     "reset_prediction_head": Key(True, "start with a new prediction head"),
     "freeze_main": Key(False, "train the prediction head only"),
 }

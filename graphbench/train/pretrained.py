@@ -31,8 +31,12 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
     if found is None and len(runs) == 1:
         (found,) = runs.values()
     if found is None:
-        there = f"it holds the runs {', '.join(sorted(runs))}: name one of them" if runs else "it holds no run"
-        raise UserError(f"pretrained.dir: {folder} is no run directory, and {there}.")
+        there = (
+            f"it holds the runs {', '.join(sorted(runs))}: name one of them."
+            if runs
+            else "it holds no run. Train one first: main.py --cfg NAME.yaml leaves it in results/NAME."
+        )
+        raise UserError(f"pretrained.dir: {folder} is no run directory, and {there}")
     if not (found / "ckpt" / "best.ckpt").is_file():
         theirs = sorted(each.name for each in (found / "ckpt").iterdir() if each.stem.isdigit())
         if theirs:

@@ -29,6 +29,7 @@ CONTEXT: dict[str, Any] = {
     "dim_out": DIM,
     "dim_edge": DIM,
     "heads": 3,
+    "max_nodes": 12,
     "act": "gelu",
     "dropout": 0.0,
 }
