@@ -14,7 +14,7 @@ from graphbench.data.large_arrays import room
 from graphbench.data.store import GraphStore
 from graphbench.data.subgraph import edge_rows, has_edge_rows, node_rows
 from graphbench.structures import GraphBatch, Ragged
-from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeRows
+from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeRows, RowsOfGraph
 
 CPU = torch.device("cpu")
 
@@ -107,7 +107,7 @@ class StoredBlocks:
         source -= first
         source[outside] = position + size
         edge_index = torch.stack([source, target])
-        batch = GraphBatch(Ragged.from_sizes([nodes.numel()], self.device), edge_index.to(self.device))
+        batch = GraphBatch(RowsOfGraph(nodes.numel(), self.device), edge_index.to(self.device))
         loops = self.incoming.loops[nodes].to(torch.int64)
         return Neighborhood(batch, nodes, edges, degree.to(self.device), loops.to(self.device), size)
 

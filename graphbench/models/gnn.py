@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -12,9 +13,11 @@ from torch.nn import functional as F
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.norm import BatchNorm
+from graphbench.models.in_blocks import Blockwise
 from graphbench.models.stacked import PreLayer
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 
 STAGES = ("stack", "skipsum", "skipconcat")
 
@@ -101,14 +104,44 @@ class GNN(nn.Module):
             h = layer(h)
         for number, layer in enumerate(self.layers, 1):
             new, e = layer(h, e, batch)
-            if self.stage_type == "skipsum":
-                new = h + new
-            elif self.stage_type == "skipconcat" and number < len(self.layers):
-                new = torch.cat([h, new], dim=1)
-            h = new
-        if self.l2norm and len(self.layers):
-            h = F.normalize(h, dim=-1)
-        return self.head(h, batch)
+            h = self._joined(new, h, number)
+        return self._predict(h, batch)
+
+    def in_blocks(self, graph: NodeBlocks) -> Tensor:
+        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
+
+        Args:
+            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+
+        Returns:
+            (N, out_dim) on the host.
+
+        Raises:
+            ValueError: the encoder, a convolution or the head cannot work block by block.
+        """
+        blocks = Blockwise(graph, self)
+        e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
+        h = blocks.nodes(self.encoder)
+        for layer in self.pre_mp:
+            h = blocks.rows(layer, h)
+        for number, layer in enumerate(self.layers, 1):
+            h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, number=number))
+        return blocks.rows(self._predict, h).tensor
+
+    def _finished(self, new: Tensor, h: Tensor, number: int) -> Tensor:
+        """The state behind layer ``number``, from what its convolution returned and the state before."""
+        return self._joined(self.layers[number - 1].finish(new), h, number)
+
+    def _joined(self, new: Tensor, h: Tensor, number: int) -> Tensor:
+        """u_l and h_{l-1} as ``stage_type`` says; l counts from 1."""
+        if self.stage_type == "skipsum":
+            return h + new
+        if self.stage_type == "skipconcat" and number < len(self.layers):
+            return torch.cat([h, new], dim=1)
+        return new
+
+    def _predict(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        return self.head(F.normalize(h, dim=-1) if self.l2norm and len(self.layers) else h, batch)
 
 
 class ConvLayer(nn.Module):
@@ -137,5 +170,9 @@ class ConvLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """Maps every node."""
         new, e = self.conv(h, e, batch)
+        return self.finish(new), e
+
+    def finish(self, new: Tensor) -> Tensor:
+        """What follows the convolution, row by row."""
         u = self.act(self.dropout(self.norm(new)))
-        return (F.normalize(u, dim=-1) if self.l2norm else u), e
+        return F.normalize(u, dim=-1) if self.l2norm else u

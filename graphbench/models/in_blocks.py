@@ -1,25 +1,26 @@
 """The parts of a model applied to one graph block by block; see :mod:`graphbench.structures.node_blocks`.
 
-Three kinds of part are exact in blocks: maps of single rows; local layers, whose output at a node depends on the
-node, on its incoming edges and on their sources; global attentions that read the other nodes through sums only, and
-say so by two methods: ``summarise(h) -> summary``, where summaries of disjoint nodes can be added, and
-``attend(h, summary) -> h'``.
+Three kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
+a node depends on the node, on its incoming edges and on their sources; global attentions that read the other nodes
+through sums only, and say so by two methods: ``summarise(h) -> summary``, where summaries of disjoint nodes can be
+added, and ``attend(h, summary) -> h'``. A part that asks for more (the size of the graph, where it begins, its edges
+elsewhere) is refused by name: :class:`~graphbench.structures.node_blocks.RowsOfGraph` does not have it.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from graphbench.ops.propagate import Adjacency
-from graphbench.ops.propagate.adjacency import Csr, normalised
-from graphbench.structures import GraphBatch
-from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeBlocks, NodeRows
+from graphbench.encoders.expander import ExpanderEdges
+from graphbench.layers.gps import Branch, GPSBlock
+from graphbench.layers.single import SingleBlock
+from graphbench.models.neighborhood import NeighborhoodBatch
+from graphbench.structures.node_blocks import HostRows, NodeBlocks, NodeRows, WholeGraphNeeded
 
 
 class Blockwise:
@@ -42,10 +43,10 @@ class Blockwise:
         """First states of the nodes, from an encoder ``batch -> ((B, d), batch')``."""
         out = _Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
-            h, _ = encoder(self.graph.nodes(block))
+            h, _ = _applied(encoder, self.graph.nodes(block))
             if h.shape[0] != last - first:
                 raise ValueError(
-                    f"val.sampler blocks: {type(encoder).__name__} gave {h.shape[0]} rows for {last - first} nodes; "
+                    f"{type(encoder).__name__} gave {h.shape[0]} rows for {last - first} nodes; "
                     "use val.sampler full_batch"
                 )
             out.put(h, first)
@@ -55,7 +56,7 @@ class Blockwise:
         """First states of the edges, sorted by target, from an encoder ``batch -> (E, d)``."""
         out, first = _Collected(self.graph, self.graph.num_edges), 0
         for block, _, _ in self._blocks():
-            e = encoder(self.graph.edges(block))
+            e = _applied(encoder, self.graph.edges(block))
             out.put(e, first)
             first += e.shape[0]
         return out.rows()
@@ -65,10 +66,10 @@ class Blockwise:
         out = _Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
             batch = NodeRows.of(last - first, self.graph.device)
-            new = function(*(self._slice(each, first, last) for each in states), batch=batch)
+            new = _applied(function, *(self._slice(each, first, last) for each in states), batch=batch)
             if new.shape[0] != last - first:
                 raise ValueError(
-                    f"val.sampler blocks: a head gave {new.shape[0]} rows for {last - first} nodes; block by block "
+                    f"a head gave {new.shape[0]} rows for {last - first} nodes; block by block "
                     "there is one prediction per node. Use val.sampler full_batch"
                 )
             out.put(new, first)
@@ -82,7 +83,8 @@ class Blockwise:
         """``then(layer(h, e), *others)`` and the edge states behind the layer.
 
         Args:
-            layer: a local layer, ``(h, e, batch) -> (h', e')``.
+            layer: a local layer ``(h, e, batch) -> (h', e')``, an attention along edges ``(h, e, batch) -> h'``, or
+                either with a batch behind, which is left.
             h: states of the nodes.
             e: states of the edges, sorted by target, or None.
             others: states whose rows ``then`` reads beside the new ones.
@@ -91,26 +93,28 @@ class Blockwise:
         out, edges = _Collected(self.graph, self.graph.bounds[-1]), _Collected(self.graph, self.graph.num_edges)
         for block, first, last in self._blocks():
             near = self.graph.neighborhood(block)
-            seen = _Seen.of(near)
+            seen = NeighborhoodBatch.of(near)
             h_near = h.tensor.index_select(0, near.nodes).to(seen.device)
             e_near = None if e is None else self._slice(e, *near.edges)
-            new, e_new = layer(h_near, e_near, seen)
+            answer = _applied(layer, h_near, e_near, seen)
+            new, *behind = answer if isinstance(answer, tuple) else (answer,)
             rest = (self._slice(each, first, last) for each in others)
-            out.put(then(new[: near.size], *rest), first)
+            out.put(_applied(then, new[: near.size], *rest), first)
             for each in others if e is None else (e, *others):
-                each.release()
+                if each is not h:  # which is read all over the place
+                    each.release()
+            e_new = behind[0] if behind and isinstance(behind[0], Tensor) else e_near
             if e_new is not None and e_new is not e_near:
                 edges.put(e_new, near.edges[0])
-        h.release()  # read all over the place, so not before
+        h.release()
         return out.rows(), edges.rows() if edges.started else e
 
-    def attend(self, layer: nn.Module, h: HostRows, then: Callable[[Tensor, Tensor], Tensor]) -> HostRows:
-        """``then(layer(h), h)`` for a global attention with ``summarise`` and ``attend``; ``then`` works row by row."""
-        if not (hasattr(layer, "summarise") and hasattr(layer, "attend")):
-            raise ValueError(
-                f"val.sampler blocks: {type(layer).__name__} reads all nodes at once; block by block an attention must "
-                "read them through sums, as SGFormer does. Use val.sampler full_batch"
-            )
+    def attend(
+        self, layer: nn.Module, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
+    ) -> HostRows:
+        """``then(layer(h, e), h, *others)`` for an attention through sums, or along edges; ``then`` is of rows."""
+        if not hasattr(layer, "summarise"):
+            return self.messages(layer, h, e, h, *others, then=then)[0]
         summary: Any = None
         for _, first, last in self._blocks():
             own = layer.summarise(self._slice(h, first, last))
@@ -118,10 +122,74 @@ class Blockwise:
             h.release()
         out = _Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
-            rows = self._slice(h, first, last)
-            out.put(then(layer.attend(rows, summary), rows), first)
-            h.release()
+            rows, *rest = (self._slice(each, first, last) for each in (h, *others))
+            out.put(_applied(then, layer.attend(rows, summary), rows, *rest), first)
+            for each in (h, *others):
+                each.release()
         return out.rows()
+
+    def step(
+        self, block: nn.Module, h: HostRows, e: HostRows | None, pairs: HostRows | None = None
+    ) -> tuple[HostRows, HostRows | None]:
+        """``block(h, e)`` for a block of a stacked model, ``(h, e, batch) -> (h', e', batch')``.
+
+        Args:
+            block: one that consists of parts is taken apart, any other is treated as a local layer.
+            h: states of the nodes.
+            e: states of the edges, sorted by target, or None.
+            pairs: what :meth:`pairs` gave.
+        """
+        if isinstance(block, SingleBlock):
+            x, e = self._branch(block.branch, h, e, pairs)
+            return self.rows(_relu, x), e
+        if not isinstance(block, GPSBlock):
+            return self.messages(block, h, e, then=_same)
+        summed: tuple[HostRows, ...] = ()
+        for branch in block.branches:
+            if branch.part is not None:
+                x, e = self._branch(branch, h, e, pairs, *summed)
+                summed = (x,)
+
+        def finish(x: Tensor, batch: NodeRows) -> Tensor:
+            return block.norm_out(x + block.feed_forward(x), batch)
+
+        return self.rows(finish, *(summed or (h,))), e
+
+    def _branch(
+        self, branch: Branch, h: HostRows, e: HostRows | None, pairs: HostRows | None, *summed: HostRows
+    ) -> tuple[HostRows, HostRows | None]:
+        """What the branch returns, plus ``summed``, and the edge states."""
+        part = branch.part
+        if branch.edges is not None:
+            raise ValueError(
+                f"{type(part).__name__} reads the edge set '{branch.edges}', which is not cut into blocks. Use "
+                "val.sampler full_batch"
+            )
+
+        def finish(new: Tensor, old: Tensor, *before: Tensor) -> Tensor:
+            x = old + branch.dropout(new) if branch.adds_residual else new
+            return sum(before, branch.norm(x, NodeRows.of(x.shape[0], x.device)))
+
+        if branch.is_local:
+            return self.messages(part, h, e, h, *summed, then=finish)
+        seen = pairs if pairs is not None and hasattr(part, "carries_state") else e
+        return self.attend(part, h, *summed, then=finish, e=seen), e
+
+    def pairs(self, prepare: nn.Module | None, e: HostRows | None) -> HostRows | None:
+        """States of the pairs that Exphormer attends along: those of the edges, where there are no other pairs.
+
+        Args:
+            prepare: what puts the pairs together, or None.
+            e: states of the edges before the first block.
+        """
+        if prepare is None:
+            return None
+        if not isinstance(prepare, ExpanderEdges) or prepare.uses != (True, False) or prepare.virtual:
+            raise ValueError(
+                "expander edges and virtual nodes are not cut into blocks; set prep.exp to false "
+                "and prep.num_virt_node to 0, or val.sampler to full_batch"
+            )
+        return e
 
     def _blocks(self) -> list[tuple[int, int, int]]:
         return [(block, *span) for block, span in enumerate(pairwise(self.graph.bounds))]
@@ -153,46 +221,23 @@ class _Collected:
         return self._rows
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen(GraphBatch):
-    """A neighbourhood whose adjacency is cut out of that of the whole graph.
-
-    An outer node lacks its own incoming edges here, so that a symmetric normalisation must not count them. Nor is
-    anything sorted: edges come sorted by target, and lists by source are for gradients only.
-    """
-
-    near: Neighborhood | None = None
-
-    @classmethod
-    def of(cls, near: Neighborhood) -> _Seen:
-        return cls(near.batch.ragged, near.batch.edge_index, near=near)
-
-    def derived(self, name: str, compute: Callable[[GraphBatch], Any]) -> Any:
-        room, *arguments = name.split("/")
-        if room == "propagate" and self.near is not None:
-            norm, loops = arguments
-            return super().derived(name, lambda _: _adjacency(self.near, norm, loops == "self_loops"))
-        return super().derived(name, compute)
+def _applied(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """``function(*arguments, **named)``; if it needs the whole graph, the message says which module does."""
+    try:
+        return function(*arguments, **named)
+    except WholeGraphNeeded as error:
+        callers = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        name = next((type(each).__name__ for each in reversed(callers) if isinstance(each, nn.Module)), "a function")
+        raise ValueError(
+            f"{name} reads the graph as a whole. Block by block a layer sees nodes, their incoming edges and the "
+            "sources of these; an attention may read all other nodes through sums, as SGFormer does, and a norm no "
+            "more than its row (BatchNorm is such a norm in evaluation). Use val.sampler full_batch"
+        ) from error
 
 
-def _adjacency(near: Neighborhood, norm: str, self_loops: bool) -> Adjacency:
-    """As :func:`graphbench.ops.propagate.adjacency` of the whole graph, for the rows of the block."""
-    source, target = near.batch.edge_index
-    nodes, block = near.batch.num_nodes, torch.arange(near.size, device=source.device)
-    degree, weight = near.in_degree, None
-    ptr = torch.zeros(nodes + 1, dtype=torch.int64, device=source.device)
-    ptr[1 : near.size + 1] = degree[: near.size] + int(self_loops)
-    ptr = ptr.cumsum(0)
-    entry = torch.arange(source.numel(), device=source.device)
-    if self_loops:
-        weight = torch.cat([(source != target).double(), block.new_ones(near.size, dtype=torch.float64)])
-        position = torch.cat([entry + target, ptr[1 : near.size + 1] - 1])
-        source, target = torch.cat([source, block]), torch.cat([target, block])
-        entry = torch.empty_like(position).index_copy_(0, position, torch.arange(position.numel(), device=ptr.device))
-        degree = degree - near.loops + 1
-    if norm != "none":
-        if weight is None:
-            weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
-        weight = normalised(weight, source, target, degree.double(), norm)
-    nothing = Csr(*(entry.new_empty(0) for _ in range(3)))
-    return Adjacency(nodes, source, target, Csr(ptr, entry, source[entry]), nothing, weight)
+def _same(h: Tensor) -> Tensor:
+    return h
+
+
+def _relu(h: Tensor, batch: NodeRows) -> Tensor:
+    return h.relu()

@@ -15,8 +15,10 @@ from torch.nn import functional as F
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.norm import BatchNorm
+from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("GPSModel")
@@ -101,6 +103,28 @@ class GPSModel(nn.Module):
             h, e, batch = block(h, e, batch)
         return self.head(h, batch)
 
+    def in_blocks(self, graph: NodeBlocks) -> Tensor:
+        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
+
+        Args:
+            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+
+        Returns:
+            (N, out_dim) on the host.
+
+        Raises:
+            ValueError: the encoder, a layer or the head cannot work block by block.
+        """
+        blocks = Blockwise(graph, self)
+        e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
+        pairs = blocks.pairs(self.prepare, e)
+        h = blocks.nodes(self.encoder)
+        for layer in self.pre_mp:
+            h = blocks.rows(layer, h)
+        for block in self.layers:
+            h, e = blocks.step(block, h, e, pairs)
+        return blocks.rows(self.head, h).tensor
+
 
 class PreLayer(nn.Module):
     r"""h <- u / \|u\|_2 with u = act(dropout(BatchNorm(W h))): GraphGym's general linear layer.
@@ -125,7 +149,7 @@ class PreLayer(nn.Module):
         self.act = activation(act)
         self.l2norm = l2norm
 
-    def forward(self, h: Tensor) -> Tensor:
-        """Maps every row."""
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """Maps every row; the batch is not needed."""
         u = self.act(self.dropout(self.norm(self.lin(h))))
         return F.normalize(u, dim=-1) if self.l2norm else u

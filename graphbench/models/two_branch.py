@@ -225,7 +225,7 @@ class AttentionBranch(nn.Module):
         """The same for one graph in blocks; see :meth:`TwoBranch.in_blocks`."""
         z = blocks.rows(self._enter, x)
         for i, attention in enumerate(self.layers):
-            z = blocks.attend(attention, z, then=partial(self._finish, i=i))
+            z = blocks.attend(attention, z, then=partial(self._finish, i=i), e=e)
         return z
 
     def _enter(self, x: Tensor, batch: GraphBatch | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -40,6 +40,38 @@ class HostRows:
             self.mapped.madvise(mmap.MADV_DONTNEED)
 
 
+class WholeGraphNeeded(ValueError):
+    """Something asked a part of a graph for what only the whole graph knows."""
+
+
+class RowsOfGraph(Ragged):
+    """Some rows of one graph: their number is known, but not where the graph begins and ends.
+
+    Sums over a graph, its size and attention inside it would silently become those of a part, so that everything
+    they are computed from is refused.
+
+    Args:
+        rows: their number.
+        device: where they lie.
+    """
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self.__dict__.update(num_rows=rows, _device=device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows lie."""
+        device: torch.device = self.__dict__["_device"]
+        return device
+
+    @property
+    def ptr(self) -> NoReturn:
+        """Not at hand."""
+        raise WholeGraphNeeded("only a part of the graph is at hand, whose size and sums are not those of the graph")
+
+    sizes = ptr
+
+
 class NodeRows(GraphBatch):
     """Nodes of one graph whose edges are not at hand: whatever works row by row works on it, the rest is refused."""
 
@@ -48,12 +80,9 @@ class NodeRows(GraphBatch):
         """Not at hand.
 
         Raises:
-            ValueError: always.
+            WholeGraphNeeded: always.
         """
-        raise ValueError(
-            "val.sampler blocks: an encoder or a head works on the graph as a whole, whose edges are not at hand block "
-            "by block; use val.sampler full_batch"
-        )
+        raise WholeGraphNeeded("only a part of the nodes is at hand, without edges")
 
     @edge_index.setter
     def edge_index(self, value: Tensor) -> None:
@@ -73,7 +102,7 @@ class NodeRows(GraphBatch):
             device: where they lie.
             fields: other fields of a batch.
         """
-        return cls(Ragged.from_sizes([rows], device), torch.empty(2, 0, dtype=torch.int64), **fields)
+        return cls(RowsOfGraph(rows, device), torch.empty(2, 0, dtype=torch.int64), **fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +110,8 @@ class Neighborhood:
     """A block of nodes with everything that reaches them in one step.
 
     Attributes:
-        batch: one graph: the B nodes of the block first, then the other sources of their incoming edges; only edges
-            into the block, sorted by target. Without features; on the device.
+        batch: a part of one graph: the B nodes of the block first, then the other sources of their incoming edges;
+            only edges into the block, sorted by target. Without features; on the device.
         nodes: (N',) int64 numbers of its nodes in the whole graph, on the host.
         edges: (first, last) rows of these edges in the whole graph's list sorted by target.
         in_degree: (N',) int64 incoming edges of its nodes in the whole graph, on the device.

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
-from graphbench.train.observing import Observer
+from graphbench.train.observing import Observer, averaged
+from graphbench.train.pretrained import HEAD
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
@@ -56,10 +57,13 @@ class CarriedModel(nn.Module):
     def _in_blocks(self, graph: NodeBlocks) -> Tensor:
         if not hasattr(self.model, "in_blocks"):
             raise UserError(
-                f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block, TwoBranch can; "
-                "use full_batch."
+                f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
+                "and TwoBranch can. Use full_batch."
             )
-        prediction: Tensor = self.model.in_blocks(graph if self.dtype is None else graph.cast(self.dtype))
+        try:
+            prediction: Tensor = self.model.in_blocks(graph if self.dtype is None else graph.cast(self.dtype))
+        except ValueError as error:
+            raise UserError(f"val.sampler: {error}") from error
         return prediction
 
     def _cast(self, batch: GraphBatch) -> GraphBatch:
@@ -84,6 +88,9 @@ class Predictor:
     DDP broadcasts buffers in every forward pass, also in evaluation, and would wait for ever where processes
     evaluate different numbers of batches.
 
+    On the way it asks every module that has a method ``statistics`` (arguments of its forward pass -> (G,) numbers by
+    name) for what it has to say about each graph: a head how well it ranks, an attention how sparse it is.
+
     Args:
         fabric: its precision is applied.
         model: the module set up with that fabric, before wrapping.
@@ -92,18 +99,20 @@ class Predictor:
     def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
         self._precision = fabric.strategy.precision
         self._model = model
-        self._heads = Observer(model, "statistics")
+        self._all = Observer(model, "statistics")
+        self._body = Observer(model, "statistics", lambda name: name.split(".")[1:2] != [HEAD])
 
-    def __call__(self, batch: GraphBatch | NodeBlocks, observe: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
-        """The prediction, in the default number format, and (G,) statistics by name from the heads that have some.
+    def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
+        """The prediction, in the default number format, and (G,) statistics by name; a mean where modules share a name.
 
         Args:
-            batch: on the device, or a graph in blocks, whose predictions lie on the host.
-            observe: False leaves the statistics out, which may cost more than the prediction.
+            batch: on the device, or a graph in blocks, whose predictions lie on the host. No module sees all of such a
+                graph, so that it has no statistics.
+            heads: False leaves out what the head says: its statistics judge all predictions of a graph together.
         """
+        observer = self._all if heads else self._body
+        observed = observer() if isinstance(batch, GraphBatch) else nullcontext({})
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
-        heads = self._heads() if observe else nullcontext({})
-        with torch.no_grad(), self._precision.forward_context(), heads as answers:
+        with torch.no_grad(), self._precision.forward_context(), observed as answers:
             prediction = self._model(Carrier(batch))
-        statistics = {name: value for answer in answers.values() for name, value in answer.items()}
-        return self._precision.convert_output(prediction), statistics
+        return self._precision.convert_output(prediction), averaged(answers.values())

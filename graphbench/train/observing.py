@@ -1,13 +1,14 @@
-"""What modules inside a model have to say during a forward pass: statistics of a head, weights of an attention."""
+"""What modules inside a model have to say during a forward pass: statistics per graph, weights of an attention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 
 class Observer:
@@ -19,10 +20,13 @@ class Observer:
     Args:
         model: searched once, here.
         method: name of the method, e.g. ``statistics``.
+        among: says by name which modules are asked; default: all.
     """
 
-    def __init__(self, model: nn.Module, method: str) -> None:
-        self.modules = {name: each for name, each in model.named_modules() if callable(getattr(each, method, None))}
+    def __init__(self, model: nn.Module, method: str, among: Callable[[str], bool] = lambda name: True) -> None:
+        self.modules = {
+            name: each for name, each in model.named_modules() if callable(getattr(each, method, None)) and among(name)
+        }
         self._method = method
 
     @contextmanager
@@ -43,3 +47,12 @@ class Observer:
         self, answers: dict[str, Any], name: str, module: nn.Module, args: tuple, kwargs: dict, output: Any
     ) -> None:
         answers[name] = getattr(module, self._method)(*args, **kwargs)
+
+
+def averaged(answers: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Statistics by name, (G,) each; one that several modules give becomes its mean over those that have a number."""
+    found: dict[str, list[Tensor]] = {}
+    for answer in answers:
+        for name, values in answer.items():
+            found.setdefault(name, []).append(values)
+    return {name: each[0] if len(each) == 1 else torch.stack(each).nanmean(0) for name, each in found.items()}

@@ -109,6 +109,17 @@ def test_two_branch_equals_its_forward_pass(store, options, blocks):
 
 
 @EVERY_BLOCKS
+def test_attention_along_edges_in_a_branch(store, blocks):
+    model = two_branch(**LARGE)
+    for number in range(2):
+        model.attention_branch.layers[number] = make("layers/attention", "ETransformer").eval()
+    with torch.no_grad():
+        expected = model(store.gather([0]))
+        found = model.in_blocks(StoredBlocks.of(store, **blocks))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@EVERY_BLOCKS
 @pytest.mark.parametrize("name", components("layers/local"))
 def test_every_local_layer_works_in_blocks(store, name, blocks):
     layer = make("layers/local", name).eval()
@@ -168,6 +179,13 @@ class Token(nn.Module):
         return torch.cat([h[:1], h]), batch
 
 
+class FirstRow(nn.Module):
+    """A head that answers once."""
+
+    def forward(self, h, batch):
+        return h[:1]
+
+
 class ReadsEdges(nn.Module):
     """A positional encoder that passes messages."""
 
@@ -182,11 +200,11 @@ def test_what_needs_the_whole_graph_is_refused(store):
         model.train().in_blocks(graph)
     model = two_branch()
     model.attention_branch.layers[0] = Transformer(DIM, heads=2).double().eval()
-    with pytest.raises(ValueError, match="Transformer reads all nodes at once"):
+    with pytest.raises(ValueError, match="Transformer reads the graph as a whole"):
         model.in_blocks(graph)
     model = two_branch()
     model.encoder.contextual["Context"] = Contextual().eval()
-    with pytest.raises(ValueError, match="works on the graph as a whole"):
+    with pytest.raises(ValueError, match="Contextual reads the graph as a whole"):
         model.in_blocks(graph)
     model = two_branch()
     model.encoder.contextual["Token"] = Token().eval()
@@ -194,9 +212,13 @@ def test_what_needs_the_whole_graph_is_refused(store):
         model.in_blocks(graph)
     model = two_branch(edges=True)
     model.encoder.positional["PE"] = ReadsEdges().eval()
-    with pytest.raises(ValueError, match="works on the graph as a whole"):
+    with pytest.raises(ValueError, match="ReadsEdges reads the graph as a whole"):
         model.in_blocks(graph)
     model = two_branch(head=GraphHead)
+    with pytest.raises(ValueError, match="GraphHead reads the graph as a whole"):
+        model.in_blocks(graph)
+    model = two_branch()
+    model.head = FirstRow().eval()
     with pytest.raises(ValueError, match="a head gave 1 rows for 9 nodes"):
         model.in_blocks(graph)
 

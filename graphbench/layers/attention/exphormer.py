@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import Adjacency, adjacency
+from graphbench.ops.propagate import Adjacency, adjacency, adjacency_of
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -61,7 +61,8 @@ class Exphormer(nn.Module):
             kinds = self.edge(batch.state["virtual_edges"])  # one row per virtual node and direction
             count = kinds.shape[0] // 2
             factors = torch.cat([factors, kinds.unsqueeze(1).expand(-1, nodes, -1).flatten(0, 1)])
-        pairs = batch.derived(f"exphormer/{count}", lambda each: _pairs(each, count))
+        more = count or "exp" in batch.edge_sets
+        pairs = batch.derived(f"exphormer/{count}", lambda each: _pairs(each, count)) if more else adjacency_of(batch)
         q, k, v, factors = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h), factors))
         out = edge_attention(pairs, q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
         return out[:nodes], batch.with_state(virtual_nodes=out[nodes:]) if count else batch
