@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from graphbench import registry
 from graphbench.structures import DataInfo
-from graphbench.tasks.metric import Metric, StatisticMetric
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, wide
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
 LOGGED = {
@@ -104,19 +105,23 @@ class Task:
             true: (R, ...) all targets, or those of all batches.
             only: names of the metrics to compute; all by default.
             loss: compute the loss, too.
-            statistics: (G,) numbers that the head computed per graph, by metric; None in training.
+            statistics: (G,) numbers that modules computed per graph; None in training. What bears the name of a
+                metric is given to it (:class:`~graphbench.tasks.metric.StatisticMetric`), for anything else the mean
+                over the graphs that have a number is returned, whatever ``only`` says.
 
         Returns:
-            ``{"loss": ..., metric: ...}``; NaN where a metric has no value, see :attr:`undefined`.
+            ``{"loss": ..., metric: ..., statistic: ...}``; NaN where one has no value, see :attr:`undefined`.
 
         Raises:
             ValueError: shapes that do not fit, or a label outside its range.
         """
         self.undefined = {}
-        found = statistics or {}
+        described = {name: each for name, each in (statistics or {}).items() if not self._is_metric(name)}
+        found = {name: each for name, each in (statistics or {}).items() if name not in described}
         chosen = [name for name in ((*self.metrics, *found) if only is None else only) if self._is_known(name, found)]
+        means = {name: self._mean(name, each) for name, each in described.items()}
         if not loss and not chosen:
-            return {}
+            return means
         pred, true = _joined(pred), _joined(true)
         scores = {"loss": float(self.loss(pred, true))} if loss else {}
         pred, true = align(self.keep(pred), true, self.kind, self.out_dim)
@@ -129,15 +134,25 @@ class Task:
             scores[name] = metric.of_aligned(*of, has_nan)
             if metric.reason is not None:
                 self.undefined[name] = metric.reason
-        return scores
+        return scores | means
 
     def maximize(self, name: str) -> bool:
-        """Whether larger values of a metric are better."""
-        return (self.metrics.get(name) or self._metric(name)).maximize
+        """Whether larger values of a metric are better; False for a statistic that is none."""
+        return self._is_metric(name) and (self.metrics.get(name) or self._metric(name)).maximize
 
     def _metric(self, name: str) -> Metric:
         built: Metric = registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
         return built
+
+    def _is_metric(self, name: str) -> bool:
+        return name in self.metrics or name in registry.names("tasks/metrics")
+
+    def _mean(self, name: str, values: Tensor) -> float:
+        try:
+            return float(mean_of_defined(wide(values), ~values.isnan(), "no graph has a number"))
+        except Undefined as why:
+            self.undefined[name] = str(why)
+            return math.nan
 
     def _is_known(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
         return name in statistics or not isinstance(self.metrics[name], StatisticMetric)

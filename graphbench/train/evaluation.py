@@ -69,8 +69,9 @@ def evaluate(
         fabric: its processes' rows are gathered.
         skip: splits left out; training is measured from the training passes.
 
-    Statistics that a head computes per graph are kept for splits made of whole batches only: where splits share the
-    rows of one batch, its graphs belong to all of them.
+    Where splits share the rows of one batch, its graphs belong to all of them: what layers say about a graph is kept
+    for each split. The head is not asked, because it judges the predictions of all splits together. Training passes are
+    not observed: there dropout is on, and every step would pay for it.
     """
     results: dict[str, Collected] = {}
     for each in passes:
@@ -81,7 +82,7 @@ def evaluate(
         whole = Tally()
         in_batches = any(rows is None for rows in splits.values())
         for batch in each.batches():
-            prediction, statistics = predict(batch, observe=in_batches)
+            prediction, statistics = predict(batch, heads=in_batches)
             loss = task.loss(prediction, batch.y) if in_batches else None
             whole.add(loss, task.keep(prediction) if in_batches else prediction, batch.y, statistics)
         for split, rows in splits.items():
@@ -102,4 +103,5 @@ def _select(whole: Tally, rows: Tensor) -> Tally:
     true = whole.trues[0] if len(whole.trues) == 1 else torch.cat(whole.trues)
     tally = Tally()
     tally.add(None, prediction.index_select(0, rows), true.index_select(0, rows))
+    tally.statistics = whole.statistics
     return tally

@@ -197,3 +197,25 @@ def test_statistics_become_metrics_where_they_were_computed():
     spoiled = task.evaluate(torch.full((4, 1), torch.nan), true, statistics=statistics)
     assert math.isnan(spoiled["mrr"])
     assert "NaN" in task.undefined["mrr"]
+
+
+def test_statistics_that_are_no_metric_are_means_over_the_graphs_that_have_a_number():
+    task = Task(CrossEntropy("classification", 1), ["accuracy", "mrr"], "classification", 1)
+    pred, true = torch.randn(4, 1), torch.tensor([0, 1, 1, 0])
+    zero_flow = torch.tensor([0.25, torch.nan, 0.75])
+    statistics = {"mrr": torch.tensor([0.5, 0.0]), "zero_flow": zero_flow, "other": torch.tensor([torch.nan])}
+    scores = task.evaluate(pred, true, statistics=statistics)
+    assert list(scores) == ["loss", "accuracy", "mrr", "zero_flow", "other"]
+    assert (scores["mrr"], scores["zero_flow"]) == (0.25, 0.5)
+    assert math.isnan(scores["other"])
+    assert task.undefined == {"other": "no graph has a number"}
+    # They cost nothing: epochs in which few metrics are computed have them as well.
+    assert task.evaluate([object()], [object()], [], loss=False, statistics={"zero_flow": zero_flow}) == {
+        "zero_flow": 0.5
+    }
+    assert list(task.evaluate(pred, true, ["accuracy"], loss=False, statistics=statistics)) == [
+        "accuracy", "zero_flow", "other"
+    ]  # fmt: skip
+    assert task.maximize("zero_flow") is False
+    # The name of a metric stays that of the metric.
+    assert task.evaluate(pred, true, statistics={"accuracy": zero_flow})["accuracy"] == scores["accuracy"]

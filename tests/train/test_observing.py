@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.train.observing import Observer
+from graphbench.train.observing import Observer, averaged
 
 
 class Speaking(nn.Module):
@@ -35,3 +35,18 @@ def test_a_module_is_asked_with_the_arguments_of_its_call_and_only_inside_the_bl
     model(torch.ones(3))
     assert answers == {"speaking": {"sum": torch.tensor(6.0)}}
     assert not model.speaking._forward_hooks
+
+
+def test_modules_can_be_left_out_by_name() -> None:
+    observer = Observer(Model(), "statistics", lambda name: not name.startswith("speak"))
+    assert not observer.modules
+
+
+def test_statistics_of_several_modules_are_averaged_where_they_have_a_number() -> None:
+    nan = torch.nan
+    answers = [{"a": torch.tensor([1.0, nan, nan]), "b": torch.tensor([5.0])}, {}, {"a": torch.tensor([3.0, 4.0, nan])}]
+    merged = averaged(answers)
+    assert list(merged) == ["a", "b"]
+    torch.testing.assert_close(merged["a"], torch.tensor([2.0, 4.0, nan]), equal_nan=True)
+    assert merged["b"].tolist() == [5.0]
+    assert averaged([]) == {}
