@@ -1,4 +1,4 @@
-"""Trains and evaluates one configuration: ``python main.py --cfg FILE [--repeat N] [--dry_run] [KEY VALUE ...]``."""
+"""Trains and evaluates configurations: ``main.py --cfg FILE [FILE ...] [--repeat N] [--dry_run] [KEY VALUE ...]``."""
 
 import sys
 

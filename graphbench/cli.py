@@ -40,8 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="main.py", description="Train and evaluate one configuration.")
-    parser.add_argument("--cfg", nargs="+", required=True, metavar="FILE", help="YAML file (several with --dry_run)")
+    parser = argparse.ArgumentParser(prog="main.py", description="Train and evaluate configurations.")
+    parser.add_argument(
+        "--cfg", nargs="+", required=True, metavar="FILE", help="YAML file; several are trained in turn and compared"
+    )
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs with seed, seed + 1, ...")
     parser.add_argument("--mark_done", action="store_true", help="rename FILE to FILE_done when all runs are finished")
     parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
@@ -60,21 +62,35 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from graphbench.comparison import check_together, compare
     from graphbench.experiment import run
 
-    if len(options.cfg) > 1:
-        raise UserError(
-            f"command line: one --cfg FILE at a time (several only with --dry_run), received {len(options.cfg)}."
-        )
-    path = Path(options.cfg[0])
-    config = load_config(path, options.overrides)
-    result = run(config, repeat=options.repeat, overwrite=options.overwrite)
-    if result is None:  # a worker process of a data-parallel run: the first one speaks
-        return 0
-    if options.mark_done:
-        path.rename(path.with_name(path.name + "_done"))
-    print(json.dumps(result))
-    return 0
+    configs = [load_config(path, options.overrides) for path in options.cfg]
+    asked = {"repeat": options.repeat, "overwrite": options.overwrite}
+    # run() checks its own configuration; of several, the last must not turn out wrong after the first was trained.
+    several = check_together(configs, **asked) if len(configs) > 1 else []
+    code, failures, speaks = 0, [], True
+    for path, config in zip(map(Path, options.cfg), configs, strict=True):
+        try:
+            line = run(config, **asked)
+        except (UserError, RunFailed) as error:
+            if not several or several[0].fabric.world_size > 1:  # the other processes do not know of it
+                raise
+            code = max(code, error.exit_code)
+            failures.append(str(error))
+            line = {"config": config.name, "error": str(error)}
+            print(f"{config.name} failed: {error}", file=sys.stderr)
+        else:
+            failures.append("")
+            speaks = line is not None  # in a data-parallel run the first process does
+            if not speaks:
+                continue
+            if options.mark_done:
+                path.rename(path.with_name(path.name + "_done"))
+        print(json.dumps(line), flush=True)
+    if several and speaks:
+        compare(several, failures)
+    return code
 
 
 def _dry_run(options: argparse.Namespace) -> int:

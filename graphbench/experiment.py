@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from graphbench.data.family import LoadedDataset
 from graphbench.data.large_loader import LargeLoader
 from graphbench.data.loader import Loaders
 from graphbench.errors import UserError
-from graphbench.results.aggregate import aggregate, write_aggregate
+from graphbench.results.aggregate import Aggregate, aggregate, write_aggregate
 from graphbench.results.record import Outcome, RunRecord
 from graphbench.results.run_directory import RunDirectory
 from graphbench.results.table import final_line, results_table
@@ -63,13 +63,44 @@ class _Parts:
     pretrained: build.Pretrained | None
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A configuration that can be trained, as far as that shows without its data.
+
+    Attributes:
+        config: with the architecture it adopts from a pretrained run.
+        runs: what is to be trained.
+        description: from :func:`describe`.
+        fabric: device, number format and processes, not launched yet.
+    """
+
+    config: Config
+    runs: Sequence[Run]
+    description: dict[str, Any]
+    fabric: Fabric
+
+    @property
+    def folder(self) -> Path:
+        """Where its runs lie."""
+        return Path(self.config.tree.out_dir) / self.config.name
+
+    def directory(self, run: Run) -> RunDirectory:
+        """Where one run lies."""
+        tree = self.config.tree
+        return RunDirectory(tree.out_dir, self.config.name, run.run_id, writer=self.fabric.is_global_zero)
+
+    def result(self) -> Aggregate:
+        """What is there of the runs."""
+        return aggregate(self.folder, config_hash=self.config.hash, only=[each.run_id for each in self.runs])
+
+
 def describe(config: Config) -> dict[str, Any]:
     """What a configuration builds, without training and (where the data set is declared) without data.
 
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id))
+    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))
 
 
 def _described(config: Config) -> dict[str, Any]:
@@ -88,6 +119,29 @@ def _described(config: Config) -> dict[str, Any]:
     }
 
 
+def check(config: Config, *, repeat: int = 1, overwrite: bool = False, starts: bool = True) -> Checked:
+    """Finds what is wrong before data is read, encodings are computed or anything is written.
+
+    Args:
+        config: a loaded configuration.
+        repeat: number of seeds, counted up from ``seed``.
+        overwrite: runs of another configuration may lie in the way.
+        starts: whether it is trained next; False where the pretrained run it needs may still be made.
+
+    Raises:
+        UserError: the input is wrong.
+    """
+    runs = _plan(config, repeat)
+    config = _with_mode(build.adopt_pretrained(config, runs[0].run_id, starts=starts))
+    checked = Checked(config, runs, _described(config), build.fabric(config))
+    for directory in () if overwrite else map(checked.directory, runs):
+        record = directory.record
+        if record is not None and record.config_hash != config.hash:
+            with directory.open(config_hash=config.hash, config_text=config.dump()):
+                pass  # not reached: opening the folder is refused, in its own words
+    return checked
+
+
 def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str, Any] | None:
     """Trains what is not trained yet, then aggregates over the runs asked for.
 
@@ -104,20 +158,15 @@ def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    runs = _plan(config, repeat)
-    config = _with_mode(build.adopt_pretrained(config, runs[0].run_id))
-    _described(config)  # wrong input shows before data is read and encodings are computed
-    config_dir = Path(config.tree.out_dir) / config.name
-    if config.tree.num_threads:
-        torch.set_num_threads(config.tree.num_threads)
-    fabric = build.fabric(config)
+    checked = check(config, repeat=repeat, overwrite=overwrite)
+    config, fabric = checked.config, checked.fabric
     fabric.launch()
-    with _console(config, fabric):
+    with _console(config, fabric), _threads(config.tree.num_threads):
         for notice in config.notices:
             logger.info(notice)
         data = _Data(config)
-        for each in runs:
-            directory = RunDirectory(config.tree.out_dir, config.name, each.run_id, writer=fabric.is_global_zero)
+        for each in checked.runs:
+            directory = checked.directory(each)
             if not overwrite and fabric.broadcast(_is_finished(directory, config)):
                 logger.info("%s: finished earlier with the same configuration, skipped.", directory.path)
                 continue
@@ -127,10 +176,10 @@ def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str
                 _train(config, fabric, parts, each, directory, decision == "resume")
         if not fabric.is_global_zero:
             return None
-        write_aggregate(config_dir, config_hash=config.hash)
-        result = aggregate(config_dir, config_hash=config.hash, only=[each.run_id for each in runs])
+        write_aggregate(checked.folder, config_hash=config.hash)
+        result = checked.result()
         Console(stderr=True).print(results_table(result))
-    return {"dataset": data.name, **final_line(result, config_dir)}
+    return {"dataset": data.name, **final_line(result, checked.folder)}
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -275,6 +324,17 @@ def _work(config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory
         reporters=build.reporters(config, title, parts.info),
     )
     return loop.run
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Threads of torch for one configuration; 0 leaves them alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
