@@ -86,6 +86,19 @@ def test_heads_are_averaged() -> None:
     torch.testing.assert_close(one(batch.x, None, batch), two(batch.x, None, batch))
 
 
+def test_without_self_loop_only_the_pairs_speak() -> None:
+    """The paper's Figure 5: C = Q~ K~^T, rows divided by their sum; every node then says the same to all."""
+    layer, batch = SGFormer(12, 1, use_weight=False, self_loop=False).double(), example_batch((9,))
+    with torch.no_grad():  # all rows of q point one way, so that all nodes weigh the others alike
+        layer.q.weight.zero_()
+        layer.q.bias.fill_(1.0)
+        layer.k.bias.fill_(50.0)
+    out = layer(batch.x, None, batch)
+    weights = layer.k(batch.x).sum(1)
+    expected = (weights / weights.sum()) @ batch.x
+    torch.testing.assert_close(out, expected.expand_as(out))
+
+
 @pytest.mark.parametrize("argument", [{"combine": "sum"}, {"norm": "l1"}])
 def test_refused_arguments(argument: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(argument.values()))):

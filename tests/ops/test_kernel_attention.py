@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.kernel_attention import kernel_attention
+from graphbench.ops.kernel_attention import edge_weights, kernel_attention
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
@@ -101,3 +101,28 @@ def test_wrong_arguments_are_refused() -> None:
         kernel_attention(q, k, v, directions(d=7), ragged)
     with pytest.raises(ValueError, match="eps"):
         kernel_attention(q, k, v, directions(), ragged, eps=0.0)
+
+
+@pytest.mark.parametrize("sizes", [[5, 0, 1, 9], [2], []], ids=str)
+def test_weights_of_edges_equal_the_dense_formula(sizes: list[int]) -> None:
+    ragged, projection = Ragged.from_sizes(sizes), directions()
+    q, k, _ = inputs_for(ragged)
+    pairs = [(s, t) for s in range(ragged.num_rows) for t in range(ragged.num_rows)]
+    within = [(s, t) for s, t in pairs if ragged.graph_id[s] == ragged.graph_id[t]]
+    edges = torch.tensor(within, dtype=torch.int64).view(-1, 2).t()
+    found, expected = (
+        lambda q, k, name=name: edge_weights(q, k, projection, ragged, edges, backend=name)
+        for name in ("cpu", "reference")
+    )
+    assert_same(found, expected, [q, k])
+    total = torch.zeros(ragged.num_rows, 3, dtype=torch.float64).index_add_(0, edges[1], found(q, k).detach())
+    torch.testing.assert_close(total, torch.ones_like(total))
+
+
+def test_weights_of_edges_refuse_what_attention_refuses() -> None:
+    q = torch.ones(3, 1, 2)
+    edges = torch.zeros(2, 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"must be \(4, H, d\)"):
+        edge_weights(q, q, torch.ones(1, 2), Ragged.from_sizes([4]), edges)
+    with pytest.raises(ValueError, match="eps must be positive, received 0"):
+        edge_weights(q, q, torch.ones(1, 2), Ragged.from_sizes([3]), edges, eps=0.0)

@@ -13,6 +13,7 @@ from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
 NORMS = pytest.mark.parametrize("norm", ["frobenius", "l2"])
+BASES = pytest.mark.parametrize("base", ["self", "uniform", "none"])
 
 
 def inputs_for(ragged: Ragged, value_heads: int = 3) -> list[Tensor]:
@@ -20,8 +21,8 @@ def inputs_for(ragged: Ragged, value_heads: int = 3) -> list[Tensor]:
     return [normal(n, 3, 6), normal(n, 3, 6), normal(n, value_heads, 5)]
 
 
-def call(ragged: Ragged, norm: str, backend: str):
-    return lambda q, k, v: linear_attention(q, k, v, ragged, norm=norm, backend=backend)
+def call(ragged: Ragged, norm: str, backend: str, base: str = "self"):
+    return lambda q, k, v: linear_attention(q, k, v, ragged, norm=norm, base=base, backend=backend)
 
 
 def test_by_hand() -> None:
@@ -38,21 +39,57 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 @pytest.mark.parametrize("value_heads", [3, 1])
+@BASES
 @NORMS
-def test_equals_the_dense_formula(sizes: list[int], value_heads: int, norm: str) -> None:
+def test_equals_the_dense_formula(sizes: list[int], value_heads: int, norm: str, base: str) -> None:
     ragged = Ragged.from_sizes(sizes)
     inputs = inputs_for(ragged, value_heads)
     if ragged.num_rows:
         # Graphs of one or two nodes may put a denominator near zero; keep q and k on one side of the origin.
         inputs[:2] = [(each.detach().abs() + 0.1).requires_grad_() for each in inputs[:2]]
-    assert_same(call(ragged, norm, "cpu"), call(ragged, norm, "reference"), inputs)
+    assert_same(call(ragged, norm, "cpu", base), call(ragged, norm, "reference", base), inputs)
 
 
 @NORMS
-def test_gradcheck(norm: str) -> None:
+def test_weights_that_cancel_are_kept_from_zero(norm: str) -> None:
+    """Without a base, sums of weights cross zero: values, both signs and the floor agree with the dense formula."""
+    ragged = Ragged.from_sizes([400, 3, 1])
+    inputs = inputs_for(ragged)
+    assert_same(call(ragged, norm, "cpu", "none"), call(ragged, norm, "reference", "none"), inputs)
+    q, k, v = (each.detach() for each in inputs)
+    out = linear_attention(q, k, v, ragged, norm=norm, base="none")
+    # However the weights cancel, their sizes sum to at most 100 after the division.
+    assert out.abs().max() <= 100 * v.abs().max()
+    total = torch.einsum("ihd,jhd->ihj", q[:400], k[:400]).sum(2)
+    assert (total > 0).any()
+    assert (total < 0).any()
+    # Keys that cancel exactly: the sum of weights is 0, its floor is not.
+    k[:400] = torch.cat([k[:200], -k[:200]])
+    nothing = linear_attention(q, k, v, ragged, norm=norm, base="none")
+    assert nothing.isfinite().all()
+    # One node: its only weight, whatever the sign.
+    torch.testing.assert_close(nothing[403:], v[403:])
+
+
+def test_no_base_by_hand() -> None:
+    """q~ . k~ = 3 and 1 for the only query that counts: weights 3/4 and 1/4."""
+    q, k = torch.tensor([1.0, 0.0]).view(2, 1, 1), torch.tensor([3.0, 1.0]).view(2, 1, 1)
+    v = torch.tensor([4.0, 8.0]).view(2, 1, 1)
+    for backend in ("reference", "cpu"):
+        out = linear_attention(q, k, v, Ragged.from_sizes([2]), base="none", backend=backend)
+        torch.testing.assert_close(out.flatten(), torch.tensor([5.0, 0.0]))
+        # With q~ = 1, 0 and k~ = 3, 1 over sqrt 10, the first row of weights is 1 + 3 / sqrt 10, 1 + 1 / sqrt 10.
+        weights = torch.tensor([[1 + 3 / 10**0.5, 1 + 1 / 10**0.5], [1.0, 1.0]])
+        out = linear_attention(q, k, v, Ragged.from_sizes([2]), base="uniform", backend=backend)
+        torch.testing.assert_close(out.flatten(), (weights / weights.sum(1, keepdim=True)) @ v.flatten())
+
+
+@BASES
+@NORMS
+def test_gradcheck(norm: str, base: str) -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 4])
     inputs = [(each.detach().abs() + 0.1).requires_grad_() for each in inputs_for(ragged)]
-    assert torch.autograd.gradcheck(call(ragged, norm, "cpu"), inputs)
+    assert torch.autograd.gradcheck(call(ragged, norm, "cpu", base), inputs)
 
 
 @pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20], [2500]], ids=str)
@@ -112,19 +149,24 @@ def test_wrong_arguments_are_refused() -> None:
         linear_attention(q, k, v[:, :2], ragged)
     with pytest.raises(ValueError, match="'l1'"):
         linear_attention(q, k, v, ragged, norm="l1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"base must be one of .*, received 'loop'"):
+        linear_attention(q, k, v, ragged, base="loop")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"base must be one of .*, received 'loop'"):
+        linear_attention_of_sums(q, v, linear_attention_sums(q, k, v), base="loop")
 
 
 @pytest.mark.parametrize("value_heads", [3, 1])
+@BASES
 @NORMS
-def test_sums_over_blocks_give_the_whole(value_heads: int, norm: str) -> None:
+def test_sums_over_blocks_give_the_whole(value_heads: int, norm: str, base: str) -> None:
     q, k, v = (each.detach() for each in inputs_for(Ragged.from_sizes([500]), value_heads))
     k[3] = 0  # a row of zeros stays a row of zeros
-    expected = linear_attention(q, k, v, Ragged.from_sizes([500]), norm=norm, backend="reference")
+    expected = linear_attention(q, k, v, Ragged.from_sizes([500]), norm=norm, base=base, backend="reference")
     parts = [each.split([1, 99, 400]) for each in (q, k, v)]
     first, second, third = (linear_attention_sums(*part, norm=norm) for part in zip(*parts, strict=True))
     whole = first + second + third
     assert whole.count == 500
-    found = [linear_attention_of_sums(a, c, whole, norm=norm) for a, _, c in zip(*parts, strict=True)]
+    found = [linear_attention_of_sums(a, c, whole, norm=norm, base=base) for a, _, c in zip(*parts, strict=True)]
     torch.testing.assert_close(torch.cat(found), expected, rtol=1e-10, atol=1e-12)
 
 

@@ -27,13 +27,15 @@ class SGFormer(nn.Module):
         combine: ``"mean"`` of the heads, or ``"concat"`` followed by a linear map back to ``dim``.
         norm: ``"frobenius"`` (one norm per graph) or ``"l2"`` (one per row and head).
         use_weight: project V; without it V is the input, shared by the heads.
+        self_loop: False leaves out V in the numerator and 1 in D (the paper's Figure 5).
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
     Differences from the paper: norms and n belong to one graph, never to the batch. ``concat`` and ``l2`` are not in
     the paper. Residual, LayerNorm, activation and dropout around it belong to the model; attention weights do not
-    exist as numbers, so there is none to drop.
+    exist as numbers, so there is none to drop. Without ``self_loop`` D may cancel, of which the paper says nothing; its
+    size is kept at a hundredth of what the absolute weights of the row can sum to (``ops/linear_attention``).
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class SGFormer(nn.Module):
         combine: Literal["mean", "concat"] = "mean",
         norm: Literal["frobenius", "l2"] = "frobenius",
         use_weight: bool = True,
+        self_loop: bool = True,
     ) -> None:
         super().__init__()
         if combine not in ("mean", "concat"):
@@ -51,6 +54,7 @@ class SGFormer(nn.Module):
         if norm not in ("frobenius", "l2"):
             raise ValueError(f"norm must be 'frobenius' or 'l2', received {norm!r}")
         self.heads, self.norm = heads, norm
+        self.base: Literal["self", "none"] = "self" if self_loop else "none"
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
         self.v = nn.Linear(dim, heads * dim) if use_weight else None
@@ -59,7 +63,7 @@ class SGFormer(nn.Module):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """No residual, no norm."""
         q, k = self._heads(self.q, h), self._heads(self.k, h)
-        return self._combined(linear_attention(q, k, self._values(h), batch.ragged, norm=self.norm))
+        return self._combined(linear_attention(q, k, self._values(h), batch.ragged, norm=self.norm, base=self.base))
 
     def summarise(self, h: Tensor) -> Sums:
         """What some nodes (R, dim) of one large graph contribute; contributions of disjoint nodes are added."""
@@ -69,7 +73,7 @@ class SGFormer(nn.Module):
     def attend(self, h: Tensor, summary: Sums) -> Tensor:
         """Output (R, dim) of some nodes, given the summary of all nodes of their graph."""
         q = self._heads(self.q, h)
-        return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm))
+        return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm, base=self.base))
 
     def _heads(self, lin: nn.Module, h: Tensor) -> Tensor:
         projected: Tensor = lin(h)
@@ -84,4 +88,4 @@ class SGFormer(nn.Module):
 
     def extra_repr(self) -> str:
         """Heads and norm, in ``print(model)``."""
-        return f"heads={self.heads}, norm={self.norm}"
+        return f"heads={self.heads}, norm={self.norm}, base={self.base}"

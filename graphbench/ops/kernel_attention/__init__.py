@@ -12,9 +12,10 @@ from graphbench.ops.kernel_attention import cpu, reference
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-__all__ = ["kernel_attention"]
+__all__ = ["edge_weights", "kernel_attention"]
 
 _IMPLEMENTATIONS = {"reference": reference.kernel_attention, "cpu": cpu.kernel_attention}
+_EDGE_WEIGHTS = {"reference": reference.edge_weights, "cpu": cpu.edge_weights}
 
 
 def kernel_attention(
@@ -44,15 +45,50 @@ def kernel_attention(
     Raises:
         ValueError: shapes do not fit each other, ``eps`` is not positive, or ``backend`` is unknown.
     """
-    if not (q.shape == k.shape and q.dim() == 3 and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
-        raise ValueError(
-            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, f), received "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
-        )
+    if not (v.dim() == 3 and v.shape[:2] == q.shape[:2]):
+        raise ValueError(f"v must be ({ragged.num_rows}, H, f) beside q {tuple(q.shape)}, received {tuple(v.shape)}")
+    _check(q, k, projection, ragged, eps)
+    return choose("kernel_attention", backend, _IMPLEMENTATIONS)(q, k, v, projection.detach(), ragged, eps)
+
+
+def edge_weights(
+    q: Tensor,
+    k: Tensor,
+    projection: Tensor,
+    ragged: Ragged,
+    edge_index: Tensor,
+    *,
+    eps: float = 1e-4,
+    backend: str = "auto",
+) -> Tensor:
+    """The weights that :func:`kernel_attention` gives to some pairs, without those of all others, in O(N + E).
+
+    Args:
+        q: (N, H, d) queries.
+        k: (N, H, d) keys.
+        projection: (m, d) random directions.
+        ragged: the partition of the rows.
+        edge_index: (2, E) int64; row 1 attends to row 0, both in one graph.
+        eps: as in :func:`kernel_attention`.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (E, H), positive; over all nodes of a graph the weights of one target sum to one.
+
+    Raises:
+        ValueError: as in :func:`kernel_attention`.
+    """
+    _check(q, k, projection, ragged, eps)
+    implementation = choose("edge_weights", backend, _EDGE_WEIGHTS)
+    return implementation(q, k, projection.detach(), ragged, edge_index[0], edge_index[1], eps)
+
+
+def _check(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> None:
+    if not (q.shape == k.shape and q.dim() == 3 and q.shape[0] == ragged.num_rows):
+        raise ValueError(f"q, k must be ({ragged.num_rows}, H, d), received {tuple(q.shape)}, {tuple(k.shape)}")
     if projection.dim() != 2 or projection.shape[0] < 1 or projection.shape[1] != q.shape[2]:
         raise ValueError(
             f"projection must be (m, {q.shape[2]}) with at least one row, received {tuple(projection.shape)}"
         )
     if eps <= 0:
         raise ValueError(f"eps must be positive, received {eps}")
-    return choose("kernel_attention", backend, _IMPLEMENTATIONS)(q, k, v, projection.detach(), ragged, eps)

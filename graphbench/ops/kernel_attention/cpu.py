@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment.cpu import pack, segment_max, unpack
+from graphbench.ops.segment.cpu import pack, segment_max, segment_sum, unpack
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
@@ -20,13 +20,8 @@ def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged
     """See :func:`graphbench.ops.kernel_attention.kernel_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
-    q, k, values, projection = q.to(wide), k.to(wide), v.to(wide), projection.to(wide)
-    exponent_q, along_q = _exponent(q, projection)
-    exponent_k, along_k = _exponent(k, projection)
-    top_k_NH1 = segment_max(along_k.amax(2), ragged).index_select(0, ragged.graph_id).unsqueeze(2)
-    features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
-    features_k = torch.exp(exponent_k - top_k_NH1) + eps
+    features_q, features_k = _features(q, k, projection, ragged, eps)
+    values = v.to(features_q.dtype)
     values_and_one = torch.cat([values, torch.ones_like(values[..., :1])], dim=2)
     packed = [pack(each, ragged) for each in (features_q, features_k, values_and_one)]
     blocks = []
@@ -37,6 +32,28 @@ def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged
         flow_BLHf = (q_BLHm.transpose(1, 2) @ context_BHmf).transpose(1, 2)
         blocks.append(flow_BLHf[..., :-1] / flow_BLHf[..., -1:])
     return unpack(blocks, ragged).to(v.dtype)
+
+
+def edge_weights(
+    q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, source: Tensor, target: Tensor, eps: float
+) -> Tensor:
+    """See :func:`graphbench.ops.kernel_attention.edge_weights`."""
+    features_q, features_k = _features(q, k, projection, ragged, eps)
+    total = segment_sum(features_k, ragged).index_select(0, ragged.graph_id)
+    total_NH = (features_q * total).sum(2)
+    shared_EH = (features_q.index_select(0, target) * features_k.index_select(0, source)).sum(2)
+    return (shared_EH / total_NH.index_select(0, target)).to(q.dtype)
+
+
+def _features(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> tuple[Tensor, Tensor]:
+    """(N, H, m) features of queries and keys, in float32 or wider."""
+    wide = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+    q, k, projection = q.to(wide), k.to(wide), projection.to(wide)
+    exponent_q, along_q = _exponent(q, projection)
+    exponent_k, along_k = _exponent(k, projection)
+    top_k_NH1 = segment_max(along_k.amax(2), ragged).index_select(0, ragged.graph_id).unsqueeze(2)
+    features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
+    return features_q, torch.exp(exponent_k - top_k_NH1) + eps
 
 
 def _exponent(rows: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:

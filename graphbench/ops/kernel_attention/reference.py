@@ -18,13 +18,31 @@ def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged
     for q_ihd, k_jhd, v_jhf in zip(*parts):
         if not len(q_ihd):
             continue
-        exponent_q, along_q = _exponent(q_ihd, projection)
-        exponent_k, along_k = _exponent(k_jhd, projection)
-        features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
-        features_k = torch.exp(exponent_k - along_k.amax((0, 2), keepdim=True)) + eps
-        weights_hij = torch.einsum("ihr,jhr->hij", features_q, features_k)
-        blocks.append(torch.einsum("hij,jhf->ihf", weights_hij / weights_hij.sum(2, keepdim=True), v_jhf))
+        blocks.append(torch.einsum("hij,jhf->ihf", _weights(q_ihd, k_jhd, projection, eps), v_jhf))
     return torch.cat(blocks)
+
+
+def edge_weights(
+    q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, source: Tensor, target: Tensor, eps: float
+) -> Tensor:
+    """See :func:`graphbench.ops.kernel_attention.edge_weights`."""
+    found = []
+    for s, t in zip(source.tolist(), target.tolist()):
+        graph = int(ragged.graph_id[t])
+        first, last = int(ragged.ptr[graph]), int(ragged.ptr[graph + 1])
+        weights_hij = _weights(q[first:last], k[first:last], projection, eps)
+        found.append(weights_hij[:, t - first, s - first])
+    return torch.stack(found) if found else q.new_zeros(0, q.shape[1])
+
+
+def _weights(q_ihd: Tensor, k_jhd: Tensor, projection: Tensor, eps: float) -> Tensor:
+    """(H, n, n) weights of one graph; rows sum to one."""
+    exponent_q, along_q = _exponent(q_ihd, projection)
+    exponent_k, along_k = _exponent(k_jhd, projection)
+    features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
+    features_k = torch.exp(exponent_k - along_k.amax((0, 2), keepdim=True)) + eps
+    weights_hij = torch.einsum("ihr,jhr->hij", features_q, features_k)
+    return weights_hij / weights_hij.sum(2, keepdim=True)
 
 
 def _exponent(rows: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""SGFormer's linear attention inside every graph of a ragged batch."""
+"""The linear attention of SGFormer and of DIFFormer inside every graph of a ragged batch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums,
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-__all__ = ["NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
+__all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
 
 NORMS = ("frobenius", "l2")
+BASES = ("self", "uniform", "none")
 
 _IMPLEMENTATIONS = {"reference": reference.linear_attention, "cpu": cpu.linear_attention}
 
@@ -27,16 +28,20 @@ def linear_attention(
     ragged: Ragged,
     *,
     norm: Literal["frobenius", "l2"] = "frobenius",
+    base: Literal["self", "uniform", "none"] = "self",
     backend: str = "auto",
 ) -> Tensor:
-    """Attention with weights ``q~ . k~`` plus n on the diagonal, in O(N) and per head (derivation in the README).
+    """Attention with weights ``q~ . k~`` plus a base, in O(N) and per head (derivation in the README).
 
     Equation::
 
-        out[i] = (n v[i] + q~[i] (k~^T v)) / (n + q~[i] . sum_j k~[j])        q~ = q / |q|,  k~ = k / |k|
+        self      out[i] = (n v[i] + q~[i] (k~^T v)) / (n + q~[i] . sum_j k~[j])        q~ = q / |q|,  k~ = k / |k|
+        uniform   out[i] = (sum_j v[j] + q~[i] (k~^T v)) / (n + q~[i] . sum_j k~[j])
+        none      out[i] = q~[i] (k~^T v) / (q~[i] . sum_j k~[j])
 
     with n the nodes of i's graph. ``frobenius``: one norm per graph, over its nodes, heads and channels;
-    ``l2``: one norm per row and head. A norm of zero is replaced by one.
+    ``l2``: one norm per row and head. A norm of zero is replaced by one. ``none`` divides by a sum that may cancel: its
+    size is kept at 0.01 times ``|q~[i]| sum_j |k~[j]|`` or more, its sign stays.
 
     Args:
         q: (N, H, d) queries, rows grouped by graph.
@@ -44,13 +49,14 @@ def linear_attention(
         v: (N, H, e) values, or (N, 1, e) shared by all heads.
         ragged: the partition of the rows.
         norm: what q and k are divided by.
+        base: what is added to every weight: n to that of a node to itself (SGFormer), 1 to all (DIFFormer), or nothing.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:
         (N, H, e) of the type of ``v``.
 
     Raises:
-        ValueError: shapes do not fit ``ragged``, or ``norm`` or ``backend`` is unknown.
+        ValueError: shapes do not fit ``ragged``, or ``norm``, ``base`` or ``backend`` is unknown.
     """
     heads = q.shape[1]
     if not (q.shape == k.shape and q.shape[0] == v.shape[0] == ragged.num_rows and v.shape[1] in (1, heads)):
@@ -60,4 +66,6 @@ def linear_attention(
         )
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
-    return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm)
+    if base not in BASES:
+        raise ValueError(f"base must be one of {BASES}, received {base!r}")
+    return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm, base)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphbench.ops.linear_attention.denominator import away_from_zero
 from graphbench.ops.segment.cpu import pack, unpack
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _PIECE = 128
 
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> Tensor:
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str, base: str) -> Tensor:
     """See :func:`graphbench.ops.linear_attention.linear_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
@@ -28,11 +29,11 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str)
     # Autocast would take the products back to half precision, behind the back of the gradients written below.
     with torch.autocast(v.device.type, enabled=False):
         packed = (pack(each.to(wide), ragged) for each in (q, k, v))
-        blocks = [_attend(qb, kb, vb, bucket, norm) for qb, kb, vb, bucket in zip(*packed, ragged.buckets)]
+        blocks = [_attend(qb, kb, vb, bucket, norm, base) for qb, kb, vb, bucket in zip(*packed, ragged.buckets)]
         return unpack(blocks, ragged).to(v.dtype)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, norm: str) -> Tensor:
+def _attend(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, norm: str, base: str) -> Tensor:
     """(B, L, H, e) for one bucket; rows of padding hold anything finite."""
     mask_BL11 = None if bucket.mask is None else bucket.mask[:, :, None, None].to(v.dtype)
     size_B111: Tensor | float = float(bucket.length)
@@ -50,8 +51,22 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, norm: str) -> Tenso
     values_BHLf = values_BHLf.expand(-1, q.shape[2], -1, -1)
     context_BHdf = _Cross.apply(k_BHLd, values_BHLf)  # type: ignore[no-untyped-call]
     flow_BLHf = _Apply.apply(q_BHLd, context_BHdf).transpose(1, 2) / size_B111  # type: ignore[no-untyped-call]
-    out_BLHe: Tensor = centre_B11e + (rest + flow_BLHf[..., :-1]) / (1 + flow_BLHf[..., -1:])
+    flow_BLHe, weight_BLH1 = flow_BLHf[..., :-1], flow_BLHf[..., -1:]
+    if base == "none":
+        bound_BLH1 = _lengths(q) * _lengths(k).sum(1, keepdim=True) / size_B111
+        total_BLH1 = away_from_zero(weight_BLH1, bound_BLH1)
+        # Where the floor holds, the weights of a row no longer sum to one, and the centre counts as often as they do.
+        loopless_BLHe: Tensor = centre_B11e * (weight_BLH1 / total_BLH1) + flow_BLHe / total_BLH1
+        return loopless_BLHe
+    if base == "uniform":
+        rest = (rest if mask_BL11 is None else rest * mask_BL11).sum(1, keepdim=True) / size_B111
+    out_BLHe: Tensor = centre_B11e + (rest + flow_BLHe) / (1 + weight_BLH1)
     return out_BLHe
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(rows, dim=3, keepdim=True)
+    return length
 
 
 def _normalised(rows: Tensor, norm: str) -> Tensor:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphbench.ops.linear_attention.denominator import away_from_zero
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -18,6 +20,7 @@ class Sums:
         k_square: () the same of k.
         kv: (H, d, e) float64, ``k^T v``.
         k: (H, d) float64, sum of k (of k~ with l2).
+        k_length: (H,) float64, sum of the lengths of the rows of k (of k~ with l2).
         v: (H or 1, e) float64, sum of v.
     """
 
@@ -26,6 +29,7 @@ class Sums:
     k_square: Tensor
     kv: Tensor
     k: Tensor
+    k_length: Tensor
     v: Tensor
 
     def __add__(self, other: Sums) -> Sums:
@@ -36,6 +40,7 @@ class Sums:
             self.k_square + other.k_square,
             self.kv + other.kv,
             self.k + other.k,
+            self.k_length + other.k_length,
             self.v + other.v,
         )
 
@@ -55,11 +60,14 @@ def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, *, norm: str = "frobe
         k_square=k.square().sum(),
         kv=torch.einsum("nhd,nhe->hde", k, v.expand(-1, k.shape[1], -1)),
         k=k.sum(0),
+        k_length=torch.linalg.vector_norm(k, dim=2).sum(0),
         v=v.sum(0),
     )
 
 
-def linear_attention_of_sums(q: Tensor, v: Tensor, sums: Sums, *, norm: str = "frobenius") -> Tensor:
+def linear_attention_of_sums(
+    q: Tensor, v: Tensor, sums: Sums, *, norm: str = "frobenius", base: str = "self"
+) -> Tensor:
     """Output of some rows of a graph.
 
     Args:
@@ -67,13 +75,16 @@ def linear_attention_of_sums(q: Tensor, v: Tensor, sums: Sums, *, norm: str = "f
         v: (R, H, e) their values, or (R, 1, e) shared by all heads.
         sums: over all rows of the graph.
         norm: as for the sums.
+        base: as in :func:`graphbench.ops.linear_attention.linear_attention`.
 
     Returns:
         (R, H, e) of the type of ``v``: these rows of ``linear_attention`` over the whole graph.
 
     Raises:
-        ValueError: ``norm`` is unknown.
+        ValueError: ``norm`` or ``base`` is unknown.
     """
+    if base not in ("self", "uniform", "none"):
+        raise ValueError(f"base must be one of ('self', 'uniform', 'none'), received {base!r}")
     if _by_rows(norm):
         q, length = _unit(q), sums.k_square.new_ones(())
     else:
@@ -85,9 +96,16 @@ def linear_attention_of_sums(q: Tensor, v: Tensor, sums: Sums, *, norm: str = "f
     flow = ((sums.kv - sums.k.unsqueeze(2) * centre.unsqueeze(1)) * scale).to(wide)
     share, centre = (sums.k * scale).to(wide), centre.to(wide)
     with torch.autocast(v.device.type, enabled=False):
-        q, rest = q.to(wide), v.to(wide) - centre
+        q = q.to(wide)
         weight = torch.einsum("nhd,hd->nh", q, share).unsqueeze(2)
-        out = centre + (rest + torch.einsum("nhd,hde->nhe", q, flow)) / (1 + weight)
+        flowing = torch.einsum("nhd,hde->nhe", q, flow)
+        if base == "none":
+            bound = torch.linalg.vector_norm(q, dim=2, keepdim=True) * (sums.k_length * scale).to(wide).unsqueeze(1)
+            total = away_from_zero(weight, bound)
+            out = centre * (weight / total) + flowing / total
+        else:
+            rest = v.to(wide) - centre if base == "self" else 0.0  # the mean of v - centre is zero
+            out = centre + (rest + flowing) / (1 + weight)
     return out.to(v.dtype)
 
 

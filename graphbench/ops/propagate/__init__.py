@@ -9,6 +9,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose
 from graphbench.ops.propagate import cpu, reference
 from graphbench.ops.propagate.adjacency import NORMS, Adjacency, adjacency
+from graphbench.ops.propagate.two_hops import two_hop_adjacency_of, two_hop_edges
 
 if TYPE_CHECKING:
     from graphbench.structures import GraphBatch
@@ -26,6 +27,8 @@ __all__ = [
     "propagate",
     "relu_sum",
     "sum_at_target",
+    "two_hop_adjacency_of",
+    "two_hop_edges",
 ]
 
 _PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}

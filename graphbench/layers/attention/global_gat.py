@@ -1,0 +1,54 @@
+"""GAT's attention over all pairs of nodes instead of the edges (https://arxiv.org/abs/1710.10903)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.ops.pair_attention import pair_attention
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GlobalGAT")
+class GlobalGAT(nn.Module):
+    """Every node attends to every node of its graph by GAT's score.
+
+    Equation, averaged over the heads::
+
+        h'_i = sum_j a_ij W h_j,   a_ij = softmax over j of leaky_relu_0.2(u_q . W h_i + u_k . W h_j)
+
+    Every head has the full width ``dim``.
+
+    Args:
+        dim: channels of input and output.
+        heads: number of heads.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read.
+
+    Differences from the paper: j runs over all nodes, as SGFormer's ablation (https://arxiv.org/abs/2306.10759,
+    Table 8, "w/ GAT Attention") asks; its released code for that row is scaled dot-product softmax attention, here
+    ``Transformer``. For GAT along the edges take the local layer ``GAT``. O(N^2) time, O(N) memory.
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.lin = nn.Linear(dim, heads * dim, bias=False)
+        self.att_query = nn.Parameter(torch.empty(1, heads, dim))
+        self.att_key = nn.Parameter(torch.empty(1, heads, dim))
+        nn.init.xavier_uniform_(self.lin.weight)
+        bound = (6 / (heads + dim)) ** 0.5
+        nn.init.uniform_(self.att_query, -bound, bound)
+        nn.init.uniform_(self.att_key, -bound, bound)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """No residual, no norm."""
+        v = self.lin(h).view(h.shape[0], self.heads, h.shape[1])
+        q, k = ((v * each).sum(2, keepdim=True) for each in (self.att_query, self.att_key))
+        return pair_attention(q, k, v, batch.ragged, weight="additive").mean(1)
+
+    def extra_repr(self) -> str:
+        """Heads, in ``print(model)``."""
+        return f"heads={self.heads}"

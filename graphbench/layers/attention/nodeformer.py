@@ -1,0 +1,152 @@
+"""NodeFormer: message passing over a latent graph of all pairs (https://arxiv.org/abs/2306.08385)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.attention.performer import directions
+from graphbench.layers.penalty import with_penalty
+from graphbench.ops.kernel_attention import edge_weights, kernel_attention
+from graphbench.ops.propagate import Adjacency, adjacency_of, propagate, two_hop_adjacency_of
+from graphbench.ops.segment import segment_max
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+EPS = 1e-6
+"""What the released code adds to the random features."""
+
+
+@register("NodeFormer")
+class NodeFormer(nn.Module):
+    """Kernelised Gumbel-softmax message passing, with a bias towards the edges, in O(N + E).
+
+    Equation, per head; phi are Performer's random features, so that phi(q) . phi(k) estimates exp(q . k / sqrt(dim))::
+
+        z_i = 1/K sum_s [sum_j w_ijs v_j / sum_j w_ijs] + sum_r sigmoid(b_r) (A^_r v)_i
+        w_ijs = phi(q_i / sqrt(tau)) . phi(k_j / sqrt(tau)) exp(g_js / tau),    g_js ~ Gumbel(0, 1) in training, else 0
+        h' = W_O [z_1 | .. | z_H]
+
+    A^_r is the symmetrically normalised pattern of (A + I)^r, r = 1 .. ``bias_order``. The edge regularisation is
+
+        L = - edge_loss / (E H) sum over edges j -> i and heads of log(w_ij / sum_k w_ik) / deg_i,
+
+    loops added, no noise in w. Every head has the full width ``dim``.
+
+    Args:
+        dim: channels of input and output.
+        heads: number of heads H.
+        nb_features: random directions of phi (M in the released code).
+        tau: temperature.
+        gumbel_samples: K; 0 adds no noise in training either.
+        bias_order: 0 (no relational bias), 1 or 2.
+        bias_act: ``"sigmoid"`` of b as above, or ``"identity"``.
+        edge_loss: weight of L in the training loss; 0 leaves it out. The released code averages over layers: its
+            lambda is ``edge_loss`` times the number of layers.
+        combine: ``"concat"`` the heads and map them by W_O, or take their ``"mean"`` without a map.
+        use_weight: project v; without it v is the input, shared by the heads.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read.
+
+    Differences from the released code: directions are drawn in every training step from torch's generator and the
+    last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
+    are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L reaches the
+    gradient, not the reported loss; see :func:`~graphbench.layers.penalty.with_penalty`. Residual, LayerNorm and
+    activation belong to the model (TwoBranch: ``attention_norm`` with ``attention_residual: mean``; before a LayerNorm
+    the mean is as good as the sum).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        nb_features: int = 30,
+        tau: float = 0.25,
+        gumbel_samples: int = 10,
+        bias_order: int = 2,
+        bias_act: Literal["sigmoid", "identity"] = "sigmoid",
+        edge_loss: float = 0.0,
+        combine: Literal["concat", "mean"] = "concat",
+        use_weight: bool = True,
+    ) -> None:
+        super().__init__()
+        if nb_features < 1 or gumbel_samples < 0 or not tau > 0 or edge_loss < 0:
+            raise ValueError(
+                "nb_features must be 1 or more, gumbel_samples and edge_loss 0 or more and tau positive, received "
+                f"{nb_features}, {gumbel_samples}, {edge_loss}, {tau}"
+            )
+        if bias_order not in (0, 1, 2):
+            raise ValueError(f"bias_order must be 0, 1 or 2, received {bias_order}")
+        if bias_act not in ("sigmoid", "identity"):
+            raise ValueError(f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
+        if combine not in ("concat", "mean"):
+            raise ValueError(f"combine must be 'concat' or 'mean', received {combine!r}")
+        self.heads, self.tau, self.gumbel_samples = heads, tau, gumbel_samples
+        self.bias_act, self.edge_loss = bias_act, edge_loss
+        self.q = nn.Linear(dim, heads * dim)
+        self.k = nn.Linear(dim, heads * dim)
+        self.v = nn.Linear(dim, heads * dim) if use_weight else None
+        self.out = nn.Linear(heads * dim, dim) if combine == "concat" else None
+        start = 0.1 if bias_act == "sigmoid" else 1.0  # as in the released code
+        self.bias = nn.Parameter(torch.full((bias_order, heads), start)) if bias_order else None
+        self.projection: Tensor
+        self.register_buffer("projection", directions(nb_features, dim))
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """No residual, no norm."""
+        if self.training:
+            # A new tensor, not new values: the backward pass of an earlier step may still need the old ones.
+            self.projection = directions(*self.projection.shape).to(self.projection)
+        q, k = (each(h).view(h.shape[0], self.heads, h.shape[1]) for each in (self.q, self.k))
+        v = h.unsqueeze(1).expand_as(q) if self.v is None else self.v(h).view_as(q)
+        q, k = q * self.tau**-0.5, k * self.tau**-0.5
+        z = self._attend(q, k, v, batch) + self._along_edges(v, batch)
+        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
+        if self.training and self.edge_loss:
+            out = with_penalty(out, self.penalty(q, k, batch))
+        return out
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
+        if not (self.training and self.gumbel_samples):
+            return kernel_attention(q, k, v, self.projection, batch.ragged, eps=EPS)
+        # Weights of keys may stand with the values: both sums are divided by the same sum without them.
+        noise = self._noise(v, batch).unsqueeze(3)
+        values = torch.cat([noise * v.unsqueeze(2), noise], dim=3)
+        sums = kernel_attention(q, k, values.flatten(2), self.projection, batch.ragged, eps=EPS).view_as(values)
+        return (sums[..., :-1] / sums[..., -1:]).mean(2).to(v.dtype)
+
+    def _noise(self, v: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, H, K) exp(g / tau), divided by the largest of the graph, which cancels."""
+        wide = torch.promote_types(v.dtype, torch.float32)
+        gumbel = -torch.empty(*v.shape[:2], self.gumbel_samples, dtype=wide, device=v.device).exponential_().log()
+        top = segment_max(gumbel, batch.ragged).index_select(0, batch.ragged.graph_id)
+        return torch.exp((gumbel - top) / self.tau)
+
+    def _along_edges(self, v: Tensor, batch: GraphBatch) -> Tensor | float:
+        if self.bias is None:
+            return 0.0
+        strength = torch.sigmoid(self.bias) if self.bias_act == "sigmoid" else self.bias
+        nearby = [adjacency_of(batch, norm="sym", self_loops=True)]
+        if self.bias.shape[0] == 2:
+            nearby.append(two_hop_adjacency_of(batch, direct=True, norm="sym", self_loops=True))
+        return sum(
+            each.unsqueeze(1) * propagate(adjacency, v) for each, adjacency in zip(strength, nearby, strict=True)
+        )
+
+    def penalty(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
+        """L of the scaled queries and keys (N, H, dim)."""
+        loops: Adjacency = adjacency_of(batch, norm="row", self_loops=True)
+        edges = torch.stack([loops.source, loops.target])
+        weight = edge_weights(q, k, self.projection, batch.ragged, edges, eps=EPS)
+        # A loop that was among the edges is counted by the added one, and has weight 0 = 1 / deg here.
+        share = loops.weight.to(weight.dtype)
+        count = (share > 0).sum().clamp(min=1) * self.heads
+        return -self.edge_loss * (weight.log() * share.unsqueeze(1)).sum() / count
+
+    def extra_repr(self) -> str:
+        """Heads, directions and temperature, in ``print(model)``."""
+        return f"heads={self.heads}, nb_features={self.projection.shape[0]}, tau={self.tau}"

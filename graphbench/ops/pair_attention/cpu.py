@@ -1,0 +1,61 @@
+"""Attention in blocks of query rows, for a bucket of graphs at a time.
+
+Notation: B graphs of a bucket, L rows of the longest, H heads, d and f widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from graphbench.ops.pair_attention.weights import WEIGHTS
+from graphbench.ops.segment.cpu import pack, unpack
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+_PAIRS = 1 << 22
+"""Pairs of a block, all heads together."""
+
+
+def pair_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, weight: str) -> Tensor:
+    """See :func:`graphbench.ops.pair_attention.pair_attention`."""
+    if q.numel() == 0 or v.numel() == 0:
+        return v.expand(-1, q.shape[1], -1) * 0
+    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
+    with torch.autocast(v.device.type, enabled=False):
+        packed = (pack(each.to(wide), ragged) for each in (q, k, v))
+        blocks = []
+        for q_BLHd, k_BLHd, v_BLHf, bucket in zip(*packed, ragged.buckets):
+            q_BHLd, k_BHLd, v_BHLf = (each.transpose(1, 2) for each in (q_BLHd, k_BLHd, v_BLHf))
+            mask_B11L = None if bucket.mask is None else bucket.mask[:, None, None, :]
+            blocks.append(_attend(WEIGHTS[weight], q_BHLd, k_BHLd, v_BHLf, mask_B11L).transpose(1, 2))
+        return unpack(blocks, ragged).to(v.dtype)
+
+
+def _attend(
+    weigh: Callable[[Tensor, Tensor], Tensor], q_BHLd: Tensor, k_BHLd: Tensor, v_BHLf: Tensor, mask_B11L: Tensor | None
+) -> Tensor:
+    """(B, H, L, f)."""
+
+    def block(q_BHid: Tensor, k_BHjd: Tensor, v_BHjf: Tensor) -> Tensor:
+        w_BHij = weigh(q_BHid, k_BHjd)
+        if mask_B11L is not None:
+            w_BHij = w_BHij * mask_B11L
+        # Divided before the product: after it, large terms would cancel in the gradient of the weights.
+        out: Tensor = (w_BHij / w_BHij.sum(3, keepdim=True)) @ v_BHjf
+        return out
+
+    graphs, heads, length = q_BHLd.shape[:3]
+    rows = max(1, _PAIRS // (graphs * heads * length))
+    if rows >= length:
+        return block(q_BHLd, k_BHLd, v_BHLf)
+    parts: list[Tensor] = [
+        checkpoint(block, each, k_BHLd, v_BHLf, use_reentrant=False, preserve_rng_state=False)
+        for each in q_BHLd.split(rows, dim=2)
+    ]
+    return torch.cat(parts, dim=2)

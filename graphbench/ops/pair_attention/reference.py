@@ -1,0 +1,26 @@
+"""Attention by a loop over graphs with the dense n x n matrix of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+
+def pair_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, weight: str) -> Tensor:
+    """See :func:`graphbench.ops.pair_attention.pair_attention`."""
+    v = v.expand(-1, q.shape[1], -1)
+    blocks = [v.new_zeros(0, *v.shape[1:])]
+    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v))
+    for q_ihd, k_jhd, v_jhf in zip(*parts):
+        if weight == "sigmoid":
+            weights_hij = torch.sigmoid(torch.einsum("ihd,jhd->hij", q_ihd, k_jhd))
+        else:
+            score_hij = q_ihd.sum(2).t().unsqueeze(2) + k_jhd.sum(2).t().unsqueeze(1)
+            weights_hij = torch.softmax(torch.where(score_hij > 0, score_hij, 0.2 * score_hij), 2)
+        blocks.append(torch.einsum("hij,jhf->ihf", weights_hij / weights_hij.sum(2, keepdim=True), v_jhf))
+    return torch.cat(blocks)
