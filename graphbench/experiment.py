@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench import build
@@ -24,6 +24,7 @@ from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
 from graphbench.data.large_loader import LargeLoader
 from graphbench.data.loader import Loaders
+from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.results.aggregate import Aggregate, aggregate, write_aggregate
 from graphbench.results.record import Outcome, RunRecord
@@ -252,7 +253,7 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     task = build.task(config, info)
     if loaded.store.y is not None:
         with build.blame(config, "dataset.task_type"):
-            task.check_targets(loaded.store.y)
+            task.check_targets(_targets(loaded, splits))
     optimizer = build.optimizer(config, model)
     loaders = build.loaders(config, loaded, splits, run.seed, fabric)
     schedule = build.schedule(config, optimizer)
@@ -265,6 +266,12 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     }
     settings = build.settings(config, info)
     return _Parts(info, model, task, loaders, optimizer, schedule, settings, facts, pretrained)
+
+
+def _targets(loaded: LoadedDataset, splits: Splits) -> Tensor:
+    """All targets; of one graph's nodes those in a split, since the others may have none."""
+    y: Tensor = loaded.store.y
+    return y[torch.cat(list(splits.parts().values()))] if loaded.card.transductive else y
 
 
 def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: RunDirectory, resumes: bool) -> None:

@@ -107,7 +107,8 @@ TRAIN = {
 VAL = {
     "sampler": Key(
         "full_batch",
-        "the same for evaluation; blocks gives the numbers of full_batch with bounded memory (models gnn, GPSModel and TwoBranch)",
+        "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
+        "(models gnn, GPSModel and TwoBranch)",
         allowed=("full_batch", "blocks", "random_node"),
     ),
     "sample_node": Key(False, "", inert=NO_EFFECT),

@@ -51,7 +51,7 @@ def cached_graphs(
         "name": name,
         "version": version,
         "settings": settings,
-        "raw": {file.name: _checksum(file, roots.cache) for file in files},
+        "raw": {file.name: raw_checksum(file, roots.cache) for file in files},
     }
 
     def compute() -> dict[str, Any]:
@@ -66,7 +66,7 @@ def cached_graphs(
     return GraphStore.from_tensors(tensors, fingerprint), splits
 
 
-def _checksum(file: Path, cache: Path) -> str:
+def raw_checksum(file: Path, cache: Path) -> str:
     """sha256 of a raw file; the note about it lies in the cache, never next to raw files."""
     name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:32]
     return remembered_checksum(file, cache / "checksums" / f"{name}.checked", lambda: file_sha256(file))

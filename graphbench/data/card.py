@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from graphbench.data.store import GraphStore, Indices
 from graphbench.errors import UserError
 from graphbench.structures import DataInfo
+from graphbench.structures.data_info import Measured
 
 STATISTICS = ("graphs", "nodes", "edges", "nodes_per_graph", "edges_per_graph")
 """What a card may state: counts are exact (edges directed), averages hold to the digits they were published with."""
@@ -91,7 +93,7 @@ class DatasetCard:
             maximize=self.maximize,
             vocabularies=dict(self.vocabularies),
             max_nodes=None if store is None else store.max_nodes(graphs),
-            degree_histogram=None if store is None else store.degree_histogram(graphs),
+            degree_histogram=None if store is None else Measured(partial(store.degree_histogram, graphs)),
         )
 
     def check(self, store: GraphStore, where: str = "") -> None:

@@ -42,26 +42,35 @@ def room(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None)
     if size == 0 or size <= (IN_MEMORY if in_memory is None else in_memory):
         return HostRows(torch.empty(*shape, dtype=dtype))
     with tempfile.TemporaryFile(prefix="graphbench.") as file:  # already without a name where the system allows it
-        try:
-            # Reserved at once: a mapped file that finds the disk full later ends the process without a message.
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                file.truncate(size)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            raise RunFailed(
-                f"no room for {size / 2**20:,.0f} MiB of intermediate results in {tempfile.gettempdir()}; free some, "
-                "or set TMPDIR to a folder on a larger disk."
-            ) from error
+        advice = "free some, or set TMPDIR to a folder on a larger disk."
+        _reserve(file.fileno(), size, f"intermediate results in {tempfile.gettempdir()}; {advice}")
         mapped = mmap.mmap(file.fileno(), size)
     return HostRows(torch.frombuffer(mapped, dtype=dtype, count=entries).view(*shape), mapped)
 
 
 def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.ndarray:
-    """A new ``.npy`` file to be written in pieces; see :func:`open_graph`."""
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=tuple(shape))
+    """A new ``.npy`` file to be written in pieces; see :func:`open_graph`.
+
+    Raises:
+        RunFailed: the disk is full.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=tuple(shape))
+    with path.open("rb+") as file:
+        _reserve(file.fileno(), path.stat().st_size, f"{path}; free some, or move the cache ($GRAPHBENCH_CACHE).")
+    return array
+
+
+def _reserve(file: int, size: int, what: str) -> None:
+    """Takes the room at once: a mapped file that finds the disk full later ends the process without a message."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file, 0, size)
+        else:
+            os.truncate(file, size)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise RunFailed(f"no room for {size / 2**20:,.0f} MiB of {what}") from error
 
 
 def open_graph(folder: Path) -> GraphStore:

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.graph_lists import columns, concatenated
 from graphbench.data.rows import Choice, Rows, to_device, widened
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
@@ -146,8 +147,8 @@ class GraphStore:
             node_ptr=_offsets(sizes),
             edge_ptr=_offsets(counts),
             edge_index=index.to(torch.int32).contiguous(),
-            x=_columns(x),
-            edge_attr=_columns(edge_attr),
+            x=None if x is None else columns(x),
+            edge_attr=None if edge_attr is None else columns(edge_attr),
             y=None if y is None else torch.as_tensor(y).contiguous(),
             y_level=y_level,
         )
@@ -164,32 +165,7 @@ class GraphStore:
         Raises:
             ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
         """
-        names = ("x", "edge_attr", "y")
-        read = [{name: _get(graph, name) for name in (*names, "edge_index", "num_nodes")} for graph in graphs]
-        for name in names:
-            missing = [i for i, graph in enumerate(read) if graph[name] is None]
-            if missing and len(missing) < len(read):
-                raise ValueError(f"'{name}' is missing in {len(missing)} of {len(read)} graphs, first in {missing[0]}")
-        edge_index = [_edges(graph["edge_index"]) for graph in read]
-        nodes = [_count_nodes(i, graph, y_level) for i, graph in enumerate(read)]
-
-        def cat(name: str) -> Tensor | None:
-            if not read or read[0][name] is None:
-                return None
-            values = [torch.as_tensor(graph[name]) for graph in read]
-            if name != "y":
-                return torch.cat([_columns(value) for value in values])
-            return torch.cat(values) if y_level == "node" else _stack_targets(values)
-
-        return cls.from_arrays(
-            nodes,
-            [each.shape[1] for each in edge_index],
-            torch.cat(edge_index, dim=1) if read else torch.empty(2, 0, dtype=torch.int64),
-            x=cat("x"),
-            edge_attr=cat("edge_attr"),
-            y=cat("y"),
-            y_level=y_level,
-        )
+        return cls.from_arrays(**concatenated(graphs, y_level), y_level=y_level)
 
     def with_encodings(
         self,
@@ -288,9 +264,12 @@ class GraphStore:
             if name.startswith("index.")
         }
         store = cls(**fields, y_level=level, edge_sets=edge_sets)
-        if fingerprint is not None:
-            store.__dict__["fingerprint"] = fingerprint
-        return store
+        return store if fingerprint is None else store.known_as(fingerprint)
+
+    def known_as(self, fingerprint: str) -> GraphStore:
+        """Itself, where the fingerprint is known already (from a cache) and need not be computed from every number."""
+        self.__dict__["fingerprint"] = fingerprint
+        return self
 
     # ------------------------------------------------------------------ batching
 
@@ -407,38 +386,3 @@ def _offsets(counts: Tensor) -> Tensor:
     ptr = torch.zeros(counts.numel() + 1, dtype=torch.int64)
     torch.cumsum(counts, 0, out=ptr[1:])
     return ptr
-
-
-def _columns(values: np.ndarray | Tensor | None) -> Any:
-    if values is None:
-        return None
-    tensor = torch.as_tensor(values)
-    return (tensor.unsqueeze(1) if tensor.dim() == 1 else tensor).contiguous()
-
-
-def _get(graph: Any, name: str) -> Any:
-    return graph.get(name) if isinstance(graph, Mapping) else getattr(graph, name, None)
-
-
-def _edges(edge_index: Any) -> Tensor:
-    if edge_index is None:
-        return torch.empty(2, 0, dtype=torch.int64)
-    tensor = torch.as_tensor(edge_index).to(torch.int64)
-    if tensor.dim() != 2 or tensor.shape[0] != 2:
-        raise ValueError(f"edge_index must have shape (2, edges), received {tuple(tensor.shape)}")
-    return tensor
-
-
-def _count_nodes(number: int, graph: Mapping[str, Any], y_level: str) -> int:
-    if graph["x"] is not None:
-        return len(graph["x"])
-    if graph["num_nodes"] is not None:
-        return int(graph["num_nodes"])
-    if y_level == "node" and graph["y"] is not None:
-        return len(graph["y"])
-    raise ValueError(f"graph {number} has neither 'x' nor 'num_nodes': its number of nodes cannot be known")
-
-
-def _stack_targets(values: list[Tensor]) -> Tensor:
-    rows = torch.stack([value.reshape(-1) for value in values])
-    return rows.squeeze(1) if rows.shape[1] == 1 and not rows.is_floating_point() else rows

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 TASKS = ("graph", "node", "edge", "link_pred")
 TASK_TYPES = (
@@ -14,6 +16,36 @@ TASK_TYPES = (
     "classification_multilabel",
     "subtoken_prediction",
 )
+
+
+class Measured(Sequence[int]):
+    """Numbers that are measured when somebody first reads them, and then kept.
+
+    Args:
+        measure: gives the numbers; called once at most.
+    """
+
+    def __init__(self, measure: Callable[[], Sequence[int]]) -> None:
+        self._measure = measure
+
+    @cached_property
+    def _values(self) -> tuple[int, ...]:
+        return tuple(self._measure())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._values[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
 
 
 @dataclass(frozen=True)
@@ -31,7 +63,8 @@ class DataInfo:
         maximize: True when larger values of ``metric`` are better.
         vocabularies: number of categories per column, by kind: ``{"node": (28,), "edge": (4,)}``.
         max_nodes: nodes of the largest training graph, or None when unknown.
-        degree_histogram: in-degree counts over the training graphs, or None when unknown.
+        degree_histogram: in-degree counts over the training graphs, or None when unknown. Counting reads every edge,
+            so it is done only where a layer asks (:class:`Measured`).
     """
 
     name: str
@@ -44,7 +77,7 @@ class DataInfo:
     maximize: bool
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_nodes: int | None = None
-    degree_histogram: tuple[int, ...] | None = None
+    degree_histogram: Sequence[int] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuses names outside the two vocabularies."""

@@ -83,6 +83,7 @@ def test_width_of_the_prediction(y: torch.Tensor, task_type: str, expected: int)
 
 NAMES = {
     "Deezer": "deezer-europe",
+    "ErdosRenyi": "none",
     "OGB": "ogbg-molhiv",
     "PyG": "Cora",
     "PyG-AQSOL": "none",
@@ -97,11 +98,13 @@ NAMES = {
     "PyG-LINKXDataset": "penn94",
     "PyG-MalNetTiny": "LocalDegreeProfile",
     "PyG-Planetoid": "Cora",
+    "PyG-Reddit": "none",
     "PyG-Reddit2": "none",
     "PyG-TUDataset": "NCI1",
     "PyG-VOCSuperpixels": "edge_wt_region_boundary",
     "PyG-WebKB": "texas",
     "PyG-WikipediaNetwork": "squirrel",
+    "PyG-Yelp": "none",
     "PyG-ZINC": "subset",
     "SBM": "PATTERN",
 }

@@ -42,13 +42,15 @@ def _mappings(folder: Path) -> int:
     return sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
-def test_a_full_disk_ends_the_run_with_advice(monkeypatch):
+def test_a_full_disk_ends_the_run_with_advice(monkeypatch, tmp_path):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(RunFailed, match=r"no room for 1 MiB of intermediate results .* set TMPDIR"):
         room((2**20,), torch.uint8, 0)
+    with pytest.raises(RunFailed, match=r"no room for 1 MiB of .*x.npy; free some, or move the cache"):
+        create(tmp_path / "x.npy", (2**20,), np.uint8)
 
 
 def _written(folder, nodes=6, edges=4):

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from graphbench.structures import DataInfo
+from graphbench.structures.data_info import Measured
 
 FACTS = DataInfo("Tiny", "graph", "regression", 3, 0, 1, "mae", maximize=False)
 
@@ -28,3 +29,22 @@ def test_unknown_names_are_refused(change: dict[str, str], message: str) -> None
 def test_facts_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         FACTS.node_in = 4  # type: ignore[misc]
+
+
+def test_measured_numbers_are_measured_once_and_only_when_read() -> None:
+    calls = []
+
+    def measure() -> list[int]:
+        calls.append(1)
+        return [3, 2, 1]
+
+    facts = dataclasses.replace(FACTS, degree_histogram=Measured(measure))
+    assert "Tiny" in repr(facts)
+    assert not calls
+    histogram = facts.degree_histogram
+    assert (len(histogram), histogram[1], list(histogram)) == (3, 2, [3, 2, 1])
+    assert histogram == (3, 2, 1)
+    assert histogram != (3, 2)
+    assert repr(histogram) == "(3, 2, 1)"
+    assert hash(histogram) == hash((3, 2, 1))
+    assert len(calls) == 1

@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.datasets.linkx import read_mat, read_split_dicts
+from graphbench.data.datasets.linkx_files import read_mat, read_split_dicts
 from graphbench.data.edges import distinct
 from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared

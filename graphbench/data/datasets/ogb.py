@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from graphbench import registry
 from graphbench.data.card import DatasetCard
-from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, pcqm4m, pcqm_contact, peptides
+from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, ogb_papers, pcqm4m, pcqm_contact, peptides
 from graphbench.data.family import DatasetFamily, LoadedDataset, known_name
 from graphbench.data.roots import Roots
 
@@ -16,6 +16,7 @@ _DATASETS: dict[str, Any] = {
     **pcqm4m.DATASETS,
     **pcqm_contact.DATASETS,
     **ogb_node.DATASETS,
+    **ogb_papers.DATASETS,
     **ogb_link.DATASETS,
 }
 
@@ -27,7 +28,7 @@ class OGB:
     Args:
         name: e.g. ``ogbg-molhiv``, ``peptides-functional``, ``PCQM4Mv2-subset``, ``ogbn-arxiv``; ``ogbg_molhiv`` is
             understood, too.
-        undirected: ogbn-arxiv: add the missing reverse edges.
+        undirected: ogbn-arxiv, ogbn-papers100M: add the missing reverse edges.
         add_reverse_edges: ogbn-arxiv: instead of that, append the reverse of every citation.
         add_self_loops: ogbn-arxiv: append self loops.
         node_features: ogbn-proteins: ``species`` or ``edge_mean``.

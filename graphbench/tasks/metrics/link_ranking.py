@@ -1,11 +1,12 @@
-"""Ranks of true pairs: means over graphs of what the head found out."""
+"""Ranks of true pairs: among all nodes of their graph, as the head found out, or among given candidates."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import StatisticMetric
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, wide
 
 _HITS = ("hits@1", "hits@3", "hits@10")
 
@@ -31,3 +32,37 @@ class LinkRanking(StatisticMetric):
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """Mean of (G,) statistics ``pred`` over the graphs that have one."""
         return self.mean(pred, "no graph has a true pair")
+
+
+@register("mrr_candidates")
+class CandidateMRR(Metric):
+    """Mean of 1 / rank of every linked pair among itself and the unlinked pairs of the rows that follow it.
+
+    The ``mrr`` of the Open Graph Benchmark (ogbl-citation2: 1,000 candidates per link, which the data set gives). The
+    rank counts, from 1, the candidates that score higher; those that score the same count one half each. Any number
+    of candidates per link is allowed; a link without any has rank 1.
+
+    Attributes:
+        needs_order: rows belong together by their order, which no other metric reads. Processes of a data-parallel run
+            take turns with the rows, so that there it has no value.
+    """
+
+    kinds = ("binary",)
+    needs_order = True
+
+    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+        """The metric from aligned tensors."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            raise Undefined("several processes have each a part of the candidates; use one device")
+        linked = true == 1
+        first = linked.nonzero().squeeze(1)
+        if not first.numel():
+            raise Undefined("there is no linked pair")
+        if not bool(linked[0]):
+            raise Undefined("the first row is a candidate, and candidates belong to the linked pair before them")
+        link = linked.cumsum(0) - 1
+        score = pred[first][link]
+        # Ranks count from 1, of which the link's own row, scoring the same, gives one half.
+        ahead = (pred > score).to(torch.float32) + 0.5 * (pred == score).to(torch.float32)
+        rank = wide(torch.full_like(pred[first], 0.5)).index_add_(0, link, wide(ahead))
+        return (1 / rank).mean()

@@ -10,6 +10,7 @@ import pytest
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.roots import Roots
+from tests.real_data import shared_cache
 
 
 @pytest.fixture
@@ -28,9 +29,9 @@ def roots(tmp_path: Path) -> Roots:
 
 
 @pytest.fixture
-def shared_roots(tmp_path: Path, data_root: Path) -> Roots:
-    """The same, with the real data to read from."""
-    return Roots(tmp_path / "own", (data_root,), tmp_path / "cache")
+def shared_roots(tmp_path: Path, data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Roots:
+    """The same, with the real data to read from, each set of which is parsed once."""
+    return Roots(tmp_path / "own", (data_root,), shared_cache(tmp_path_factory))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from graphbench.data.datasets.graph_saint import Flickr, Reddit2
+from graphbench.data.datasets.graph_saint import Flickr, Reddit, Reddit2, Yelp
 from graphbench.data.one_graph import NodeFacts
 from graphbench.data.roots import Roots
 from graphbench.errors import UserError
@@ -45,4 +45,46 @@ def test_cards() -> None:
     assert Flickr().card.statistics == {"graphs": 1, "nodes": 89250, "edges": 899756}
     assert (Reddit2().card.node_in, Reddit2().card.out_dim) == (602, 41)
     with pytest.raises(UserError, match="unknown PyG-Reddit2"):
-        Reddit2("Reddit")
+        Reddit2("Reddit3")
+
+
+def test_yelp_has_many_labels_per_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "Yelp/raw"
+    folder.mkdir(parents=True)
+    sparse.save_npz(folder / "adj_full.npz", sparse.csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.float32)))
+    np.save(folder / "feats.npy", np.eye(3, 300))
+    labels = np.random.default_rng(0).integers(0, 2, (3, 100))
+    (folder / "class_map.json").write_text(json.dumps({str(node): labels[node].tolist() for node in (2, 0, 1)}))
+    (folder / "role.json").write_text(json.dumps({"tr": [2], "va": [0], "te": [1]}))
+    monkeypatch.setattr(Yelp, "facts", NodeFacts(3, 2, 300, 100))
+    loaded = Yelp().load(Roots(tmp_path, (), tmp_path / "cache"))
+    assert loaded.store.y.tolist() == labels.tolist()
+    card = loaded.card
+    assert (card.task_type, card.metric, card.out_dim) == ("classification_multilabel", "f1-micro", 100)
+
+
+def _write_reddit(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    np.savez(
+        folder / "reddit_data.npz",
+        feature=np.eye(4, 602),
+        label=np.array([3, 40, 0, 1]),
+        node_types=np.array([1, 3, 2, 1]),
+        node_ids=np.arange(4),
+    )
+    twice = sparse.coo_matrix((np.ones(5), ([1, 0, 2, 3, 1], [0, 1, 3, 2, 0])), (4, 4))
+    sparse.save_npz(folder / "reddit_graph.npz", twice)
+
+
+def test_reddit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_reddit(tmp_path / "Reddit/raw")
+    monkeypatch.setattr(Reddit, "facts", NodeFacts(4, 4, 602, 41))
+    loaded = Reddit().load(Roots(tmp_path, (), tmp_path / "cache"))
+    batch = loaded.store.gather([0])
+    assert batch.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+    assert batch.y.tolist() == [3, 40, 0, 1]
+    (split,) = loaded.published["standard"]
+    assert [part.tolist() for part in split.parts().values()] == [[0, 3], [2], [1]]
+    monkeypatch.setattr(Reddit, "facts", NodeFacts(4, 5, 602, 41))
+    with pytest.raises(UserError, match="these are not the published Reddit graphs: edges 4 instead of 5"):
+        Reddit().load(Roots(tmp_path, (), tmp_path / "cache"))

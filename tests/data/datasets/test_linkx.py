@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 from pathlib import Path
@@ -11,11 +12,17 @@ from scipy import sparse
 from scipy.io import savemat
 from torch_geometric.datasets import LINKXDataset
 
-from graphbench.data.datasets.linkx import _FACTS, LINKX, read_split_dicts
+from graphbench.data.datasets import linkx
+from graphbench.data.datasets.linkx import LINKX
+from graphbench.data.datasets.linkx_files import quantile_classes, read_split_dicts
 from graphbench.data.one_graph import NodeFacts
 from graphbench.data.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
+
+
+def published_as(monkeypatch: pytest.MonkeyPatch, name: str, facts: NodeFacts) -> None:
+    monkeypatch.setitem(linkx._SOURCES, name, linkx._SOURCES[name]._replace(facts=facts))
 
 
 def test_as_pyg_reads_the_real_file(data_root: Path, tmp_path: Path) -> None:
@@ -58,7 +65,7 @@ def _write_penn94(folder: Path) -> None:
 
 def test_penn94_and_its_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write_penn94(tmp_path / "LINKXDataset/penn94/raw")
-    monkeypatch.setitem(_FACTS, "penn94", NodeFacts(3, 4, 4, 2))
+    published_as(monkeypatch, "penn94", NodeFacts(3, 4, 4, 2))
     loaded = LINKX("Penn94").load(Roots(tmp_path, (), tmp_path / "cache"))
     assert loaded.store.x.tolist() == [[1, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
     assert loaded.store.y.tolist() == [-1, 0, 1]
@@ -72,7 +79,7 @@ def test_genius(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.parent.mkdir(parents=True)
     arrays = {"edge_index": np.array([[0, 0], [1, 2]]), "node_feat": np.eye(3, 12), "label": np.array([0, 1, 1])}
     savemat(path, arrays)
-    monkeypatch.setitem(_FACTS, "genius", NodeFacts(3, 2, 12, 2))
+    published_as(monkeypatch, "genius", NodeFacts(3, 2, 12, 2))
     loaded = LINKX("genius").load(Roots(tmp_path, (), tmp_path / "cache"))
     assert (loaded.card.metric, loaded.store.y.tolist()) == ("auc", [0, 1, 1])
     assert loaded.store.gather([0]).edge_index.tolist() == [[0, 0], [1, 2]]
@@ -81,6 +88,88 @@ def test_genius(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     savemat(path, {"edge_index": arrays["edge_index"]})
     with pytest.raises(UserError, match="there is no array 'node_feat'"):
         LINKX("genius").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+SPLIT = {"train": np.array([0]), "valid": np.array([1]), "test": np.array([2])}
+
+
+def _raw(tmp_path: Path, name: str) -> Path:
+    folder = tmp_path / f"LINKXDataset/{name}/raw"
+    folder.mkdir(parents=True)
+    np.save(folder / f"{name}-splits.npy", np.array([SPLIT] * 5, dtype=object), allow_pickle=True)
+    return folder
+
+
+def test_pokec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = {"edge_index": np.array([[0, 0], [1, 2]]), "node_feat": np.eye(3, 65), "label": np.array([0, -1, 1])}
+    savemat(_raw(tmp_path, "pokec") / "data.mat", arrays | {"num_nodes": 3})
+    published_as(monkeypatch, "pokec", NodeFacts(3, 2, 65, 2))
+    loaded = LINKX("pokec", undirected=True).load(Roots(tmp_path, (), tmp_path / "cache"))
+    assert loaded.store.y.tolist() == [0, -1, 1]
+    assert loaded.store.gather([0]).edge_index.T.tolist() == [[0, 1], [0, 2], [1, 0], [2, 0]]
+    assert len(loaded.published["standard"]) == 5
+    assert loaded.card.metric == "accuracy"
+    arrays["edge_index"][1, 1] = 3
+    savemat(tmp_path / "LINKXDataset/pokec/raw/data.mat", arrays)
+    with pytest.raises(UserError, match=r"data.mat: .*3.*; delete the file and load it again"):
+        LINKX("pokec").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def test_snap_patents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sparse.csc_matrix(np.eye(5, 269))
+    arrays = {"edge_index": np.array([[0], [4]]), "node_feat": x, "years": np.array([[1990, 1970, 1980, 1985, 1995]])}
+    savemat(_raw(tmp_path, "snap-patents") / "data.mat", arrays)
+    published_as(monkeypatch, "snap-patents", NodeFacts(5, 1, 269, 5))
+    store = LINKX("snap_patents").load(Roots(tmp_path, (), tmp_path / "cache")).store
+    assert store.y.tolist() == [3, 0, 1, 2, 4]
+    assert torch.equal(store.x, torch.eye(5, 269))
+
+
+def test_twitch_gamer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _raw(tmp_path, "twitch-gamer")
+    (folder / "twitch-gamer_edges.csv").write_text("numeric_id_1,numeric_id_2\n0,1\n2,1\n")
+    header = "views,mature,life_time,created_at,updated_at,numeric_id,dead_account,language,affiliate\n"
+    rows = [
+        "9,1,5,2016-02-16,2018-10-12,0,0,EN,1",
+        "3,0,7,2017-02-16,2018-10-12,1,0,DE,1",
+        "6,1,6,2016-02-17,2018-10-11,2,1,EN,0",
+    ]
+    (folder / "twitch-gamer_feat.csv").write_text(header + "\n".join(rows) + "\n")
+    published_as(monkeypatch, "twitch-gamer", NodeFacts(3, 2, 7, 2))
+    store = LINKX("twitch-gamer").load(Roots(tmp_path, (), tmp_path / "cache")).store
+    assert store.y.tolist() == [1, 0, 1]
+    assert store.gather([0]).edge_index.T.tolist() == [[0, 1], [2, 1]]
+    assert store.x[:, 0].tolist() == pytest.approx([1, -1, 0])  # views
+    assert torch.allclose(store.x.mean(0), torch.zeros(7), atol=1e-6)
+    assert torch.allclose(store.x.std(0), torch.ones(7))
+    assert store.x[0, 5] == store.x[2, 5] != store.x[1, 5]  # language
+
+
+def test_wiki(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _raw(tmp_path, "wiki")
+    parts = {"edges": torch.tensor([[0, 1], [2, 1]]), "features": torch.eye(3, 600), "views": torch.tensor([4, 0, 2])}
+    for name, part in parts.items():
+        torch.save(part, folder / f"wiki_{name}2M.pt")
+    published_as(monkeypatch, "wiki", NodeFacts(3, 2, 600, 5))
+    store = LINKX("wiki").load(Roots(tmp_path, (), tmp_path / "cache")).store
+    assert store.gather([0]).edge_index.T.tolist() == [[0, 1], [2, 1]]
+    assert store.y.tolist() == [4, 0, 2]
+
+
+def test_arxiv_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "ogb/ogbn_arxiv/raw"
+    folder.mkdir(parents=True)
+    tables = {"edge": "0,1\n1,2\n", "node-feat": (",".join(["0.5"] * 128) + "\n") * 5, "num-node-list": "5\n"}
+    for name, text in (tables | {"node_year": "2013\n2020\n2017\n2018\n2015\n"}).items():
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    published_as(monkeypatch, "arxiv-year", NodeFacts(5, 2, 128, 5))
+    store = LINKX("arxiv-year").load(Roots(tmp_path, (), tmp_path / "cache")).store
+    assert store.y.tolist() == [0, 4, 2, 3, 1]
+
+
+def test_fifths_of_repeated_years() -> None:
+    years = np.array([2000, 2000, 2000, 2001, np.nan, 2002])
+    assert quantile_classes(years, 5).tolist() == [2, 2, 2, 3, -1, 4]  # the first two bounds are 2000
 
 
 class _Evil:
@@ -103,8 +192,8 @@ def test_pickled_splits_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_unknown_and_damaged(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-LINKXDataset data set .* 'wiki'"):
-        LINKX("wiki")
+    with pytest.raises(UserError, match=r"unknown PyG-LINKXDataset data set .* 'wikipedia'"):
+        LINKX("wikipedia")
     path = tmp_path / "LINKXDataset/reed98/raw/data.mat"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"MATLAB?")

@@ -10,7 +10,7 @@ import torch
 from graphbench import registry
 from graphbench.data.datasets import ogb_link
 from graphbench.data.datasets.ogb import OGB
-from graphbench.data.datasets.ogb_link import OGBLink, _Facts, unlinked_pairs
+from graphbench.data.datasets.ogb_link import OGBLink, _Facts, other_targets, unlinked_pairs
 from graphbench.data.roots import Roots
 from graphbench.errors import UserError
 
@@ -93,9 +93,53 @@ def test_cards(name: str) -> None:
     assert card.metric in registry.names("tasks/metrics")
 
 
-def test_what_cannot_be_loaded_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="ogbl-citation2 cannot be loaded yet"):
-        OGBLink("ogbl-citation2").load(Roots(tmp_path, (), tmp_path / "cache"))
+def _write_citation2(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _table(folder / "raw/edge.csv.gz", TRAIN)
+    _table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
+    _table(folder / "raw/node-feat.csv.gz", np.ones((NODES, 3)))
+    (folder / "split/time").mkdir(parents=True)
+    parts = {
+        "train": {"source_node": TRAIN[:, 0], "target_node": TRAIN[:, 1]},
+        "valid": {"source_node": np.array([5]), "target_node": np.array([0])},
+        "test": {"source_node": np.array([4, 5]), "target_node": np.array([1, 2])},
+    }
+    parts["valid"]["target_node_neg"] = np.array([[1, 2]])
+    parts["test"]["target_node_neg"] = np.array([[0, 2], [3, 0]])
+    for name, part in parts.items():
+        torch.save(part, folder / f"split/time/{name}.pt")
+    facts = _Facts(NODES, 3, "mrr_candidates", "time", "citation-v2", listed_once=False)
+    monkeypatch.setitem(ogb_link._FACTS, "ogbl-citation2", facts)
+
+
+def test_every_citation_is_followed_by_its_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_citation2(tmp_path / "ogb/ogbl_citation2", monkeypatch)
+    loaded = OGB("ogbl-citation2").load(Roots(tmp_path, (), tmp_path / "cache"))
+    batch = loaded.store.gather([0])
+    assert batch.edge_index.shape[1] == 6
+    (split,) = loaded.published["standard"]
+    split.check(loaded.num_examples)
+    pairs = batch.edge_sets["label"].index.T.tolist()
+    asked = {part: [(*pairs[row], int(batch.y[row])) for row in rows] for part, rows in split.parts().items()}
+    assert asked["val"] == [(5, 0, 1), (5, 1, 0), (5, 2, 0)]
+    assert asked["test"] == [(4, 1, 1), (4, 0, 0), (4, 2, 0), (5, 2, 1), (5, 3, 0), (5, 0, 0)]
+    assert [(source, label) for source, _, label in asked["train"]] == [(s, y) for s, _ in TRAIN for y in (1, 0)]
+    assert [target for _, target, label in asked["train"] if label] == TRAIN[:, 1].tolist()
+    directed = OGB("ogbl-citation2", undirected=False).load(Roots(tmp_path, (), tmp_path / "cache"))
+    assert directed.store.gather([0]).edge_index.T.tolist() == TRAIN.tolist()
+
+
+def test_other_targets_are_uniform_over_what_is_left() -> None:
+    edges = torch.tensor([[0, 0, 1], [1, 2, 0]])
+    drawn = other_targets(edges, 5, torch.tensor([0] * 3000 + [1] * 3000), np.random.default_rng(0))
+    values, counts = drawn[:3000].unique(return_counts=True)
+    assert values.tolist() == [3, 4]
+    assert abs(int(counts[0]) - 1500) < 150
+    assert drawn[3000:].unique().tolist() == [2, 3, 4]
+    with pytest.raises(UserError, match="linked with every other one"):
+        other_targets(torch.tensor([[0], [1]]), 2, torch.tensor([0]), np.random.default_rng(0))
+
+
+def test_unknown_name() -> None:
     with pytest.raises(UserError, match=r"unknown OGB data set .* 'ogbl-biokg'"):
         OGBLink("ogbl-biokg")
 

@@ -85,8 +85,8 @@ def test_published_folds(data_root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_collab_from_its_compact_text(data_root: Path, tmp_path: Path) -> None:
-    loaded = _load("COLLAB", data_root, tmp_path)
+def test_collab_from_its_compact_text(shared_roots: Roots) -> None:
+    loaded = TUDataset("COLLAB").load(shared_roots)
     assert (loaded.store.num_graphs, loaded.store.num_edges) == (5000, 24_572_158)
     assert torch.bincount(loaded.store.y).tolist() == [2600, 775, 1625]
 

@@ -1,0 +1,127 @@
+"""ogbn-papers100M: 111 million papers, too large for the memory of most machines, in OGB's binary raw layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from graphbench.data.card import DatasetCard
+from graphbench.data.download import download_archive
+from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.large_arrays import create
+from graphbench.data.large_cache import cached_large_graph
+from graphbench.data.large_edges import write_both_directions
+from graphbench.data.large_npz import unpack
+from graphbench.data.one_graph import NodeFacts, node_card
+from graphbench.data.raw_files import read_csv
+from graphbench.data.roots import Roots
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+
+_NAME = "ogbn-papers100M"
+_URL = "https://snap.stanford.edu/ogb/data/nodeproppred/papers100M-bin.zip"
+_FOLDER = "ogb/ogbn_papers100M"
+_FACTS = NodeFacts(111059956, 1615685872, 128, 172)
+_PARTS = ("train", "valid", "test")
+
+
+class OGBPapers:
+    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+
+    The archive (57 GB) is converted once, in bounded memory, into files in the cache that are mapped: 14 GB of edges
+    (28 GB with ``undirected``), 57 GB of features. Undirected edges also take 26 GB in ``$TMPDIR`` while they are
+    sorted. 1.5 million papers (of arXiv) have a subject and a place in the split; all others carry the target -1.
+
+    Args:
+        name: ``ogbn-papers100M``.
+        undirected: add the missing reverse edges.
+    """
+
+    def __init__(self, name: str = _NAME, *, undirected: bool = True) -> None:
+        self.name = known_name("OGB", name, (_NAME,))
+        self.undirected = undirected
+
+    @property
+    def card(self) -> DatasetCard:
+        """Declared facts; edges are counted as they are published, directed."""
+        return node_card(
+            self.name,
+            _FACTS,
+            split_modes=("standard", "fixed"),
+            licence="ODC-BY",
+            source="https://ogb.stanford.edu/docs/nodeprop",
+            files=(
+                *(f"{_FOLDER}/raw/{file}.npz" for file in ("data", "node-label")),
+                *(f"{_FOLDER}/split/time/{part}.csv.gz" for part in _PARTS),
+            ),
+        )
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Converts the raw files, or opens what a former run left in the cache.
+
+        Raises:
+            UserError: files are missing, damaged or of another version.
+        """
+        card = self.card
+        root = roots.require(card.name, card.files, dict.fromkeys(card.files, _URL), fetch=self._fetch)
+        folder = root / _FOLDER
+
+        def write(to: Path) -> Splits:
+            return self._write(folder, to, card)
+
+        files = [root / file for file in card.files]
+        store, split = cached_large_graph(roots, "OGB", self.name, files, write, undirected=self.undirected)
+        return LoadedDataset(store, card, {"standard": (split,)})
+
+    def _fetch(self, directory: Path) -> None:
+        download_archive(_URL, directory / _FOLDER, strip=1)
+
+    def _write(self, folder: Path, to: Path, card: DatasetCard) -> Splits:
+        raw = folder / "raw"
+        labels = unpack(raw / "node-label.npz", "node_label", to / "label.npy", np.int16, _classes)
+        # A copy in one column: targets are numbers, the archive has a matrix of them.
+        y = create(to / "y.npy", (len(labels),), np.int16)
+        y[:] = labels.reshape(-1)
+        y.flush()
+        nodes = len(y)
+        del labels
+        (to / "label.npy").unlink()
+        x = unpack(raw / "data.npz", "node_feat", to / "x.npy")
+        listed = to / ("listed.npy" if self.undirected else "edge_index.npy")
+
+        def checked(piece: np.ndarray) -> np.ndarray:
+            if len(piece) and not 0 <= int(piece.min()) <= int(piece.max()) < nodes:
+                raise ValueError(f"an edge names node {int(piece.max())}, but there are {nodes} nodes")
+            return piece
+
+        edge_index = unpack(raw / "data.npz", "edge_index", listed, np.int32, checked)
+        try:
+            _check(card, x, edge_index, y, folder)
+        except ValueError as error:
+            raise UserError(f"{folder}: {error}. Delete the folder and let it be downloaded again.") from error
+        del x, y
+        if self.undirected:
+            write_both_directions(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
+            del edge_index
+            listed.unlink()
+        return Splits.of(*(read_csv(folder / f"split/time/{part}.csv.gz")[:, 0] for part in _PARTS))
+
+
+def _check(card: DatasetCard, x: np.ndarray, edge_index: np.ndarray, y: np.ndarray, folder: Path) -> None:
+    """Compares the listed edges, before reverse ones are added, with what is published."""
+    ptr = [torch.tensor([0, total]) for total in (len(y), edge_index.shape[-1])]
+    arrays = {"edge_index": edge_index, "x": x, "y": y}
+    store = GraphStore(*ptr, **{name: torch.from_numpy(each) for name, each in arrays.items()}, y_level="node")
+    card.check(store, str(folder))
+
+
+def _classes(piece: np.ndarray) -> np.ndarray:
+    """Subjects as numbers, -1 where the file says NaN."""
+    return np.where(np.isnan(piece), -1, piece).astype(np.int16)
+
+
+DATASETS = {_NAME: OGBPapers}
+"""``dataset.name`` -> class."""
