@@ -34,7 +34,7 @@ def test_dry_run_needs_no_data_and_prints_one_json_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout)
     assert set(line) == {"config", "dataset", "metric", "params", "layers"}
-    assert line["layers"] == ["CustomGatedGCN+Transformer"] * 2
+    assert line["layers"] == ["CustomGatedGCN+SFi"] * 2
     assert line["metric"] == "accuracy-SBM"
     assert not list(tmp_path.iterdir()), "a dry run leaves nothing behind"
 
@@ -56,9 +56,9 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
     [
         (["--cfg", "nowhere.yaml"], "error: no such configuration file: 'nowhere.yaml'"),
         (["--cfg", "{quickstart}", "gt.layrs", "3"], "error: command line: unknown configuration key 'gt.layrs'"),
-        (["--cfg", "{quickstart}", "gt.n_heads", "7"], "gt.n_heads"),
+        (["--cfg", "{quickstart}", "gt.layer_type", "CustomGatedGCN+Transformer", "gt.n_heads", "7"], "gt.n_heads"),
         (["--cfg", "{quickstart}", "gt.layer_norm", "true"], "gt.layer_norm and gt.batch_norm exclude each other"),
-        (["--cfg", "{quickstart}", "gt.dim_hidden", "32"], "gt.dim_hidden and gnn.dim_inner are the same width"),
+        (["--cfg", "{quickstart}", "gt.dim_hidden", "48"], "gt.dim_hidden and gnn.dim_inner are the same width"),
         (["--cfg", "{quickstart}", "posenc_RWSE.enable", "false"], "posenc_RWSE.enable is false"),
         (["--cfg", "{quickstart}", "posenc_RWSE.kernel.times_func", "open('x')"], "must look like range(1, 17)"),
         (["--cfg", "{quickstart}", "posenc_LapPE.dim_pe", "60"], "the encodings take"),

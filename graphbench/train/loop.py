@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
-import torch
 from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError, unknown
+from graphbench.results.environment import forget_peak_memory
 from graphbench.results.history import SPLITS, History
 from graphbench.results.record import Outcome
 from graphbench.results.run_directory import RunDirectory
@@ -93,8 +93,7 @@ class Loop:
             Interrupted: Ctrl-C or SIGTERM; the state is saved.
             UserError: the selecting metric is not computed, or the state does not fit the model.
         """
-        if self.fabric.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.fabric.device)  # of this run, not of the seeds before it
+        forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
         try:
             with self._saver:
                 self._resume()

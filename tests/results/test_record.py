@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from graphbench.results import environment as environment_module
-from graphbench.results.environment import environment, peak_memory
+from graphbench.results.environment import environment, forget_peak_memory, peak_memory
 from graphbench.results.record import Outcome, RunRecord, Score
 
 OUTCOME = Outcome("max_epoch", 3, 10, (Score("test", "accuracy", 0.1 + 0.2, True, 7),), 83, 0.5, 5.0, 1 << 30)
@@ -92,3 +93,12 @@ def test_no_repository_is_no_commit(tmp_path: Path) -> None:
 
 def test_peak_memory_of_this_process() -> None:
     assert 50_000_000 < peak_memory(torch.device("cpu")) < 1 << 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process forgets its peak on Linux only")
+def test_a_later_run_does_not_inherit_the_peak_of_an_earlier_one() -> None:
+    cpu = torch.device("cpu")
+    torch.ones(100_000_000)  # 400 MB, freed at once
+    before = peak_memory(cpu)
+    forget_peak_memory(cpu)
+    assert peak_memory(cpu) < before - 200_000_000
