@@ -90,6 +90,9 @@ CASES = {
     "heterophilous": Case("nodes/sgformer-tolokers.yaml", "HeterophilousGraphDataset/tolokers"),
     "Deezer": Case("nodes/sgformer-deezer.yaml", raw.deezer),
     "LINKX": Case("large/sgformer-pokec.yaml", raw.pokec, {"train.train_parts": 2}),
+    "LINKX, some nodes without a label": Case(
+        "large/sgformer-pokec.yaml", "LINKXDataset/reed98", {"dataset.name": "reed98", "train.train_parts": 2}
+    ),
     "Amazon": Case(
         "nodes/exphormer-photo.yaml", _written(raw.shchur, "Amazon/Photo/raw/amazon_electronics_photo.npz", 745, 8)
     ),
@@ -109,19 +112,10 @@ CASES = {
 }
 
 
-UNLABELLED = Case(
-    "large/sgformer-pokec.yaml", "LINKXDataset/reed98", {"dataset.name": "reed98", "train.train_parts": 2}
-)
+LONG = ("ZINC",)  # whose raw files take 10 s to be read
 
 
-def test_nodes_without_a_label(
-    tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.setitem(CASES, "unlabelled", UNLABELLED)
-    test_two_epochs("unlabelled", tmp_path, data_root, monkeypatch, tmp_path_factory)
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in CASES])
 def test_two_epochs(
     name: str,
     tmp_path: Path,

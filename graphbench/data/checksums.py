@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,9 +60,8 @@ def _look(path: Path) -> dict[str, Any]:
 def _write(note: Path, text: str) -> None:
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=note.parent, prefix=f".{note.name}.")
-        with open(handle, "w") as file:
-            file.write(text)
+        partial = note.parent / f".{note.name}.{os.getpid()}"
+        partial.write_text(text)
         os.replace(partial, note)
     except OSError:
         pass  # a folder that may only be read

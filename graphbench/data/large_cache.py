@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def cached_large_graph(
         name: readable beginning of the folder's name.
         files: raw files; their content is part of the address.
         write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large_arrays.open_graph`) into
-            the folder it is given, and returns the published split.
+            the folder it is given, and returns the published split. What an interrupted conversion left is removed.
         version: of the converting code: raise it when the same files give another graph.
         settings: whatever else the result depends on; JSON values.
 
@@ -84,7 +83,9 @@ def cached_large_graph(
 
 def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits]) -> None:
     _log.info("converting the raw files of %s into %s", key["name"], folder)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    partial = folder.with_name(f".{folder.name}.partial")  # of whoever holds the lock
+    shutil.rmtree(partial, ignore_errors=True)  # 100 GB that a killed process may have left
+    partial.mkdir()
     try:
         splits = write(partial)
         for part, index in splits.parts().items():

@@ -17,7 +17,7 @@ def write_both_directions(edge_index: Tensor, num_nodes: int, path: Path, piece:
     """Writes what :func:`~graphbench.data.edges.both_directions` gives, in memory that does not grow with the edges.
 
     Every edge and its reverse are sorted into ranges of sources; inside a range, equal edges lie beside each other. The
-    disk holds 16 bytes per listed edge (``$TMPDIR``) besides the result.
+    disk (``$TMPDIR``) holds 32 bytes per listed edge besides the result: both directions, before and after sorting.
 
     Args:
         edge_index: (2, E) integer, may be mapped from a file.

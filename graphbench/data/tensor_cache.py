@@ -15,7 +15,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,15 +90,17 @@ def _note(path: Path) -> Path:
 
 def _write(path: Path, key: str, computed: Mapping[str, Tensor]) -> None:
     tensors = _apart(computed)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    partial = path.parent / f".{path.name}.{os.getpid()}"
+    partial.touch()
+    mode = partial.stat().st_mode  # save_file lets nobody but its user read, a cache may be shared
     try:
         save_file(tensors, partial, metadata={"key": key, "sha256": digest(tensors)})
+        partial.chmod(mode)
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     finally:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

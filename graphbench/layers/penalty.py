@@ -11,8 +11,8 @@ from torch import Tensor
 def with_penalty(x: Tensor, penalty: Tensor) -> Tensor:
     """``x``; whenever a gradient passes back through it, the gradient of ``penalty`` is added to all that led to it.
 
-    Training then minimises task loss + penalty wherever ``x`` is used once on the way to the loss, while the loss that
-    is reported stays the task's, comparable between models. A loss that is scaled before ``backward`` (precision
+    Training then minimises task loss + penalty, however often ``x`` is read on the way to the loss, while the loss
+    that is reported stays the task's, comparable between models. A loss that is scaled before ``backward`` (precision
     16-mixed) does not scale the penalty with it; bf16-mixed and 32-true scale nothing.
 
     Args:

@@ -11,7 +11,7 @@ import torch
 from graphbench.ops.propagate import Adjacency
 from graphbench.ops.propagate.adjacency import Csr, normalised
 from graphbench.structures import GraphBatch
-from graphbench.structures.node_blocks import Neighborhood
+from graphbench.structures.node_blocks import Neighborhood, WholeGraphNeeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,14 @@ class NeighborhoodBatch(GraphBatch):
         return cls(near.batch.ragged, near.batch.edge_index, near=near)
 
     def derived(self, name: str, compute: Callable[[GraphBatch], Any]) -> Any:
-        """As for any batch, but adjacencies are those of the whole graph."""
+        """As for any batch, but adjacencies are those of the whole graph.
+
+        Raises:
+            WholeGraphNeeded: pairs two edges apart are asked for; the edges into outer nodes are not at hand.
+        """
         room, *arguments = name.split("/")
+        if room == "two_hops":
+            raise WholeGraphNeeded("only the edges into a block are at hand, which begin one step away")
         if room == "propagate" and self.near is not None:
             norm, loops = arguments
             return super().derived(name, lambda _: _adjacency(self.near, norm, loops == "self_loops"))

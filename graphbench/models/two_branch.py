@@ -206,6 +206,8 @@ class AttentionBranch(nn.Module):
         super().__init__()
         if residual not in ("none", "mix", "mean"):
             raise ValueError(f"attention_residual must be none, mix or mean, received '{residual}'")
+        if not 0.0 <= alpha <= 1.0:
+            raise ValueError(f"alpha must lie between 0 and 1, received {alpha}")
         self.lin_in = nn.Linear(dim_in, dim)
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(dim) if norm else nn.Identity() for _ in range(len(layers) + 1))

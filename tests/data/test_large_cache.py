@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,19 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"):
         _load(tmp_path, fail)
     assert [each for each in (tmp_path / "cache/Family").iterdir() if each.is_dir()] == []
+
+
+def test_what_a_killed_conversion_left_is_removed(tmp_path: Path) -> None:
+    def killed(folder: Path) -> Splits:
+        (folder / "listed.npy").write_bytes(b"half")
+        shutil.copytree(folder, tmp_path / folder.name)  # nothing is tidied up after a kill
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _load(tmp_path, killed)
+    (left,) = tmp_path.glob(".name-*")
+    left.rename(tmp_path / "cache/Family" / left.name)
+    _load(tmp_path, _Writer())
+    (folder,) = (each for each in (tmp_path / "cache/Family").iterdir() if each.is_dir())
+    assert (folder / "graph.json").is_file()
+    assert not (folder / "listed.npy").exists()

@@ -29,6 +29,15 @@ def _same(found: dict[str, Tensor]) -> bool:
     return all(torch.equal(found[name].nan_to_num(), CONTENT[name].nan_to_num()) for name in CONTENT | found)
 
 
+def test_others_may_read_what_one_user_wrote(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        cached_tensors(tmp_path / "cache", "x", {"k": 1}, _Counted())
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o044 for path in tmp_path.rglob("x*.safetensors")} == {0o044}
+
+
 def test_the_second_request_computes_nothing(tmp_path: Path) -> None:
     compute = _Counted()
     for _ in range(3):

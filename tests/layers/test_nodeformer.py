@@ -131,7 +131,7 @@ def test_penalty_by_hand() -> None:
     w = torch.tensor(3.0, requires_grad=True)
     x = with_penalty(2 * w, w.square())
     assert x == 6
-    (5 * x).backward()
+    (4 * x + x).backward()  # read twice, added once
     assert w.grad == 5 * 2 + 2 * 3
 
 
@@ -155,8 +155,10 @@ def test_no_n_by_n_tensor_is_kept() -> None:
         ({"bias_order": 3}, "bias_order must be 0, 1 or 2, received 3"),
         ({"bias_act": "tanh"}, "received 'tanh'"),
         ({"combine": "sum"}, "received 'sum'"),
-        ({"tau": 0.0}, "tau positive"),
-        ({"gumbel_samples": -1}, "0 or more"),
+        ({"nb_features": 0}, "nb_features must be 1 or more, received 0"),
+        ({"gumbel_samples": -1}, "gumbel_samples must be 0 or more, received -1"),
+        ({"tau": 0.0}, "tau must be positive, received 0.0"),
+        ({"edge_loss": -0.5}, "edge_loss must be 0 or more, received -0.5"),
     ],
 )
 def test_refused_arguments(argument: dict[str, Any], message: str) -> None:

@@ -26,6 +26,7 @@ from graphbench.layers.local.gcn import GCN
 from graphbench.layers.single import SingleBlock
 from graphbench.models.gnn import GNN
 from graphbench.models.stacked import GPSModel
+from graphbench.ops.propagate import propagate, two_hop_adjacency_of
 from tests.contract import shaken
 from tests.data.large_graphs import one_graph
 from tests.layers.test_contract import components, make
@@ -221,6 +222,18 @@ def test_pairs_besides_the_edges_are_refused(store):
     model = stacked(lambda: GPSBlock(DIM, [GCN(DIM, DIM)], edges=["expander"])).double()
     with pytest.raises(ValueError, match="GCN reads the edge set 'expander'"):
         model.in_blocks(graph)
+
+
+class TwoHops(nn.Module):
+    """A local layer of one's own that reads nodes two edges away."""
+
+    def forward(self, h, e, batch):
+        return propagate(two_hop_adjacency_of(batch, direct=False), h), e
+
+
+def test_edges_that_are_not_at_hand_are_refused(store):
+    with pytest.raises(ValueError, match="TwoHops reads the graph as a whole"):
+        stacked(lambda: SingleBlock(DIM, TwoHops())).double().in_blocks(StoredBlocks.of(store, max_nodes=7))
 
 
 def test_a_part_of_a_graph_does_not_say_how_large_the_graph_is(store):

@@ -92,6 +92,26 @@ def test_bfloat16_computes_in_float32() -> None:
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_changes_nothing(dtype: torch.dtype) -> None:
+    ragged = Ragged.from_sizes([66000, 3])  # in half precision a sum over so many keys is infinite
+    q, k, v = (torch.randn(66003, 1, 2) for _ in range(3))
+    projection, edges = torch.randn(4, 2), torch.tensor([[0, 66001], [7, 66002]])
+    attended, weights = kernel_attention(q, k, v, projection, ragged), edge_weights(q, k, projection, ragged, edges)
+    with torch.autocast("cpu", dtype):
+        assert torch.equal(kernel_attention(q, k, v, projection, ragged), attended)
+        assert torch.equal(edge_weights(q, k, projection, ragged, edges), weights)
+
+
+def test_weights_of_edges_stay_wide() -> None:
+    ragged = Ragged.from_sizes([66000])
+    q, k = (torch.zeros(66000, 1, 2, dtype=torch.float16) for _ in range(2))
+    k[0] = 4.0
+    weights = edge_weights(q, k, torch.randn(4, 2), ragged, torch.tensor([[0, 1], [1, 0]]), eps=1e-6)
+    assert weights.dtype == torch.float32
+    assert bool((weights > 0).all())
+
+
 def test_wrong_arguments_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
     q, k, v = (each.detach() for each in inputs_for(ragged))

@@ -48,11 +48,10 @@ class ErdosRenyi:
         if nodes < 4 or nodes >= 2**31:
             raise ValueError(f"nodes must lie in 4 .. 2^31 - 1, received {nodes}")
         if not 0 <= degree <= nodes:
-            raise ValueError(f"degree must lie in 0 .. nodes ({nodes}), received {degree}")
-        if features < 1 or classes < 2 or seed < 0:
-            raise ValueError(
-                f"need features >= 1, classes >= 2 and seed >= 0, received {features}, {classes} and {seed}"
-            )
+            raise ValueError(f"degree must lie in 0 .. {nodes} (N), received {degree}")
+        for what, number, least in (("features", features, 1), ("classes", classes, 2), ("seed", seed, 0)):
+            if number < least:
+                raise ValueError(f"{what} must be {least} or more, received {number}")
         self.nodes, self.degree, self.features, self.classes, self.seed = nodes, degree, features, classes, seed
 
     @property

@@ -48,9 +48,12 @@ def facebook(folder: Path) -> GraphStore:
     source, target = arrays["A"].tocoo().coords
     info = torch.from_numpy(arrays["local_info"].astype(np.int64))
     attributes = [info[:, column] for column in range(info.shape[1]) if column != 1]
-    columns = [torch.nn.functional.one_hot(each.unique(return_inverse=True)[1]) for each in attributes]
+    values = torch.stack([each.unique(return_inverse=True)[1] for each in attributes], dim=1)
+    widths = values.amax(0) + 1
+    # Written in place: penn94's columns are 800 MB, and integers that are converted would be four times that.
+    x = torch.zeros(len(info), int(widths.sum())).scatter_(1, values + widths.cumsum(0) - widths, 1.0)
     edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
-    return node_store(torch.cat(columns, dim=1).to(torch.float32), edge_index, info[:, 1] - 1)
+    return node_store(x, edge_index, info[:, 1] - 1)
 
 
 def genius(folder: Path) -> GraphStore:

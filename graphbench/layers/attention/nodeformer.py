@@ -74,11 +74,14 @@ class NodeFormer(nn.Module):
         use_weight: bool = True,
     ) -> None:
         super().__init__()
-        if nb_features < 1 or gumbel_samples < 0 or not tau > 0 or edge_loss < 0:
-            raise ValueError(
-                "nb_features must be 1 or more, gumbel_samples and edge_loss 0 or more and tau positive, received "
-                f"{nb_features}, {gumbel_samples}, {edge_loss}, {tau}"
-            )
+        if nb_features < 1:
+            raise ValueError(f"nb_features must be 1 or more, received {nb_features}")
+        if gumbel_samples < 0:
+            raise ValueError(f"gumbel_samples must be 0 or more, received {gumbel_samples}")
+        if not tau > 0:
+            raise ValueError(f"tau must be positive, received {tau}")
+        if not edge_loss >= 0:
+            raise ValueError(f"edge_loss must be 0 or more, received {edge_loss}")
         if bias_order not in (0, 1, 2):
             raise ValueError(f"bias_order must be 0, 1 or 2, received {bias_order}")
         if bias_act not in ("sigmoid", "identity"):

@@ -73,7 +73,7 @@ def edge_weights(
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:
-        (E, H), positive; over all nodes of a graph the weights of one target sum to one.
+        (E, H) in float32 or wider, positive; over all nodes of a graph the weights of one target sum to one.
 
     Raises:
         ValueError: as in :func:`kernel_attention`.

@@ -20,29 +20,33 @@ def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged
     """See :func:`graphbench.ops.kernel_attention.kernel_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    features_q, features_k = _features(q, k, projection, ragged, eps)
-    values = v.to(features_q.dtype)
-    values_and_one = torch.cat([values, torch.ones_like(values[..., :1])], dim=2)
-    packed = [pack(each, ragged) for each in (features_q, features_k, values_and_one)]
-    blocks = []
-    for q_BLHm, k_BLHm, values_BLHf, bucket in zip(*packed, ragged.buckets):
-        if bucket.mask is not None:
-            k_BLHm = k_BLHm * bucket.mask[:, :, None, None]
-        context_BHmf = k_BLHm.permute(0, 2, 3, 1) @ values_BLHf.transpose(1, 2)
-        flow_BLHf = (q_BLHm.transpose(1, 2) @ context_BHmf).transpose(1, 2)
-        blocks.append(flow_BLHf[..., :-1] / flow_BLHf[..., -1:])
-    return unpack(blocks, ragged).to(v.dtype)
+    # Autocast would take the products back to half precision, where a sum over 65,520 keys is infinite.
+    with torch.autocast(v.device.type, enabled=False):
+        features_q, features_k = _features(q, k, projection, ragged, eps)
+        values = v.to(features_q.dtype)
+        values_and_one = torch.cat([values, torch.ones_like(values[..., :1])], dim=2)
+        packed = [pack(each, ragged) for each in (features_q, features_k, values_and_one)]
+        blocks = []
+        for q_BLHm, k_BLHm, values_BLHf, bucket in zip(*packed, ragged.buckets):
+            if bucket.mask is not None:
+                k_BLHm = k_BLHm * bucket.mask[:, :, None, None]
+            context_BHmf = k_BLHm.permute(0, 2, 3, 1) @ values_BLHf.transpose(1, 2)
+            flow_BLHf = (q_BLHm.transpose(1, 2) @ context_BHmf).transpose(1, 2)
+            blocks.append(flow_BLHf[..., :-1] / flow_BLHf[..., -1:])
+        return unpack(blocks, ragged).to(v.dtype)
 
 
 def edge_weights(
     q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, source: Tensor, target: Tensor, eps: float
 ) -> Tensor:
     """See :func:`graphbench.ops.kernel_attention.edge_weights`."""
-    features_q, features_k = _features(q, k, projection, ragged, eps)
-    total = segment_sum(features_k, ragged).index_select(0, ragged.graph_id)
-    total_NH = (features_q * total).sum(2)
-    shared_EH = (features_q.index_select(0, target) * features_k.index_select(0, source)).sum(2)
-    return (shared_EH / total_NH.index_select(0, target)).to(q.dtype)
+    with torch.autocast(q.device.type, enabled=False):
+        features_q, features_k = _features(q, k, projection, ragged, eps)
+        total = segment_sum(features_k, ragged).index_select(0, ragged.graph_id)
+        total_NH = (features_q * total).sum(2)
+        shared_EH = (features_q.index_select(0, target) * features_k.index_select(0, source)).sum(2)
+        # Not in the type of q: half precision takes small weights, whose logarithm is asked for, for 0.
+        return shared_EH / total_NH.index_select(0, target)
 
 
 def _features(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> tuple[Tensor, Tensor]:

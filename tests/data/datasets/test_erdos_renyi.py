@@ -45,10 +45,10 @@ def test_defaults_are_the_published_ones() -> None:
     ("wrong", "message"),
     [
         ({"nodes": 3}, r"nodes must lie in 4 \.\. 2\^31 - 1, received 3"),
-        ({"degree": 513.0}, r"degree must lie in 0 \.\. nodes \(512\), received 513.0"),
-        ({"features": 0}, "received 0, 10 and 0"),
-        ({"classes": 1}, "received 108, 1 and 0"),
-        ({"seed": -1}, "received 108, 10 and -1"),
+        ({"degree": 513.0}, r"degree must lie in 0 \.\. 512 \(N\), received 513.0"),
+        ({"features": 0}, "features must be 1 or more, received 0"),
+        ({"classes": 1}, "classes must be 2 or more, received 1"),
+        ({"seed": -1}, "seed must be 0 or more, received -1"),
     ],
 )
 def test_wrong_sizes(wrong: dict[str, Any], message: str) -> None:

@@ -97,6 +97,7 @@ def test_converted_once_and_known_without_being_read(tmp_path: Path, no_reading)
     ("change", "message"),
     [
         ({"edge_index": np.full((2, EDGES), NODES)}, f"an edge names node {NODES}, but there are {NODES} nodes"),
+        ({"edge_index": np.full((2, EDGES), -1)}, "an edge names node -1, but"),
         ({"edge_index": np.zeros((2, 9), dtype=np.int64)}, "these are not the published ogbn-papers100M graphs"),
         ({"node_feat": np.array([None])}, "not numbers in rows"),
     ],
