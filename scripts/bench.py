@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.benchmarks import batching, encodings, gps_step, large_graph, loop
+from scripts.benchmarks import batching, encodings, gps_step, large_graph, loop, sfi_step, sparse_flow
 
 BENCHMARKS = {
     "batching": batching.run,
@@ -24,6 +24,8 @@ BENCHMARKS = {
     "gps_step": gps_step.run,
     "large_graph": large_graph.run,
     "loop": loop.run,
+    "sfi_step": sfi_step.run,
+    "sparse_flow": sparse_flow.run,
 }
 
 

@@ -39,6 +39,8 @@ def run() -> list[Case]:
     exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
     softmax = step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs)
     proximal = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam, mode="proximal", iters=ITERATIONS), inputs)
+    for warm_up in (exact, softmax):
+        warm_up()
     cases = []
     for peer_name, peer, pairs, target in (
         ("plain softmax", softmax, PAIRS, 1 / 3),
@@ -86,14 +88,14 @@ def step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], No
 
 
 def paired(ours: Callable[[], None], peer: Callable[[], None], pairs: int) -> tuple[list[float], list[float]]:
-    """Seconds of both, one after the other, in turns so that drift of the machine cancels; the first pair warms up."""
+    """Seconds of both, one after the other, in turns so that drift of the machine cancels."""
     seconds: tuple[list[float], list[float]] = ([], [])
-    for pair in range(pairs + 1):
+    for pair in range(pairs):
         for which in (0, 1) if pair % 2 else (1, 0):
             start = time.perf_counter()
             (ours, peer)[which]()
             seconds[which].append(time.perf_counter() - start)
-    return seconds[0][1:], seconds[1][1:]
+    return seconds
 
 
 def _status(field: str) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
+from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.scores import row_blocks, scores
 
 if TYPE_CHECKING:
@@ -35,17 +36,50 @@ def sparse_flow(
     The iterations of a block of rows are repeated in the backward pass, one block after the other: stored for a whole
     batch they would take gigabytes.
     """
-
-    def block(q: Tensor, k: Tensor, q_friction: Tensor, k_friction: Tensor, v: Tensor, strength: Tensor) -> Tensor:
-        flow = solve(scores(q, k), scores(q_friction, k_friction), strength, alpha, iters, step)
-        flow = torch.dropout(flow, dropout_p, dropout_p > 0)
-        return torch.einsum("hij,jhe->ihe", flow, v.to(flow.dtype)).to(v.dtype)
-
     out = [v.new_zeros(0, *v.shape[1:])]
     for graph, rows, keys in row_blocks(ragged, q.shape[1], _BLOCK):
         inputs = (q[rows], k[keys], q_friction[rows], k_friction[keys], v[keys], lam[graph])
-        out.append(checkpoint(block, *inputs, use_reentrant=False))
+        seed = draw_seed() if dropout_p else 0
+        out.append(_Block.apply(*inputs, alpha, iters, step, dropout_p, seed))  # type: ignore[no-untyped-call]
     return torch.cat(out)
+
+
+class _Block(torch.autograd.Function):
+    """Output of some rows of one graph; the backward pass runs the iterations again and differentiates them."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        ctx.save_for_backward(*arguments[:6])
+        ctx.options = arguments[6:]
+        return _output(*arguments)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors]
+        with torch.enable_grad():
+            out = _output(*inputs, *ctx.options)
+        return (*torch.autograd.grad(out, inputs, grad), *(None for _ in ctx.options))
+
+
+def _output(
+    q: Tensor,
+    k: Tensor,
+    q_friction: Tensor,
+    k_friction: Tensor,
+    v: Tensor,
+    strength: Tensor,
+    alpha: float,
+    iters: int,
+    step: str,
+    dropout_p: float,
+    seed: int,
+) -> Tensor:
+    flow = solve(scores(q, k), scores(q_friction, k_friction), strength, alpha, iters, step)
+    if dropout_p:
+        keep = RandomKeep(dropout_p, seed)
+        flow = flow * keep.fill_(torch.empty(flow.shape, dtype=flow.dtype)).mul_(keep.scale).to(flow.device)
+    return torch.einsum("hij,jhe->ihe", flow, v.to(flow.dtype)).to(v.dtype)
 
 
 def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float, iters: int, step: str) -> Tensor:
