@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow import gpu, reference, sparse_flow
+from graphbench.ops.sparse_flow import cpu, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import normal, values_and_gradients
 
@@ -87,6 +87,44 @@ def test_wide_scores(alpha: float, small_blocks: None) -> None:
     assert max(found.values()) < 1e-6, found
     out = gpu.sparse_flow(*cast(inputs, torch.float32)[:5], ragged, inputs[5].float(), alpha, 0.0)
     assert out.isfinite().all()
+
+
+def stable_flow(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, v: Tensor, lam: Tensor, alpha: float) -> Tensor:
+    """Output of one graph and head by sorting, from differences of neighbouring frictions; no sum cancels.
+
+    The reference subtracts theta from nu, which has no digit left even in float64 where the scores are wide.
+    """
+    s, t = ((a[:, 0] @ b[:, 0].T) / math.sqrt(q.shape[2]) for a, b in ((q, k), (qf, kf)))
+    top = s.amax(1, keepdim=True)
+    w, kappa, f = (s - top).exp(), (top - s).exp().sum(1, keepdim=True), t.softmax(1)
+    order = t.argsort(1)
+    t_up, f_up = t.gather(1, order), f.gather(1, order)
+    slope = (1 / alpha) / kappa + w.gather(1, order).cumsum(1)
+    steps = lam * kappa * f_up[:, :-1] * torch.expm1(t_up.diff(dim=1)) * slope[:, :-1]
+    left_side = lam * f_up[:, :1] / alpha + torch.cat([torch.zeros_like(steps[:, :1]), steps.cumsum(1)], 1)
+    last = (left_side < 1).sum(1, keepdim=True) - 1
+    delta = (1 - left_side.gather(1, last)) / slope.gather(1, last)
+    above = lam * kappa * f_up.gather(1, last) * torch.expm1(t - t_up.gather(1, last))
+    return ((w * (delta - above).relu()) @ v[:, 0])[:, None]
+
+
+@pytest.mark.parametrize("size", [17, 40], ids=["whole", "tiled"])
+@pytest.mark.parametrize("s_std", [0.1, 1.0, 3.0, 5.0, 8.0])
+def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> None:
+    """No worse than a few roundings of the scores, and than the CPU code, however wide the scores are."""
+    ragged = Ragged.from_sizes([size], DEVICE)
+    lam = torch.tensor([1 / size], device=DEVICE)
+    for t_std, alpha in ((0.0, 0.1), (1.0, math.inf), (3.0, 1.0)):
+        scales = [math.sqrt(x) for x in (s_std, s_std, t_std, t_std)] + [1.0]
+        rows = [(scale * normal(size, 1, 16 if i < 4 else 8)).detach().float() for i, scale in enumerate(scales)]
+        rows = [x.to(DEVICE) for x in rows]
+        exact = stable_flow(*(x.double() for x in rows), lam.double(), alpha)
+        ours, theirs = (
+            ((f(*rows, ragged, lam, alpha, 0.0) - exact).norm() / exact.norm()).item()
+            for f in (gpu.sparse_flow, cpu.sparse_flow)
+        )
+        assert ours < 2 * theirs + 1e-6, (t_std, alpha, ours, theirs)
+        assert ours < 2e-6 * max(1.0, s_std), (t_std, alpha, ours)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -199,7 +237,7 @@ def test_saves_numbers_per_row_and_no_flow() -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
     assert kept
-    assert sum(kept) == (5 * 4 + 5) * 50 + 1
+    assert sum(kept) == (5 * 4 + 6) * 50 + 1
 
 
 @pytest.mark.parametrize("wide", ["d", "e"])

@@ -21,11 +21,11 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
-from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward  # noqa: E402
+from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
-    "whole_rows": gpu_forward.whole_rows,
+    "whole_rows": gpu_whole.whole_rows,
     "tiled_rows": gpu_forward.tiled_rows,
     "query_side": gpu_backward.query_side,
     "key_side": gpu_backward.key_side,
@@ -64,7 +64,7 @@ def compiled(
     constants = gpu._constants(meta, meta, p)
     fusion = constants.pop("enable_fp_fusion")
     constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys}
-    constants |= {"D_SPAN": gpu._power(width), "E_SPAN": gpu._power(width)}
+    constants |= {"D_SPAN": gpu._power(width), "E_SPAN": gpu._power(width), "TIE": gpu._TIE.get(kind, 0.0)}
     types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[gpu._accumulator(kind)]}")
     types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "row_length": "i32", "seed": "i64"}
     types |= dict.fromkeys(constants, "constexpr")

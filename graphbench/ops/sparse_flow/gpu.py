@@ -23,7 +23,8 @@ from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
-from graphbench.ops.sparse_flow.gpu_forward import tiled_rows, whole_rows
+from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
+from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
@@ -53,6 +54,8 @@ CHUNK = {2: 32, 4: 16, 8: 16}
 _WIDEST = 256
 # Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU; its products do not know bfloat16.
 _INTERPRETED = not isinstance(whole_rows, triton.runtime.JITFunction)
+# Tensor cores add products in an order of their own in every kernel; other products round alike in all of them.
+_TIE = {torch.bfloat16: 2.0**-18}
 # Largest exponent of phi: sums of n terms of this size stay finite.
 _LIMIT = {torch.float32: 69.0, torch.float64: 600.0}
 
@@ -93,7 +96,7 @@ def sparse_flow(
 
 
 class _Flow(torch.autograd.Function):
-    """Saves its inputs and five numbers per row and head."""
+    """Saves its inputs and six numbers per row and head."""
 
     @staticmethod
     def forward(
@@ -110,7 +113,7 @@ class _Flow(torch.autograd.Function):
         seed: int,
     ) -> Tensor:
         out = torch.empty_like(v)
-        state = lam.new_empty(5, q.shape[1], q.shape[0])
+        state = lam.new_empty(6, q.shape[1], q.shape[0])
         arguments = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
         constants, operand = _constants(q, v, p), _operand(q)
         constants["INV_ALPHA"] = 1 / alpha
@@ -146,12 +149,12 @@ class _Flow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()
-        sums = state.new_empty(3, *state.shape[1:])
+        sums = state.new_empty(4, *state.shape[1:])
         grad_lam = state.new_empty(state.shape[1:])
         grads = [torch.empty_like(each) for each in (q, k, q_friction, k_friction, v)]
         inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
         numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
-        constants = _constants(q, v, ctx.p) | {"D_SPAN": _power(q.shape[2])}
+        constants = _constants(q, v, ctx.p) | {"D_SPAN": _power(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         with torch.cuda.device_of(q):
             rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
             for tiles in _tiles(ragged, 0, ragged.max_size, rows):

@@ -90,6 +90,22 @@ def store_rows(x, rows, first, size, value, HEADS: tl.constexpr, WIDTH: tl.const
 
 
 @triton.jit
+def store_state(state, rows, size, plane, s_max, t_ref, log_kappa, phi_ref, delta, key):
+    """What the backward kernels rebuild every flow from: six planes, one number per row and head in each.
+
+    S (maximum of s), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
+    2^24 keys).
+    """
+    ok = rows < size
+    tl.store(state + rows, s_max, mask=ok)
+    tl.store(state + plane + rows, t_ref, mask=ok)
+    tl.store(state + 2 * plane + rows, log_kappa, mask=ok)
+    tl.store(state + 3 * plane + rows, phi_ref, mask=ok)
+    tl.store(state + 4 * plane + rows, delta, mask=ok)
+    tl.store(state + 5 * plane + rows, key.to(delta.dtype), mask=ok)
+
+
+@triton.jit
 def absorb(top, total, x):
     """Running maximum and sum of ``exp(x - maximum)`` of every row, grown by a tile; start from (-inf, 0)."""
     grown = tl.maximum(top, tl.max(x, 1))
@@ -97,47 +113,34 @@ def absorb(top, total, x):
 
 
 @triton.jit
-def row_problem(s_max, minus_max, minus_sum, t_max, t_sum, t_min, lam, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr):
-    """(log kappa, tau, t_ref, phi_ref, beta, budget) of every row from its reductions.
+def row_problem(s_max, minus_max, minus_sum, t_max, t_sum, INV_ALPHA: tl.constexpr):
+    """(spread, ratio, log kappa, beta) of every row: phi = ratio exp(t - t_max + spread), the fewest roundings."""
+    spread = s_max + minus_max
+    return spread, minus_sum / t_sum, spread + tl.log(minus_sum), INV_ALPHA * tl.exp(-spread) / minus_sum
 
-    The reference is the smallest friction, or exp(-LIMIT) where that would vanish beside the others.
+
+@triton.jit
+def reference(t, t_max, t_sum, spread, ratio, lam, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr):
+    """(t_ref, phi_ref, budget) of rows whose unknown is counted from the friction of score ``t``.
+
+    phi is capped at exp(LIMIT), where kappa itself would overflow, and taken as exp(-LIMIT) where it would vanish
+    beside the others.
     """
-    log_kappa = s_max + minus_max + tl.log(minus_sum)
-    log_friction = t_max + tl.log(t_sum)
-    tau = log_friction - log_kappa
-    t_ref = tl.maximum(t_min, tau - LIMIT)
-    phi_ref = tl.exp(tl.minimum(t_ref - tau, LIMIT))
-    beta = INV_ALPHA * tl.exp(-log_kappa)
-    return log_kappa, tau, t_ref, phi_ref, beta, 1.0 - lam * INV_ALPHA * tl.exp(t_ref - log_friction)
+    extra = tl.log(ratio)
+    t_ref = tl.maximum(t, t_max - spread - extra - LIMIT)
+    phi_ref = ratio * tl.exp(tl.minimum(t_ref - t_max + spread, LIMIT - extra))
+    return t_ref, phi_ref, 1.0 - lam * INV_ALPHA * tl.exp(t_ref - t_max) / t_sum
 
 
 @triton.jit
 def friction(t, t_ref, phi_ref, LIMIT: tl.constexpr):
-    """(phi = kappa f, what it exceeds phi_ref by); phi is capped near exp(LIMIT), where kappa itself would overflow.
+    """(phi = kappa f, what it exceeds phi_ref by).
 
     The excess is phi_ref (exp(t - t_ref) - 1): the error of phi_ref is common to a row and harmless, and the
-    difference does not cancel. A score that is computed again may round below t_ref, hence the maximum.
+    difference does not cancel.
     """
-    u = tl.minimum(t - t_ref, tl.minimum(LIMIT - tl.log(phi_ref), LIMIT + 15.0))
-    series = u * (1 + u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6)))))
-    if t.dtype == tl.float64:  # the series would have to be longer; exp is exact to 1e-16 there
-        grown = tl.exp(u) - 1.0
-    else:
-        grown = tl.where(u < 0.3, series, tl.exp(u) - 1.0)
-    return phi_ref * (grown + 1.0), tl.maximum(phi_ref * grown, 0.0)
-
-
-@triton.jit
-def too_high(delta, flow, budget):
-    """(whether delta lets clearly more flow than the budget, a value one rounding step below delta).
-
-    Where D is large, the root of a piece can round to a value that still holds a key the root itself does not. Newton
-    would end there with flows far above 1.
-    """
-    if delta.dtype == tl.float64:
-        return flow > budget * (1 + 1e-9), delta * (1 - 4e-16)
-    else:
-        return flow > budget * (1 + 1e-3), delta * (1 - 2.4e-7)
+    grown = tl.exp(tl.minimum(t - t_ref, tl.minimum(LIMIT - tl.log(phi_ref), LIMIT + 15.0)))
+    return phi_ref * grown, phi_ref * (grown - 1.0)
 
 
 @triton.jit
