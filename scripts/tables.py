@@ -1,13 +1,15 @@
 """Writes a Markdown table from run records: ``python scripts/tables.py results/A results/B ... [--out FILE]``.
 
 One row per configuration folder: test metric at the best validation epoch (mean, sample standard deviation, number of
-runs), parameters, seconds per epoch, peak memory, date, commit and hardware. Numbers come from ``record.json`` only.
+runs), what layers reported (share of zero flows), parameters, seconds per epoch, peak memory, date, commit, hardware.
+Numbers come from ``record.json`` only.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -16,7 +18,7 @@ from graphbench.errors import UserError
 from graphbench.results import atomic
 from graphbench.results.aggregate import Aggregate, aggregate
 from graphbench.results.record import RunRecord
-from graphbench.results.table import format_mean
+from graphbench.results.table import STATISTICS, format_mean
 
 COLUMNS = (
     "configuration",
@@ -35,8 +37,8 @@ COLUMNS = (
 )
 
 
-def row(result: Aggregate) -> str:
-    """The line of one configuration."""
+def row(result: Aggregate, statistics: Sequence[str]) -> str:
+    """The line of one configuration; ``statistics`` are the names of what its layers reported."""
     records = result.runs
     first = records[0]
     sizes = "/".join(str(size) for size in first.data["sizes"].values())
@@ -50,6 +52,7 @@ def row(result: Aggregate) -> str:
         first.metric,
         format_mean(result.mean("test")),
         format_mean(result.mean("val")),
+        *(format_mean(result.mean("test", name)) for name in statistics),
         str(len(records)),
         f"{first.params:,}",
         f"{seconds:.3f}",
@@ -74,12 +77,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="file to write; default: standard output")
     options = parser.parse_args()
     try:
-        lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+        results = []
         for folder in options.folders:
-            result = aggregate(folder)
+            results.append(result := aggregate(folder))
             if not result.runs:
                 raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
-            lines.append(row(result))
+        statistics = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
+        after = COLUMNS.index("val") + 1
+        columns = [*COLUMNS[:after], *(STATISTICS[name] for name in statistics), *COLUMNS[after:]]
+        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        lines += [row(each, statistics) for each in results]
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code

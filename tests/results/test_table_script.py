@@ -42,10 +42,25 @@ def test_a_folder_without_runs_is_one_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_measured_table_is_what_the_records_say() -> None:
+def test_the_measured_tables_are_what_the_records_say() -> None:
     measured = SCRIPT.parents[1] / "results/measured"
-    table = (measured / "first-results.md").read_text()
-    names = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
-    assert sorted(names) == sorted(path.name for path in (measured / "records").iterdir())
-    done = _call(*(str(measured / "records" / name) for name in names))
-    assert done.stdout == table
+    listed: list[str] = []
+    for path in sorted(measured.glob("*.md")):
+        if path.name != "README.md":
+            table = path.read_text()
+            names = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+            listed += names
+            assert _call(*(str(measured / "records" / name) for name in names)).stdout == table
+    assert sorted(listed) == sorted(path.name for path in (measured / "records").iterdir())
+
+
+def test_what_layers_report_is_a_column_where_a_run_has_it() -> None:
+    records = SCRIPT.parents[1] / "results/measured/records"
+    table = [
+        line.split(" | ")
+        for line in _call(str(records / "gps-nci1"), str(records / "sfi-pattern-small")).stdout.splitlines()
+    ]
+    assert "zero flow" not in _call(str(records / "gps-nci1")).stdout
+    place = table[0].index("zero flow")
+    assert table[2][place] == "-"
+    assert 0 < float(table[3][place].split()[0]) < 1
