@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
     asked = {"repeat": options.repeat, "overwrite": options.overwrite}
     # run() checks its own configuration; of several, the last must not turn out wrong after the first was trained.
     several = check_together(configs, **asked) if len(configs) > 1 else []
-    code, failures, speaks = 0, [], True
+    code, failures, speaks, finished = 0, [], True, []
     for path, config in zip(map(Path, options.cfg), configs, strict=True):
         try:
             line = run(config, **asked)
@@ -85,9 +85,10 @@ def _run(options: argparse.Namespace) -> int:
             speaks = line is not None  # in a data-parallel run the first process does
             if not speaks:
                 continue
-            if options.mark_done:
-                path.rename(path.with_name(path.name + "_done"))
+            finished.append(path)
         print(json.dumps(line), flush=True)
+    for path in finished if options.mark_done else ():  # last, so that an interrupted command can be repeated
+        path.rename(path.with_name(path.name + "_done"))
     if several and speaks:
         compare(several, failures)
     return code

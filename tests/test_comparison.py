@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -9,12 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphbench.cli import main
+from graphbench.results.record import Outcome
+from graphbench.train.loop import Loop
 from tests.test_main import ROOT, TINY, call
 
 QUICKSTART = [str(ROOT / f"configs/quickstart{end}.yaml") for end in ("-gps", "-dfi", "")]
@@ -29,6 +33,17 @@ def rows_of(text: str) -> dict[str, list[str]]:
     """The cells of the last table, by configuration; the second line of a row holds its layers."""
     lines = [line.split("│")[1:-1] for line in text[text.rindex("┃ configuration") :].splitlines() if "│" in line]
     return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines[::2]}
+
+
+def _second_is_stopped(run: Callable[[Loop], Outcome]) -> Callable[[Loop], Outcome]:
+    calls = itertools.count()
+
+    def stopped(loop: Loop) -> Outcome:
+        if next(calls):
+            raise KeyboardInterrupt
+        return run(loop)
+
+    return stopped
 
 
 @pytest.fixture
@@ -108,6 +123,20 @@ def test_a_folder_that_is_taken_shows_before_the_training(here: Path, capfd: pyt
     assert sorted(path.name for path in here.glob("*.yaml*")) == ["first.yaml_done", "taken.yaml_done"]
 
 
+def test_files_are_marked_when_all_of_them_had_their_turn(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one is stopped: the same command must still find the first."""
+    command = ["--cfg", write(here, "first"), write(here, "second"), *TINY, "--mark_done"]
+    with monkeypatch.context() as stopped:
+        stopped.setattr("graphbench.train.loop.Loop.run", _second_is_stopped(Loop.run))
+        assert main(command) == 130
+    assert not list(here.glob("*_done"))
+    assert main(command) == 0
+    assert "skipped" in capfd.readouterr().err
+    assert sorted(path.name for path in here.glob("*.yaml*")) == ["first.yaml_done", "second.yaml_done"]
+
+
 def test_one_failure_does_not_stop_the_others(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The last one starts from a run that the failing one does not leave: it is refused when its turn comes."""
     hot = write(here, "hot", "optim: {base_lr: 1e38}")
@@ -140,17 +169,16 @@ def test_a_run_may_start_from_one_made_by_the_same_command(here: Path, capfd: py
     assert "pretrained: results/quickstart-dfi/0, epoch" in err
 
 
-def test_ctrl_c_stops_everything_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    files = [write(tmp_path, "a", "optim: {max_epoch: 20}"), write(tmp_path, "b", "optim: {max_epoch: 2}")]
+def test_ctrl_c_stops_everything_and_the_same_command_goes_on(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = [write(here, "a", "optim: {max_epoch: 20}"), write(here, "b", "optim: {max_epoch: 2}")]
     command = ["--cfg", *files, *TINY[:-4], "train.batch_size", "4"]
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "main.py"), *command],
-        cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )
-    curve = tmp_path / "results/a/0/train/stats.json"
+    curve = here / "results/a/0/train/stats.json"
     while not (curve.is_file() and len(curve.read_text().splitlines()) >= 2):
         assert process.poll() is None, "it ended before it could be interrupted"
         time.sleep(0.002)
@@ -158,12 +186,11 @@ def test_ctrl_c_stops_everything_and_the_same_command_goes_on(tmp_path: Path) ->
     out, _ = process.communicate(timeout=100)
     assert process.returncode == 130
     assert out == b"", "the next one is not started"
-    assert not (tmp_path / "results/b").exists()
+    assert not (here / "results/b").exists()
 
-    done = call(*command, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [each["config"] for each in lines_of(done.stdout)] == ["a", "b"]
-    assert json.loads((tmp_path / "results/a/0/record.json").read_text())["resumed"] == 1
+    assert main(command) == 0
+    assert [each["config"] for each in lines_of(capfd.readouterr().out)] == ["a", "b"]
+    assert json.loads((here / "results/a/0/record.json").read_text())["resumed"] == 1
 
 
 @pytest.mark.slow

@@ -77,8 +77,9 @@ def test_losses_are_the_recorded_ones(name: str, tmp_path: Path, request: pytest
         pytest.importorskip("rdkit")
     recorded = json.loads(RECORDED.read_text())[name]
     for split, values in losses(name, tmp_path).items():
-        # Other processors round differently, and rounding grows from step to step.
-        assert values == pytest.approx(recorded[split], rel=5e-3, abs=1e-5), split
+        # Other processors round differently, and rounding grows from step to step: 0.6 % after four epochs of Peptides
+        # between an AMD EPYC and an Intel Xeon.
+        assert values == pytest.approx(recorded[split], rel=2e-2, abs=1e-5), split
 
 
 @pytest.mark.parametrize("name", RUNS)

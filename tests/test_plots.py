@@ -72,7 +72,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 # ---- traingap --------------------------------------------------------------------------------------------------------
 
 
-def test_gaps_are_those_of_the_files_and_errors_count_the_other_way(gps: Path) -> None:
+def test_gaps_are_those_of_the_files_and_errors_count_the_other_way(gps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for metric, sign in ((None, 1), ("auc", 1), ("loss", -1)):
         gap = traingap.read_gap(gps, metric)
         name = metric or "accuracy-SBM"
@@ -84,6 +84,8 @@ def test_gaps_are_those_of_the_files_and_errors_count_the_other_way(gps: Path) -
         ]
         np.testing.assert_allclose(gap.values, expected, rtol=1e-12)
     one = traingap.read_gap(gps / "1")
+    monkeypatch.chdir(gps / "1")
+    np.testing.assert_array_equal(one.values, traingap.read_gap(Path()).values)
     np.testing.assert_array_equal(one.values, traingap.read_gap(gps).values[1:])
 
 
@@ -220,6 +222,19 @@ def test_white_is_exactly_zero_and_nothing_else(sfi: Path) -> None:
         assert image.norm.vmin == panels[0].images[0].norm.vmin, "one scale for all panels"
 
 
+def test_layers_of_different_kinds_have_their_own_views() -> None:
+    """As ``gt.layer_type: CustomGatedGCN+SFi+Transformer`` makes them."""
+    one, half = np.ones((1, 3, 3)), np.tri(3)[None]
+    patterns = [attention.Pattern("sfi", {"before": one, "after": half}), attention.Pattern("softmax", {"all": one})]
+    with canvas.style():
+        panels = [axes for axes in attention.draw(patterns, [0, 1], 0, np.arange(3)).axes if axes.images]
+    assert [axes.get_title().splitlines()[0] for axes in panels] == ["before", "after", "all"]
+    assert attention.table(patterns).splitlines()[2:] == [
+        "| 0 | sfi | 0.0000 | 0.3333 | - |",
+        "| 1 | softmax | - | - | 0.0000 |",
+    ]
+
+
 def test_communities_stay_together() -> None:
     # Two cliques whose nodes alternate, and a node without edges.
     sides = [[0, 2, 4, 6, 8], [1, 3, 5, 7]]
@@ -255,6 +270,9 @@ def test_what_attention_refuses(
     assert "--graph must lie in 0 .. 3 (val), received 4" in _refused(capsys, "attention", sfi, "--graph", "4")
     assert "--layer must lie in 0 .. 1, received 2" in _refused(capsys, "attention", sfi, "--layer", "0", "2")
     assert "--head must lie in 0 .. 1, received 7" in _refused(capsys, "attention", sfi, "--head", "7")
+    with monkeypatch.context() as smaller:
+        smaller.setattr(attention, "LARGEST", 20)
+        assert "nodes; patterns of up to 20 nodes are drawn" in _refused(capsys, "attention", sfi)
     local = _train(home, "local", "gt.layer_type", "CustomGatedGCN+None", "optim.max_epoch", "1", repeat="1")
     capsys.readouterr()
     assert "no layer of this model gives its attention weights" in _refused(capsys, "attention", local)

@@ -11,7 +11,7 @@ from yacs.config import CfgNode
 
 from graphbench.config import Config, load_config
 from graphbench.errors import UserError
-from graphbench.train.pretrained import find_run, freeze_body, load_parameters, read_best
+from graphbench.train.pretrained import find_run, freeze_body, load_parameters, read_best, warnings
 
 INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
 """Values of ``train.mode`` that apply a trained model."""
@@ -101,7 +101,7 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
     notes = load_parameters(model, best["model"], reset_head=keys.reset_prediction_head and not inference)
     if keys.freeze_main:
         freeze_body(model)
-    return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *notes))
+    return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *warnings(run), *notes))
 
 
 def _leaves(node: CfgNode, prefix: str = "") -> dict[str, Any]:

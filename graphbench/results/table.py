@@ -75,7 +75,7 @@ def _comparison(title: str, compared: Sequence[Compared]) -> Table:
     rows = [_cells(each) for each in compared]
     says_nothing = {"runs": "1", **dict.fromkeys(STATISTICS.values(), "-")}
     headings = [name for name in rows[0] if any(row[name] != says_nothing.get(name) for row in rows)]
-    notes = [f"{each.result.config}: {each.failure}" for each in compared if each.failure]
+    notes = [f"{each.result.config}: {each.failure}" for each in compared if each.failure] + _contents(compared)
     table = Table(title=title, caption=escape("\n".join(notes)) or None, caption_justify="left")
     for name in headings:
         table.add_column(name, justify="right", overflow="fold")
@@ -106,8 +106,16 @@ def _in_two_lines(entry: Mean | None) -> str:
     return format_mean(entry).replace(" ±", "\n±")
 
 
+def _contents(compared: Sequence[Compared]) -> list[str]:
+    """A note where data of one name are not the same: features prepared in another way, another generator."""
+    found = {each.result.config: each.result.runs[0].data.get("fingerprint") for each in compared if each.result.runs}
+    if len(set(found.values())) < 2:
+        return []
+    return ["not the same data: " + ", ".join(f"{name} {str(content)[:8]}" for name, content in found.items())]
+
+
 def _protocol(result: Aggregate) -> str:
-    """Numbers under the same text can be compared."""
+    """Numbers under the same text can be compared, but for what :func:`_contents` says."""
     data = result.runs[0].data
     sizes = "/".join(f"{size:,}" for size in data["sizes"].values())
     return f"{data['name']} ({data['split_mode']} {sizes}): {result.metric} at the best validation epoch"

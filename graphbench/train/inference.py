@@ -91,7 +91,8 @@ class Inference:
         observer = Observer(self.model, "attention_weights")
         if not observer.modules:
             raise UserError(
-                "train.mode log-attn-weights: no layer of this model gives its attention weights; Transformer does."
+                "train.mode log-attn-weights: no layer of this model gives its attention weights; "
+                "Transformer and SFi do."
             )
         arrays: dict[str, np.ndarray] = {}
         done = 0

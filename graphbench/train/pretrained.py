@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
+from graphbench.results.record import RunRecord
 from graphbench.train.checkpoints import DAMAGED, FORMAT, read
 
 HEAD = "head"
@@ -68,6 +69,14 @@ def read_best(run: Path) -> dict[str, Any]:
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
         )
     return content
+
+
+def warnings(run: Path) -> list[str]:
+    """Sentences for the log about a run that gives its parameters; none where it is finished."""
+    record = RunRecord.read(run / "record.json")
+    if record is None or record.status == "finished":
+        return []
+    return [f"pretrained: {run} is not finished ({record.status}); a later epoch of it may be better"]
 
 
 def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_head: bool) -> list[str]:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
+from graphbench.layers.attention.sfi import SFi
 from graphbench.structures import GraphBatch
 from scripts.plotting import canvas
 from scripts.plotting.trained import read_trained
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 CLIPPED = 0.002
 """Share of the smallest positive weights that get one colour, so that a few of them do not take up the scale."""
+
+
+LARGEST = 5000
+"""Nodes of a graph that can still be drawn: every head of every layer is a matrix of its square."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,13 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     """The figure and its name; prints the shares of exact zeros.
 
     Raises:
-        UserError: no such run, graph, layer or head, or a model without attention weights.
+        UserError: no such run, graph, layer or head, too large a graph, or a model without attention weights.
     """
     run = read_trained(options.run, options.split, options.graph)
+    if run.num_nodes > LARGEST:
+        raise UserError(
+            f"--graph {options.graph} has {run.num_nodes:,} nodes; patterns of up to {LARGEST:,} nodes are drawn."
+        )
     patterns = read_patterns(run.model, run.batch, run.position)
     if options.untrained:
         pairs = zip(read_patterns(run.initial, run.batch, run.position), patterns, strict=True)
@@ -97,10 +106,9 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
 
     def ask(name: str, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
         views = {"attention": layer}
-        solver = getattr(layer, "solver", None)
-        if solver is not None and solver["mode"] != "dense":
+        if isinstance(layer, SFi) and layer.mode == "sparse":
             dense = copy.copy(layer)  # shares parameters
-            dense.solver = {**solver, "mode": "dense"}
+            dense.solver = {**layer.solver, "mode": "dense"}
             views = {"before: softmax(s)": dense, "after: sparse flow": layer}
         weights = {shown: _array(each.attention_weights(*args, **kwargs)[graph]) for shown, each in views.items()}
         if all(map(len, weights.values())):
@@ -139,11 +147,12 @@ def node_order(num_nodes: int, edge_index: np.ndarray, order: str) -> tuple[np.n
 def draw(
     patterns: Sequence[Pattern], layers: Sequence[int], head: int, order: np.ndarray, borders: Sequence[int] = ()
 ) -> Figure:
-    """One row per layer, one column per view, one scale of colours."""
+    """One row per layer, one column per view, one scale of colours. Layers of different kinds have different views."""
     import matplotlib
     from matplotlib.colors import LogNorm
 
-    columns = len(patterns[layers[0]].weights)
+    views = [tuple(patterns[layer].weights) for layer in layers]
+    columns, alike = max(map(len, views)), len(set(views)) == 1
     drawn = [[view[head][np.ix_(order, order)] for view in patterns[layer].weights.values()] for layer in layers]
     positive = np.concatenate([each[each > 0] for row in drawn for each in row])
     low, high = np.quantile(positive, [CLIPPED, 1.0]) if positive.size else (0.1, 1.0)
@@ -156,14 +165,16 @@ def draw(
     figure = canvas.new_figure(width, (side + 0.28) * len(layers) + 0.55)
     grid = figure.subplots(len(layers), columns, squeeze=False, sharex=True, sharey=True)
     for number, (row, layer, line) in enumerate(zip(drawn, layers, grid, strict=True)):
-        for weights, shown, axes in zip(row, patterns[layer].weights, line, strict=True):
+        for axes in line[len(row) :]:
+            axes.set_visible(False)
+        for weights, shown, axes in zip(row, patterns[layer].weights, line):
             image = axes.imshow(np.ma.masked_equal(weights, 0.0), norm=scale, cmap=colors, interpolation="nearest")
             for border in borders:
                 for line_of in (axes.axhline, axes.axvline):
                     line_of(border - 0.5, color="0.5", linewidth=0.4)
             axes.spines[["top", "right"]].set_visible(True)
             zeros = f"{100 * float((weights == 0).mean()):.3g} % zero"
-            axes.set_title(f"{shown}\n{zeros}" if number == 0 else zeros)
+            axes.set_title(zeros if number and alike else f"{shown}\n{zeros}")
         line[0].set_ylabel(f"layer {layer}, head {head}\nquery node")
     for axes in grid[-1]:
         axes.set_xlabel("key node")
@@ -175,13 +186,13 @@ def draw(
 
 def table(patterns: Sequence[Pattern]) -> str:
     """Shares of exact zeros over all heads, as Markdown."""
-    shown = list(patterns[0].weights)
+    shown = list(dict.fromkeys(view for pattern in patterns for view in pattern.weights))
     lines = [
         "| layer | module | " + " | ".join(f"zeros, {each}" for each in shown) + " |",
         "|---" * (2 + len(shown)) + "|",
     ]
     for number, pattern in enumerate(patterns):
-        shares = " | ".join(f"{pattern.zero_share(each):.4f}" for each in shown)
+        shares = " | ".join(f"{pattern.zero_share(each):.4f}" if each in pattern.weights else "-" for each in shown)
         lines.append(f"| {number} | {pattern.layer} | {shares} |")
     return "\n".join(lines)
 

@@ -104,7 +104,7 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
         UserError: there is no finished run, the metric is unknown, or the runs share no epoch.
     """
     one = (path / "record.json").is_file()
-    found = aggregate(path.parent, only=[path.name]) if one else aggregate(path)
+    found = aggregate(path.resolve().parent, only=[path.resolve().name]) if one else aggregate(path)
     if not found.runs:
         raise UserError(f"{path}: no finished run ({found.left_out or 'no record.json below it'}).")
     folders = [path if one else path / each.run_id for each in found.runs]

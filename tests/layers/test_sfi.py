@@ -227,13 +227,23 @@ def test_the_gradient_of_the_learned_scalars(name: str) -> None:
     torch.testing.assert_close(scalar.grad, (loss(1e-5) - loss(-1e-5)) / 2e-5, rtol=1e-4, atol=0)
 
 
-def test_half_precision_of_the_surroundings() -> None:
-    layer, batch = SFi(DIM, HEADS, max_nodes=LARGEST), example_batch(dtype=torch.float32)
-    expected = layer(batch.x, None, batch)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_half_precision_of_the_surroundings(name: str) -> None:
+    layer, batch = make(**OPTIONS[name]).float(), example_batch(dtype=torch.float32)
+
+    def everything() -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        said = layer.statistics(batch.x, None, batch)
+        return layer(batch.x, None, batch), layer.attention_weights(batch.x, None, batch), list(said.values())
+
+    expected, patterns, said = everything()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        received = layer(batch.x, None, batch)
+        received, rounded, said_then = everything()
     assert received.dtype == torch.bfloat16
     assert (received.float() - expected).abs().max() < 0.05 * expected.abs().max()
+    for z, expected_z in zip(rounded, patterns, strict=True):
+        assert z.dtype == torch.float32
+        torch.testing.assert_close(z, expected_z, rtol=0, atol=0.05)
+    torch.testing.assert_close(said_then, said, rtol=0, atol=0.05, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +256,9 @@ def test_half_precision_of_the_surroundings() -> None:
         ({"lam": -1.0}, "lam must be a finite number of at least 0, received -1.0"),
         ({"lam": math.inf}, "lam must be a finite number"),
         ({"alpha": 0.0}, r"alpha must be above 0 \(inf is allowed\), received 0.0"),
-        ({"iters": 0}, "must be at least 1, received 3, 0 and 20"),
+        ({"iters": 0}, "iters must be at least 1, received 0"),
+        ({"max_nodes": 0}, "max_nodes must be at least 1, received 0"),
+        ({"dropout": 1.5}, r"dropout must lie in \[0, 1\], received 1.5"),
         ({"solver": "proximal", "alpha": math.inf}, "proximal solver needs a finite alpha"),
         ({"mode": "none", "adjacency": False}, "nothing is left"),
     ],
@@ -285,3 +297,5 @@ def test_settings_come_from_the_configuration() -> None:
 def test_a_wrong_value_is_blamed_on_its_key() -> None:
     with pytest.raises(UserError, match=r"command line: gt\.SFi\.lam: lam must be a finite number"):
         layer_of("gt.SFi.lam", "-1")
+    with pytest.raises(UserError, match=r"command line: gt\.SFi\.max_nodes: max_nodes must be at least 1"):
+        layer_of("gt.SFi.iters", "5", "gt.SFi.max_nodes", "0")

@@ -106,6 +106,14 @@ def test_large_scores_do_not_overflow() -> None:
     torch.testing.assert_close(out, reference(100 * q, 100 * k, v, ragged))
 
 
+def test_autocast_changes_nothing() -> None:
+    ragged = Ragged.from_sizes([5, 9, 30])
+    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    expected = softmax_attention(*half, ragged)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(softmax_attention(*half, ragged), expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
     ragged = Ragged.from_sizes([300, 20])

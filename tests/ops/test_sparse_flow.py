@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.ops.sparse_flow import cpu, flow_diagnostics, flow_pattern, reference, solver, sparse_flow
+from graphbench.ops.sparse_flow import cpu, flow_diagnostics, flow_pattern, reference, solver, sparse_flow, zero_share
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal, values_and_gradients
 
@@ -276,6 +276,27 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
     assert [each.shape for each in patterns] == [(3, n, n) for n in ragged.sizes]
     out = torch.cat([torch.einsum("hij,jhe->ihe", z, part) for z, part in zip(patterns, v.split([3, 0, 1, 40]))])
     torch.testing.assert_close(out, sparse_flow(*scores, v, ragged, **options), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [3, 0, 1, 40], [9, 9, 9], [5, 12, 7, 12, 11, 6], [400, 2, 30]])
+@pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
+def test_zero_share_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
+    ragged = Ragged.from_sizes(sizes)
+    *scores, _, lam = (each.detach() for each in inputs_for(ragged))
+    options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
+    expected = flow_diagnostics(*scores, ragged, **options).zero_share
+    torch.testing.assert_close(zero_share(*scores, ragged, **options), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
+def test_autocast_leaves_flows_in_single_precision(mode: str) -> None:
+    ragged = Ragged.from_sizes([3, 0, 1, 40])
+    *scores, v, lam = (each.detach().bfloat16() for each in inputs_for(ragged))
+    options = {"lam": lam.float(), "alpha": 0.5, "mode": mode, "iters": 4}
+    expected = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+    torch.testing.assert_close(found, expected, equal_nan=True, rtol=0, atol=0)
 
 
 def test_diagnostics() -> None:

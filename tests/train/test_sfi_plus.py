@@ -12,6 +12,7 @@ import torch
 from graphbench import build
 from graphbench.cli import main
 from graphbench.config import load_config
+from graphbench.results.record import RunRecord
 from graphbench.train.checkpoints import read
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -85,6 +86,14 @@ def test_shared_parameters_go_on_and_friction_starts_fresh(folder: Path, capsys:
     said = next(line for line in log.splitlines() if "start as initialised" in line)
     assert _of_friction(said.rpartition(": ")[2].split(", ")) == FRESH
     assert "are not used" not in log
+    assert "is not finished" not in log
+
+    record = RunRecord.read(folder / "results/dfi/0/record.json")
+    assert record is not None
+    record.end("failed", "too hot").write(folder / "results/dfi/0/record.json")
+    pretrained = build.load_pretrained(config, model, 0)
+    assert pretrained is not None
+    assert "results/dfi/0 is not finished (failed)" in pretrained.notes[1]
 
 
 @pytest.mark.parametrize("path", PLUS, ids=lambda path: path.stem)

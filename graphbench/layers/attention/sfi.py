@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.ops.propagate import adjacency_of, propagate
-from graphbench.ops.sparse_flow import flow_diagnostics, flow_pattern, sparse_flow
+from graphbench.ops.sparse_flow import flow_pattern, sparse_flow, zero_share
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -85,10 +85,11 @@ class SFi(nn.Module):
         for name, value in (("mode", mode), ("lam_norm", lam_norm), ("solver", solver), ("step", step)):
             if value not in _CHOICES[name]:
                 raise ValueError(f"{name} must be one of {', '.join(_CHOICES[name])}, received {value!r}")
-        if heads < 1 or iters < 1 or (max_nodes is not None and max_nodes < 1):
-            raise ValueError(
-                f"heads, iters and max_nodes must be at least 1, received {heads}, {iters} and {max_nodes}"
-            )
+        for name, number in (("heads", heads), ("iters", iters), ("max_nodes", max_nodes)):
+            if number is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, received {number}")
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"dropout must lie in [0, 1], received {dropout}")
         if not 0.0 <= lam < math.inf:
             raise ValueError(f"lam must be a finite number of at least 0, received {lam}")
         if not alpha > 0.0:
@@ -170,7 +171,7 @@ class SFi(nn.Module):
         if self.mode != "sparse":
             return {}
         with torch.no_grad():
-            return {"zero_flow": flow_diagnostics(**self._problem(self.norm(h), batch)).zero_share}
+            return {"zero_flow": zero_share(**self._problem(self.norm(h), batch))}
 
     def extra_repr(self) -> str:
         """Mode, heads and what the flow depends on, in ``print(model)``."""

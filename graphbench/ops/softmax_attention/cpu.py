@@ -33,7 +33,8 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p
     if q.device.type != "cpu" or (dropout_p == 0 and bias is None and ragged.max_size >= _LARGE):
         return fused(q, k, v, ragged, dropout_p, bias)
     seed = draw_seed() if dropout_p else 0
-    result: Tensor = _Attention.apply(q, k, v, bias, ragged, dropout_p, seed)  # type: ignore[no-untyped-call]
+    with torch.autocast("cpu", enabled=False):  # which would cut what is widened inside
+        result: Tensor = _Attention.apply(q, k, v, bias, ragged, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.ops.sparse_flow import cpu, proximal, reference
-from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics, Problem, measure, patterns
+from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
+from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics, Problem
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-__all__ = ["FlowDiagnostics", "flow_diagnostics", "flow_pattern", "sparse_flow"]
+__all__ = ["FlowDiagnostics", "flow_diagnostics", "flow_pattern", "sparse_flow", "zero_share"]
 
 MODES = ("exact", "proximal", "dense")
 STEPS = ("safe", "bb")
@@ -92,10 +92,11 @@ def sparse_flow(
         return softmax_attention(q, k, v, ragged, dropout_p=dropout_p)
     assert q_friction is not None, "checked above"
     assert k_friction is not None, "checked above"
-    if mode == "proximal":
-        per_graph = _per_graph(lam, ragged, q)
-        return proximal.sparse_flow(q, k, q_friction, k_friction, v, ragged, per_graph, alpha, iters, step, dropout_p)
-    return solve(q, k, q_friction, k_friction, v, ragged, _per_graph(lam, ragged, q), alpha, dropout_p)
+    lam = _per_graph(lam, ragged, q)
+    with _full_precision(q):
+        if mode == "proximal":
+            return proximal.sparse_flow(q, k, q_friction, k_friction, v, ragged, lam, alpha, iters, step, dropout_p)
+        return solve(q, k, q_friction, k_friction, v, ragged, lam, alpha, dropout_p)
 
 
 def flow_pattern(
@@ -117,7 +118,8 @@ def flow_pattern(
     """
     _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
     lam = _per_graph(lam, ragged, q)
-    return patterns(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+    with _full_precision(q):
+        return diagnostics.patterns(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
 
 
 def flow_diagnostics(
@@ -139,7 +141,36 @@ def flow_diagnostics(
     """
     _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
     lam = _per_graph(lam, ragged, q)
-    return measure(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+    with _full_precision(q):
+        return diagnostics.measure(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+
+
+def zero_share(
+    q: Tensor,
+    k: Tensor,
+    q_friction: Tensor | None,
+    k_friction: Tensor | None,
+    ragged: Ragged,
+    *,
+    lam: Tensor,
+    alpha: float = 0.1,
+    mode: str = "exact",
+    iters: int = 20,
+    step: str = "safe",
+) -> Tensor:
+    """(G,) share of flows that are exactly 0: that of :func:`flow_diagnostics`, cheap enough for every evaluation.
+
+    Arguments and errors as in :func:`sparse_flow`.
+    """
+    _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
+    lam = _per_graph(lam, ragged, q)
+    with _full_precision(q):
+        return diagnostics.zero_share(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+
+
+def _full_precision(q: Tensor) -> torch.autocast:
+    """Scores are widened inside; autocast would cut them again."""
+    return torch.autocast(q.device.type, enabled=False)
 
 
 def _implementation(backend: str, q: Tensor) -> Callable[..., Tensor]:

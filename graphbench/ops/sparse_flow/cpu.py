@@ -71,7 +71,11 @@ class _SparseFlow(torch.autograd.Function):
         for chunk in plan.chunks:
             q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = (chunk.heads_first(each) for each in packed)
             q_Bid, qf_Bid, out_Bie = scaled(q_Bid), scaled(qf_Bid), torch.empty_like(v_Bje)
-            lam_B, real, rows_Bi = _strength(lam, chunk, heads), _real(chunk, heads, dtype), _rows(solved, chunk, heads)
+            lam_B, real, rows_Bi = (
+                strength(lam, chunk, heads),
+                real_keys(chunk, heads, dtype),
+                _rows(solved, chunk, heads),
+            )
             for batch, rows in chunk.blocks(heads):
                 w, e, first, second = memory.take(4, q_Bid[batch, rows], k_Bjd[batch])
                 torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2), out=w)
@@ -105,7 +109,11 @@ class _SparseFlow(torch.autograd.Function):
             q_Bid, qf_Bid = scaled(q_Bid), scaled(qf_Bid)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
-            lam_B, real, rows_Bi = _strength(lam, chunk, heads), _real(chunk, heads, dtype), _rows(solved, chunk, heads)
+            lam_B, real, rows_Bi = (
+                strength(lam, chunk, heads),
+                real_keys(chunk, heads, dtype),
+                _rows(solved, chunk, heads),
+            )
             gq, gk, gqf, gkf, gv = (torch.empty_like(each) for each in (q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje))
             at_lam = torch.zeros_like(lam_B)
             for batch, rows in chunk.blocks(heads):
@@ -160,12 +168,12 @@ class _Memory:
         return (self._flat[place * size : (place + 1) * size].view(shape) for place in range(count))
 
 
-def _strength(lam: Tensor, chunk: Chunk, heads: int) -> Tensor:
+def strength(lam: Tensor, chunk: Chunk, heads: int) -> Tensor:
     """(B, 1, 1) lam of every graph and head of a chunk."""
     return lam[list(chunk.graphs)].repeat_interleave(heads).view(-1, 1, 1)
 
 
-def _real(chunk: Chunk, heads: int, dtype: torch.dtype) -> Tensor | None:
+def real_keys(chunk: Chunk, heads: int, dtype: torch.dtype) -> Tensor | None:
     """(B, 1, L) 1 for keys and 0 for padding, None without padding."""
     if chunk.padding is None:
         return None

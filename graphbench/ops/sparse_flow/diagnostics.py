@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphbench.ops.blocks import compute_dtype, plan_of, scaled
 from graphbench.ops.sparse_flow import proximal, solver
+from graphbench.ops.sparse_flow.cpu import real_keys, strength
 from graphbench.ops.sparse_flow.scores import row_blocks, scores
 
 if TYPE_CHECKING:
@@ -86,6 +88,36 @@ def measure(problem: Problem) -> FlowDiagnostics:
     residual = torch.where(sizes > 0, residual, torch.nan)
     shares = (each.to(problem.lam.dtype) for each in (residual, zeros / (heads * sizes**2), total / (heads * sizes)))
     return FlowDiagnostics(steps, *shares)
+
+
+@torch.no_grad()
+def zero_share(problem: Problem) -> Tensor:
+    """(G,) as :attr:`FlowDiagnostics.zero_share`; mode exact takes a chunk of graphs at once, as the forward pass."""
+    if problem.mode != "exact":
+        return measure(problem).zero_share
+    if problem.q.numel() == 0:
+        return problem.lam.new_full((problem.ragged.num_graphs,), torch.nan)
+    assert problem.q_friction is not None, "checked by the operator"
+    assert problem.k_friction is not None, "checked by the operator"
+    heads, dtype = problem.q.shape[1], compute_dtype(problem.q)
+    plan = plan_of(problem.ragged, heads, _BLOCK)
+    packed = [plan.pack(each, dtype) for each in (problem.q, problem.k, problem.q_friction, problem.k_friction)]
+    flows = problem.lam.new_zeros(problem.ragged.num_graphs, dtype=torch.float64)  # that are not zero
+    for chunk in plan.chunks:
+        q_Bid, k_Bjd, qf_Bid, kf_Bjd = (chunk.heads_first(each) for each in packed)
+        lam_B, real = strength(problem.lam, chunk, heads), real_keys(chunk, heads, dtype)
+        count_Bi = q_Bid.new_zeros(q_Bid.shape[:2])
+        for batch, rows in chunk.blocks(heads):
+            w = scaled(q_Bid[batch, rows]) @ k_Bjd[batch].transpose(1, 2)
+            e = scaled(qf_Bid[batch, rows]) @ kf_Bjd[batch].transpose(1, 2)
+            product = torch.empty_like(w)
+            found, _ = solver.solve(w, e, lam_B[batch], problem.alpha, real, (product, torch.empty_like(w)))
+            z = solver.flow(w, e, product, found, found.friction(lam_B[batch]), found.beta(problem.alpha))
+            count_Bi[batch, rows] = (z > 0).sum(2).to(dtype)
+        if real is not None:
+            count_Bi *= real.view(count_Bi.shape)  # rows that are padding
+        flows[list(chunk.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
+    return (1 - flows / (heads * problem.ragged.size_tensor**2)).to(problem.lam.dtype)
 
 
 def _flow(problem: Problem, graph: int, rows: slice, keys: slice) -> tuple[Tensor, Tensor | None, int]:
