@@ -102,6 +102,7 @@ def test_compiles_for_a_gpu(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("capability", SHARED)
 @pytest.mark.parametrize("name", KERNELS)
@@ -115,6 +116,7 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int,
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles_in_double_precision(name: str) -> None:
