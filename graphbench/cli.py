@@ -62,10 +62,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
+    configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
     from graphbench.comparison import check_together, compare
     from graphbench.experiment import run
 
-    configs = [load_config(path, options.overrides) for path in options.cfg]
     asked = {"repeat": options.repeat, "overwrite": options.overwrite}
     # run() checks its own configuration; of several, the last must not turn out wrong after the first was trained.
     several = check_together(configs, **asked) if len(configs) > 1 else []
