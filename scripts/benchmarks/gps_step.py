@@ -7,10 +7,8 @@ process per run: ``python -m scripts.benchmarks.gps_step ours|peer FILE`` prints
 from __future__ import annotations
 
 import copy
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,8 +25,8 @@ from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.structures import GraphBatch, Ragged
 from scripts.benchmarks.case import Case
+from scripts.benchmarks.measuring import paired, peaks, print_peak
 
-ROOT = Path(__file__).resolve().parents[2]
 DIM, HEADS, LAYERS, DROPOUT = 96, 4, 4, 0.5
 BATCHES = (32, 128)
 PAIRS, MEMORY_PAIRS = 7, 3
@@ -51,17 +49,10 @@ def run() -> list[Case]:
         _check_equal(ours, peer, batch)
         for warm_up in (step, peer_step):
             warm_up()
-        pairs = []
-        for pair in range(PAIRS):  # the order alternates, so that drift of the machine cancels
-            if pair % 2:
-                theirs = _seconds(peer_step)
-                pairs.append((_seconds(step), theirs))
-            else:
-                mine = _seconds(step)
-                pairs.append((mine, _seconds(peer_step)))
+        seconds = paired(step, peer_step, PAIRS)
         name = f"{what}, batch {size}, {batch.num_nodes} nodes"
         threads = f"{torch.get_num_threads()} threads"
-        cases.append(Case(f"{name}, step, {threads}", "PyG", [p[0] for p in pairs], [p[1] for p in pairs], target=2.5))
+        cases.append(Case(f"{name}, step, {threads}", "PyG", *seconds, target=2.5))
         mine, theirs = _peaks(batch)
         cases.append(Case(f"{name}, peak memory", "PyG", mine, theirs, target=2.0, unit="MiB"))
     return cases
@@ -181,12 +172,6 @@ def _step(model: nn.Module, batch: GraphBatch) -> Callable[[], None]:
     return step
 
 
-def _seconds(step: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    step()
-    return time.perf_counter() - start
-
-
 def _batch(size: int) -> tuple[GraphBatch, str]:
     generator = torch.Generator().manual_seed(0)
     try:
@@ -222,26 +207,12 @@ def _random_peptides(size: int, generator: torch.Generator) -> GraphBatch:
     return GraphBatch(ragged=Ragged.from_sizes(sizes), edge_index=torch.cat(parts, dim=1))
 
 
-def _peaks(batch: GraphBatch) -> tuple[list[float], list[float]]:
+def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:
     """Peak memory of a step in MiB above what the process held before it, a fresh process each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "batch.pt"
         torch.save(batch.replace(), path)
-        measured: dict[str, list[float]] = {"ours": [], "peer": []}
-        for _ in range(MEMORY_PAIRS):
-            for which, values in measured.items():
-                command = [sys.executable, "-m", "scripts.benchmarks.gps_step", which, str(path)]
-                done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-                values.append(float(done.stdout.split()[-1]))
-    return measured["ours"], measured["peer"]
-
-
-def _status(field: str) -> float:
-    """A line of the process's status in MiB (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) / 1024
-    raise UserError(f"/proc/self/status has no {field}: peak memory is measured on Linux only")
+        return peaks("scripts.benchmarks.gps_step", ("ours", "peer"), MEMORY_PAIRS, str(path))
 
 
 def main(which: str, path: str) -> None:
@@ -249,10 +220,7 @@ def main(which: str, path: str) -> None:
     batch = torch.load(path, weights_only=False)
     model = {"ours": OursStack, "peer": PeerStack}[which]()
     step = _step(model, batch)
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
-    step()
-    print(_status("VmHWM") - before)
+    print_peak(step)
 
 
 if __name__ == "__main__":

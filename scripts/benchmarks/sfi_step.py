@@ -17,7 +17,7 @@ from graphbench.data.store import GraphStore
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.transforms._cache import apply
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.sparse_flow import paired
+from scripts.benchmarks.measuring import paired
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs/lrgb/sfi-pascal.yaml"
 NODES, MOST_NODES, EDGES = 479, 500, 2710

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import functools
 import math
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from graphbench.errors import UserError
 from graphbench.ops.sparse_flow import flow_diagnostics, sparse_flow
 from graphbench.structures import Ragged
 from scripts.benchmarks.case import Case
+from scripts.benchmarks.measuring import paired, peaks, print_peak
 
-ROOT = Path(__file__).resolve().parents[2]
 GRAPHS, NODES, HEADS, WIDTH = 8, 479, 4, 68
 ITERATIONS = 20
 PAIRS, SLOW_PAIRS, MEMORY_PAIRS = 9, 3, 3
@@ -48,13 +44,8 @@ def run() -> list[Case]:
     ):
         ours, theirs = paired(exact, peer, pairs)
         cases.append(Case(f"{name}, exact, {threads}", peer_name, ours, theirs, target))
-    peaks: dict[str, list[float]] = {"sparse": [], "softmax": []}
-    for _ in range(MEMORY_PAIRS):
-        for which, values in peaks.items():
-            command = [sys.executable, "-m", "scripts.benchmarks.sparse_flow", which]
-            done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-            values.append(float(done.stdout.split()[-1]))
-    cases.append(Case(f"{name}, peak memory", "plain softmax", peaks["sparse"], peaks["softmax"], 1 / 3, unit="MiB"))
+    ours, theirs = peaks("scripts.benchmarks.sparse_flow", ("sparse", "softmax"), MEMORY_PAIRS)
+    cases.append(Case(f"{name}, peak memory", "plain softmax", ours, theirs, 1 / 3, unit="MiB"))
     return cases
 
 
@@ -87,25 +78,6 @@ def step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], No
     return run_once
 
 
-def paired(ours: Callable[[], None], peer: Callable[[], None], pairs: int) -> tuple[list[float], list[float]]:
-    """Seconds of both, one after the other, in turns so that drift of the machine cancels."""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for pair in range(pairs):
-        for which in (0, 1) if pair % 2 else (1, 0):
-            start = time.perf_counter()
-            (ours, peer)[which]()
-            seconds[which].append(time.perf_counter() - start)
-    return seconds
-
-
-def _status(field: str) -> float:
-    """A line of the process's status in MiB (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) / 1024
-    raise UserError(f"/proc/self/status has no {field}: peak memory is measured on Linux only")
-
-
 def main(which: str) -> None:
     """Prints the peak memory of a step above the memory before it, gradients included."""
     ragged, inputs, lam = problem()
@@ -113,10 +85,7 @@ def main(which: str) -> None:
         "sparse": step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs),
         "softmax": step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs),
     }[which]
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
-    once()
-    print(_status("VmHWM") - before)
+    print_peak(once)
 
 
 if __name__ == "__main__":

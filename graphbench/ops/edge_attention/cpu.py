@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.propagate import Adjacency
 from graphbench.ops.propagate.adjacency import Csr
 from graphbench.ops.segment.cpu import bag_sum
@@ -20,7 +21,7 @@ def edge_attention(
     adj: Adjacency, q: Tensor, k: Tensor, v: Tensor, e: Tensor | None, clamp: float | None, eps: float
 ) -> Tensor:
     """See :func:`graphbench.ops.edge_attention.edge_attention`."""
-    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
+    wide = compute_dtype(v)
     tensors = [None if each is None else each.to(wide) for each in (q, k, v, e)]
     out: Tensor = _EdgeAttention.apply(adj, *tensors, clamp, eps)  # type: ignore[no-untyped-call]
     return out.to(v.dtype)

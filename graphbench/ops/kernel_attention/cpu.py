@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.segment.cpu import pack, segment_max, segment_sum, unpack
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def edge_weights(
 
 def _features(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> tuple[Tensor, Tensor]:
     """(N, H, m) features of queries and keys, in float32 or wider."""
-    wide = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+    wide = compute_dtype(q)
     q, k, projection = q.to(wide), k.to(wide), projection.to(wide)
     exponent_q, along_q = _exponent(q, projection)
     exponent_k, along_k = _exponent(k, projection)

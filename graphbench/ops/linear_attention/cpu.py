@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.linear_attention.denominator import away_from_zero
 from graphbench.ops.segment.cpu import pack, unpack
 
@@ -25,7 +26,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     """See :func:`graphbench.ops.linear_attention.linear_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
-    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
+    wide = compute_dtype(v)
     # Autocast would take the products back to half precision, behind the back of the gradients written below.
     with torch.autocast(v.device.type, enabled=False):
         packed = (pack(each.to(wide), ragged) for each in (q, k, v))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.pair_attention.weights import WEIGHTS
 from graphbench.ops.segment.cpu import pack, unpack
 
@@ -26,7 +27,7 @@ def pair_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, weight: str)
     """See :func:`graphbench.ops.pair_attention.pair_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
-    wide = torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype
+    wide = compute_dtype(v)
     with torch.autocast(v.device.type, enabled=False):
         packed = (pack(each.to(wide), ragged) for each in (q, k, v))
         blocks = []

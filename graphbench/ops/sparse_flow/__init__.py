@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from graphbench.ops.backend import choose
+from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
 from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics, Problem
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FlowDiagnostics", "flow_diagnostics", "flow_pattern", "sparse_flow", "zero_share"]
 
+T = TypeVar("T")
 MODES = ("exact", "proximal", "dense")
 STEPS = ("safe", "bb")
 
@@ -116,10 +119,7 @@ def flow_pattern(
 
     Arguments and errors as in :func:`sparse_flow`. Memory is quadratic in the size of a graph.
     """
-    _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
-    lam = _per_graph(lam, ragged, q)
-    with _full_precision(q):
-        return diagnostics.patterns(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+    return _ask(diagnostics.patterns, q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
 
 
 def flow_diagnostics(
@@ -139,10 +139,7 @@ def flow_diagnostics(
 
     Arguments and errors as in :func:`sparse_flow`.
     """
-    _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
-    lam = _per_graph(lam, ragged, q)
-    with _full_precision(q):
-        return diagnostics.measure(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+    return _ask(diagnostics.measure, q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
 
 
 def zero_share(
@@ -162,10 +159,15 @@ def zero_share(
 
     Arguments and errors as in :func:`sparse_flow`.
     """
-    _check(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
-    lam = _per_graph(lam, ragged, q)
-    with _full_precision(q):
-        return diagnostics.zero_share(Problem(q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step))
+    return _ask(diagnostics.zero_share, q, k, q_friction, k_friction, ragged, lam, alpha, mode, iters, step)
+
+
+def _ask(question: Callable[[Problem], T], *problem: Any) -> T:
+    """The answer about a problem, whose parts are in the order of :class:`Problem`."""
+    _check(*problem)
+    given = Problem(*problem)
+    with _full_precision(given.q):
+        return question(dataclasses.replace(given, lam=_per_graph(given.lam, given.ragged, given.q)))
 
 
 def _full_precision(q: Tensor) -> torch.autocast:
@@ -181,8 +183,7 @@ def _implementation(backend: str, q: Tensor) -> Callable[..., Tensor]:
 
 def _per_graph(lam: Tensor, ragged: Ragged, q: Tensor) -> Tensor:
     """(G,) in the type that flows are computed in."""
-    dtype = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
-    return lam.to(q.device, dtype).expand(ragged.num_graphs)
+    return lam.to(q.device, compute_dtype(q)).expand(ragged.num_graphs)
 
 
 def _check(
