@@ -205,7 +205,10 @@ def _published(mode: str, request: SplitRequest) -> Splits:
 def _random(request: SplitRequest) -> Splits:
     """Shuffled and cut by ratios, in the two steps of GraphGPS: the same seed gives the same split as there.
 
-    Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a label (-1).
+    Ratios that add up to less than 1 leave examples out, of those that would train: for one seed, val and test stay the
+    same whatever the share of training examples, and a smaller training part lies inside a larger one (SGFormer's
+    Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
+    label (-1).
     """
     train, val, test = ratios = _three(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts")
     examples = _labelled(request)
@@ -217,18 +220,25 @@ def _random(request: SplitRequest) -> Splits:
             )
         order = np.random.default_rng(request.seed).permutation(examples)
         return Splits.of(order[:train], order[train : train + val], order[train + val : train + val + test])
-    if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
-        raise UserError(f"split_mode 'random': ratios must be positive and add up to 1, received {list(ratios)}.")
+    if min(ratios) <= 0 or sum(ratios) > 1 + 1e-6:
+        raise UserError(
+            f"split_mode 'random': ratios must be positive and add up to 1 at most, received {list(ratios)}."
+        )
     if len(examples) < 3:
         raise UserError(f"split_mode 'random' needs 3 examples, the data set has {len(examples)}.")
+    all_used = abs(sum(ratios) - 1) <= 1e-6
+    largest = train if all_used else 1 - val - test
+    wanted = len(examples) if all_used else int(train * len(examples) + 1e-6)
     try:
-        first, rest = _shuffle(examples, train, request.seed)
-        second, third = _shuffle(rest, val / (1 - train), request.seed)
+        first, rest = _shuffle(examples, largest, request.seed)
+        second, third = _shuffle(rest, val / (1 - largest), request.seed)
     except ValueError as error:  # scikit-learn: a part would be empty
         raise UserError(
             f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty ({error})."
         ) from None
-    return Splits.of(first, second, third)
+    if not wanted:
+        raise UserError(f"split_mode 'random': {train} of {len(examples)} examples is no training example at all.")
+    return Splits.of(first[:wanted], second, third)
 
 
 def _shuffle(examples: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

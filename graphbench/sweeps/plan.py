@@ -1,0 +1,144 @@
+"""From entries to runs: what has to be trained, what is finished already, and whether all of it can start."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from graphbench.config import Config
+from graphbench.errors import UserError, unknown
+from graphbench.experiment import Checked, Run, check
+from graphbench.sweeps.sweep import Entry, Sweep
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An entry that can be trained.
+
+    Attributes:
+        entry: from the sweep file.
+        checked: with its runs and its folder.
+        finished: run ids of those that need not be trained.
+    """
+
+    entry: Entry
+    checked: Checked
+    finished: frozenset[int]
+
+    @property
+    def log_file(self) -> Path:
+        """Where its runs write what they would print."""
+        return self.checked.folder / "sweep.log"
+
+    @property
+    def missing(self) -> list[Run]:
+        """The runs that are still to be trained."""
+        return [run for run in self.checked.runs if run.run_id not in self.finished]
+
+
+def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
+    """Checks every entry, and reads off the disk which of its runs are finished.
+
+    Raises:
+        UserError: an entry cannot be trained, or two fill the same cell of the table.
+    """
+    planned = []
+    cells: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        try:
+            checked = check(entry.config, repeat=sweep.repeat(entry))
+        except UserError as error:
+            raise UserError(f"{entry.where}: entry '{entry.cell}' on {entry.config.name}: {error}") from None
+        if checked.fabric.world_size > 1:
+            raise UserError(
+                f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
+                "a sweep runs every training in one process. Run this one with main.py."
+            )
+        cell = (entry.label, entry.column or checked.description["dataset"])
+        other = cells.setdefault(cell, entry)
+        if other is not entry:
+            raise UserError(
+                f"{entry.where}: two entries are {' / '.join(cell)} ({other.config.name} and {entry.config.name}). Give "
+                "one of them a column of its own, or another label."
+            )
+        planned.append(Planned(entry, checked, finished(checked)))
+    return planned
+
+
+def finished(checked: Checked) -> frozenset[int]:
+    """Run ids that are there with the same configuration."""
+    records = {run.run_id: checked.directory(run).record for run in checked.runs}
+    return frozenset(
+        run_id
+        for run_id, record in records.items()
+        if record is not None and (record.status, record.config_hash) == ("finished", checked.config.hash)
+    )
+
+
+def select(sweep: Sweep, patterns: Sequence[str]) -> list[Entry]:
+    """The entries whose label, column or run folder matches one of the patterns (``*`` and ``?``, case ignored).
+
+    Raises:
+        UserError: a pattern matches nothing.
+    """
+    if not patterns:
+        return list(sweep.entries)
+    chosen: set[int] = set()
+    for pattern in patterns:
+        found = [i for i, entry in enumerate(sweep.entries) if _matches(entry, pattern)]
+        if not found:
+            labels = {name for entry in sweep.entries for name in (entry.label, entry.column, entry.config.name) if name}
+            raise unknown("entry", pattern, labels, "command line: --only")
+        chosen.update(found)
+    return [entry for i, entry in enumerate(sweep.entries) if i in chosen]
+
+
+def _matches(entry: Entry, pattern: str) -> bool:
+    names = (entry.label, entry.column or "", entry.config.name)
+    return any(fnmatch(name.lower(), pattern.lower()) for name in names)
+
+
+@dataclass(frozen=True)
+class OneRun(Config):
+    """A configuration that trains one of its runs: seed and splits are this run's, hash and dump are the whole's.
+
+    Attributes:
+        first_seed: of the whole.
+        splits: ``run_multiple_splits`` of the whole.
+    """
+
+    first_seed: int
+    splits: tuple[int, ...]
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Of the whole configuration, so that its runs belong together."""
+        return self._whole.hash
+
+    def dump(self) -> str:
+        """The whole configuration."""
+        return self._whole.dump()
+
+    @property
+    def _whole(self) -> Config:
+        return Config(self.name, _changed(self, self.first_seed, self.splits), self.origin, self.notices)
+
+
+def one_run(config: Config, seed: int, split_index: int) -> OneRun:
+    """The configuration of one run; see :class:`OneRun`."""
+    splits = tuple(config.tree.run_multiple_splits)
+    own = {each.name: getattr(config, each.name) for each in dataclasses.fields(Config)}
+    own["tree"] = _changed(config, seed, (split_index,) if splits else ())
+    return OneRun(**own, first_seed=config.tree.seed, splits=splits)
+
+
+def _changed(config: Config, seed: int, splits: Sequence[int]):
+    tree = config.tree.clone()
+    tree.defrost()
+    tree.seed, tree.run_multiple_splits = seed, list(splits)
+    tree.freeze()
+    return tree
