@@ -14,6 +14,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.infer_links import LinksOf
 from graphbench.data.roots import Roots
+from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.splits import Splits, check_mode, make_splits
 from graphbench.errors import UserError
 from graphbench.structures import DataInfo
@@ -57,7 +58,8 @@ def read_data(config: Config) -> LoadedDataset:
     """
     loaded = family(config).load(Roots.from_environment(config.tree.dataset.dir))
     _check_card(config, loaded.card)
-    return loaded
+    store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
+    return dataclasses.replace(loaded, store=store)
 
 
 def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None] | None = None) -> LoadedDataset:

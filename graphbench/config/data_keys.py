@@ -34,6 +34,12 @@ DATASET = {
     "infer_link_label": Key(
         "None", "edge: predict edges from node states, with head infer_links", allowed=("None", "none", "edge")
     ),
+    "sparse_features": Key(
+        "auto",
+        "node features as sparse rows; auto: of one graph, with 64 columns or more and an eighth of nonzeros or less",
+        allowed=("auto", "always", "never"),
+        neutral=True,
+    ),
     "resample_negative": Key(False, "draw the negative pairs of PCQM-Contact anew in every epoch"),
     "resample_disjoint": Key(False, "", inert=NO_EFFECT),
     "edge_train_mode": Key("all", "", inert=NO_EFFECT),
@@ -142,5 +148,10 @@ ENCODINGS: dict[str, dict[str, Key]] = {
     },
     "posenc_ERN": _RESISTANCE,
     "posenc_ERE": _RESISTANCE,
+    "posenc_SVDPE": {
+        **{name: ENCODING[name] for name in ("enable", "dim_pe", "raw_norm_type", "pass_as_var")},
+        "rank": Key(8, "singular values kept", minimum=1),
+        "matrix": Key("adjacency", "what is decomposed", allowed=("adjacency", "distance")),
+    },
 }
 """The groups of the encodings that come with the package."""

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.structures import Features, SparseRows
+
 _ROWS = ("x", "edge_attr", "y")
 
 
@@ -29,8 +31,10 @@ def concatenated(graphs: Sequence[Any], y_level: str) -> dict[str, Any]:
             raise ValueError(f"'{name}' is missing in {len(missing)} of {len(read)} graphs, first in {missing[0]}")
     edge_index = [_edges(graph["edge_index"]) for graph in read]
 
-    def cat(name: str) -> Tensor:
+    def cat(name: str) -> Features:
         values = [torch.as_tensor(graph[name]) for graph in read]
+        if name == "x" and any(value.layout != torch.strided for value in values):
+            return SparseRows.cat([SparseRows.of(value) for value in values])
         if name != "y":
             return torch.cat([columns(value) for value in values])
         return torch.cat(values) if y_level == "node" else _stack_targets(values)
@@ -43,8 +47,10 @@ def concatenated(graphs: Sequence[Any], y_level: str) -> dict[str, Any]:
     }
 
 
-def columns(values: np.ndarray | Tensor) -> Tensor:
+def columns(values: np.ndarray | Features) -> Features:
     """(R, C), one column where there is one dimension."""
+    if isinstance(values, SparseRows):
+        return values
     tensor = torch.as_tensor(values)
     return (tensor.unsqueeze(1) if tensor.dim() == 1 else tensor).contiguous()
 

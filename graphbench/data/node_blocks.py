@@ -13,7 +13,7 @@ from graphbench.data.incoming import Incoming
 from graphbench.data.large_arrays import room
 from graphbench.data.store import GraphStore
 from graphbench.data.subgraph import edge_rows, has_edge_rows, node_rows
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import Features, GraphBatch, Ragged
 from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeRows, RowsOfGraph
 
 CPU = torch.device("cpu")
@@ -123,7 +123,7 @@ class StoredBlocks:
         first, last = self.bounds[block : block + 2]
         return int(self.incoming.ptr[first]), int(self.incoming.ptr[last])
 
-    def _moved(self, values: Tensor | None) -> Tensor | None:
+    def _moved(self, values: Features | None) -> Features | None:
         if values is None:
             return None
         moved = values.to(self.device)

@@ -11,6 +11,7 @@ from torch import Tensor
 from graphbench.data.card import DatasetCard
 from graphbench.data.edges import both_directions, with_reverse, with_self_loops
 from graphbench.data.store import GraphStore
+from graphbench.structures import Features, SparseRows
 
 RANDOM_MODES = ("random", "random-class", "fixed", "sliced")
 """Split modes that need nothing but the nodes and their labels."""
@@ -51,7 +52,7 @@ def node_card(name: str, facts: NodeFacts, **more: Any) -> DatasetCard:
 
 
 def node_store(
-    x: np.ndarray | Tensor, edge_index: Tensor, y: np.ndarray | Tensor, edge_attr: np.ndarray | Tensor | None = None
+    x: np.ndarray | Features, edge_index: Tensor, y: np.ndarray | Tensor, edge_attr: np.ndarray | Tensor | None = None
 ) -> GraphStore:
     """A store of one graph.
 
@@ -85,7 +86,7 @@ def prepared(
     """
     if normalize_features:
         assert store.x is not None
-        store = store.replace(x=store.x / store.x.sum(1, keepdim=True).clamp_min(1e-12))
+        store = store.replace(x=_divided_by_sums(store.x))
     if not (undirected or add_reverse_edges or add_self_loops):
         return store
     edge_index = store.edge_index.to(torch.int64)
@@ -97,3 +98,11 @@ def prepared(
         edge_index = with_self_loops(edge_index)
     offsets = torch.tensor([0, edge_index.shape[1]])
     return store.replace(edge_index=edge_index.to(torch.int32), edge_ptr=offsets)
+
+
+def _divided_by_sums(x: Features) -> Features:
+    """Every row divided by its sum."""
+    if not isinstance(x, SparseRows):
+        return x / x.sum(1, keepdim=True).clamp_min(1e-12)
+    total = torch.zeros(len(x), dtype=x.dtype).index_add_(0, x.row, x.value).clamp_min(1e-12)
+    return x.with_values(x.value / total[x.row])

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.structures import Features
+
 
 class Choice:
     """Some graphs of a store, in the order in which a batch holds them.
@@ -100,11 +102,11 @@ class Rows:
             to_device(values, self.device), to_device(self.counts, self.device), output_size=self.total
         )
 
-    def take(self, tensor: Tensor, dim: int = 0) -> Tensor:
+    def take(self, tensor: Features, dim: int = 0) -> Features:
         """These rows of a tensor, in its type: a view where they are a slice."""
         if self.contiguous:
             return tensor.narrow(dim, int(self.first[0]) if len(self.first) else 0, self.total)
-        if self._host and tensor.dtype != torch.bfloat16:  # which NumPy does not know
+        if self._host and isinstance(tensor, Tensor) and tensor.dtype != torch.bfloat16:  # which NumPy does not know
             # Nothing to clip: it is the mode that does not look at every number twice.
             return torch.from_numpy(tensor.numpy().take(self.index.numpy(), axis=dim, mode="clip"))
         return tensor.index_select(dim, self.index)
@@ -125,7 +127,7 @@ class Rows:
         return chosen + shift
 
 
-def widened(tensor: Tensor) -> Tensor:
+def widened(tensor: Features) -> Features:
     """Categories that are stored narrow as int64; everything else as it is."""
     if tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
         return tensor

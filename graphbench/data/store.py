@@ -26,7 +26,7 @@ from torch import Tensor
 from graphbench.data.graph_lists import columns, concatenated
 from graphbench.data.rows import Choice, Rows, to_device, widened
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
-from graphbench.structures import GraphBatch, PairBlocks, Ragged
+from graphbench.structures import Features, GraphBatch, PairBlocks, Ragged, SparseRows
 
 Indices = Sequence[int] | np.ndarray | Tensor
 
@@ -42,7 +42,7 @@ class GraphStore:
         node_ptr: (G+1,) int64, first node of every graph and the total, on the host.
         edge_ptr: (G+1,) int64, first edge of every graph and the total, on the host.
         edge_index: (2, E) integer, source and target, numbered from 0 inside each graph, edges grouped by graph.
-        x: (N, F) node features, or None.
+        x: (N, F) node features, sparse rows where almost all of them are zeros, or None.
         edge_attr: (E, D) edge features, or None.
         y: targets, one row per graph, per node or per pair of ``edge_sets["label"]``, or None.
         y_level: what a row of ``y`` belongs to.
@@ -58,7 +58,7 @@ class GraphStore:
     node_ptr: Tensor
     edge_ptr: Tensor
     edge_index: Tensor
-    x: Tensor | None = None
+    x: Features | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     y_level: Level = "graph"
@@ -113,7 +113,7 @@ class GraphStore:
         edges: Indices,
         edge_index: np.ndarray | Tensor,
         *,
-        x: np.ndarray | Tensor | None = None,
+        x: np.ndarray | Features | None = None,
         edge_attr: np.ndarray | Tensor | None = None,
         y: np.ndarray | Tensor | None = None,
         y_level: Level = "graph",
@@ -189,6 +189,10 @@ class GraphStore:
         )
         return self._hand_down(added)
 
+    def with_features(self, x: Features) -> GraphStore:
+        """The same graphs with their node features held in another form; a known fingerprint stays the same."""
+        return self._hand_down(self.replace(x=x))
+
     def replace(self, **changes: Any) -> GraphStore:
         """A copy with some fields exchanged."""
         return dataclasses.replace(self, **changes)
@@ -240,7 +244,7 @@ class GraphStore:
     def tensors(self) -> dict[str, Tensor]:
         """The stored graphs as named tensors (encodings left out), for saving. Inverse: :meth:`from_tensors`."""
         named = {"node_ptr": self.node_ptr, "edge_ptr": self.edge_ptr, "edge_index": self.edge_index}
-        optional = {"x": self.x, "edge_attr": self.edge_attr, f"y_{self.y_level}": self.y}
+        optional = {**_named(self.x), "edge_attr": self.edge_attr, f"y_{self.y_level}": self.y}
         for name, each in self.edge_sets.items():
             if name not in self.computed:
                 optional |= {f"{part}.{name}": getattr(each, part) for part in ("ptr", "index", "attr")}
@@ -255,6 +259,7 @@ class GraphStore:
             fingerprint: of that store, where it is known; else it is computed when it is asked for.
         """
         level = next((each for each in get_args(Level) if f"y_{each}" in named), "graph")
+        named, x = _features(named)
         fields = {"y" if name.startswith("y_") else name: value for name, value in named.items() if "." not in name}
         edge_sets = {
             name.removeprefix("index."): StoredEdges(
@@ -263,7 +268,7 @@ class GraphStore:
             for name, value in named.items()
             if name.startswith("index.")
         }
-        store = cls(**fields, y_level=level, edge_sets=edge_sets)
+        store = cls(**fields, x=x, y_level=level, edge_sets=edge_sets)
         return store if fingerprint is None else store.known_as(fingerprint)
 
     def known_as(self, fingerprint: str) -> GraphStore:
@@ -337,7 +342,7 @@ class GraphStore:
     def _movable(self) -> Iterator[Tensor]:
         sets = [each for stored in self.edge_sets.values() for each in (stored.index, stored.attr)]
         hops = () if self.hops is None else (self.hops.row_ptr, self.hops.col, self.hops.hop)
-        named = (self.edge_index, self.x, self.edge_attr, self.y, self.pairs)
+        named = (self.edge_index, *_named(self.x).values(), self.edge_attr, self.y, self.pairs)
         groups = (*self.pe.values(), *self.edge_pe.values(), *self.pair_pe.values())
         return (each for each in (*named, *groups, *sets, *hops) if each is not None)
 
@@ -372,7 +377,26 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def _take(tensor: Tensor | None, rows: Rows) -> Tensor | None:
+_SPARSE = ("ptr", "column", "value")
+
+
+def _named(x: Features | None) -> dict[str, Tensor | None]:
+    """Node features as named tensors."""
+    if not isinstance(x, SparseRows):
+        return {"x": x}
+    return {"x_width": torch.tensor(x.width), **{f"x_{part}": getattr(x, part) for part in _SPARSE}}
+
+
+def _features(named: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Features | None]:
+    """Inverse of :func:`_named`: the tensors left over, and the node features."""
+    rest = dict(named)
+    if "x_width" not in rest:
+        return rest, rest.pop("x", None)
+    width = int(rest.pop("x_width"))
+    return rest, SparseRows(*(rest.pop(f"x_{part}") for part in _SPARSE), width)
+
+
+def _take(tensor: Features | None, rows: Rows) -> Features | None:
     return None if tensor is None else widened(rows.take(tensor))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import Features, GraphBatch, Ragged, SparseRows
 
 
 def check_one_graph(store: GraphStore, sampler: str) -> None:
@@ -79,11 +79,13 @@ def _each(values: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor | None
     return {name: _read(value, rows) for name, value in values.items()}
 
 
-def _read(values: Tensor | None, rows: Tensor | slice, widen: bool = True) -> Tensor | None:
+def _read(values: Features | None, rows: Tensor | slice, widen: bool = True) -> Features | None:
     """Rows in the types of a batch, whatever narrow ones they are stored in."""
     if values is None:
         return None
     taken = values[rows] if isinstance(rows, slice) else values.index_select(0, rows)
+    if isinstance(taken, SparseRows):
+        return taken
     if taken.is_floating_point():
         return taken.to(torch.get_default_dtype()) if widen and taken.element_size() < 4 else taken
     return taken if taken.dtype is torch.bool else taken.to(torch.int64)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.inputs import edge_features, node_features
+from graphbench.encoders.inputs import edge_features, stored_features
 from graphbench.layers.norm import BatchNorm
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch, as_dense
 
 
 class NodeEncoder(nn.Module):
@@ -23,7 +23,8 @@ class NodeEncoder(nn.Module):
     Args:
         features: module ``batch -> (N, d)``; None leaves the node features out.
         positional: modules ``batch -> (N, dim_pe)`` by name, in the order of the result. With neither features nor
-            encodings the result is ``batch.x`` as it is.
+            encodings the result is ``batch.x`` as it is; sparse rows stay so where :func:`keep_sparse` was called and
+            nothing follows.
         dim: width of the result.
         batch_norm: BatchNorm over the result (``dataset.node_encoder_bn``), after everything else.
         contextual: modules ``(h, batch) -> (h, batch)`` by name (class attribute ``mode = "context"``), run one after
@@ -48,15 +49,25 @@ class NodeEncoder(nn.Module):
         self.contextual = nn.ModuleDict(contextual or {})
         self.norm = BatchNorm(dim) if batch_norm else None
         self.dim = dim
+        self.keeps_sparse = False
 
-    def forward(self, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+    def forward(self, batch: GraphBatch) -> tuple[Features, GraphBatch]:
         """Encodes every node."""
         encoders = _parts(self.features, self.positional)
         parts = [encoder(batch) for encoder in encoders] or [_raw(batch)]
         h = _side_by_side("node", encoders, parts, self.dim)
+        if not self.keeps_sparse or self.contextual or self.norm is not None:
+            h = as_dense(h)
         for encoder in self.contextual.values():
             h, batch = encoder(h, batch)
         return (h if self.norm is None else self.norm(h)), batch
+
+
+def keep_sparse(encoder: nn.Module) -> nn.Module:
+    """The encoder, whose result may be sparse rows from now on: a model calls it whose first layers can read them."""
+    if isinstance(encoder, NodeEncoder):
+        encoder.keeps_sparse = True
+    return encoder
 
 
 class EdgeEncoder(nn.Module):
@@ -98,7 +109,7 @@ def _parts(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.Mod
     return [*([] if features is None else [features]), *positional.values()]
 
 
-def _side_by_side(what: str, encoders: list[nn.Module], parts: list[Tensor], dim: int) -> Tensor:
+def _side_by_side(what: str, encoders: list[nn.Module], parts: list[Features], dim: int) -> Features:
     widths = [part.shape[1] for part in parts]
     if sum(widths) != dim:
         names = ", ".join(type(each).__name__ for each in encoders) or "the raw features"
@@ -106,8 +117,8 @@ def _side_by_side(what: str, encoders: list[nn.Module], parts: list[Tensor], dim
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
-def _raw(batch: GraphBatch) -> Tensor:
-    return _floating(node_features(batch, "a model without node encoder"))
+def _raw(batch: GraphBatch) -> Features:
+    return _floating(stored_features(batch, "a model without node encoder"))
 
 
 def _raw_edges(batch: GraphBatch) -> Tensor:
@@ -115,5 +126,5 @@ def _raw_edges(batch: GraphBatch) -> Tensor:
     return e if e.dim() == 2 else e[:, None]
 
 
-def _floating(values: Tensor) -> Tensor:
+def _floating(values: Features) -> Features:
     return values if values.is_floating_point() else values.to(torch.get_default_dtype())

@@ -5,11 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch, as_dense
 
 
 def node_features(batch: GraphBatch, reader: str) -> Tensor:
-    """``batch.x``.
+    """``batch.x``, with the zeros of sparse rows written out.
+
+    Raises:
+        ValueError: the graphs have no node features.
+    """
+    return as_dense(stored_features(batch, reader))
+
+
+def stored_features(batch: GraphBatch, reader: str) -> Features:
+    """``batch.x`` as it is; for a ``reader`` that begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
 
     Raises:
         ValueError: the graphs have no node features.

@@ -7,6 +7,8 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.layers.input_linear import InputLinear, Readable
+
 
 class PredictionMLP(nn.Module):
     r"""``layers`` linear maps; after each but the last: h <- ReLU(h) / \|ReLU(h)\|_2, row by row.
@@ -30,9 +32,9 @@ class PredictionMLP(nn.Module):
             raise ValueError(f"layers_post_mp must be 0 or more, received {layers}")
         hidden = dim_in if dim_hidden is None else dim_hidden
         widths = [dim_in, *[hidden] * (max(layers, 1) - 1), out_dim]
-        self.lin = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.lin = nn.ModuleList(InputLinear(a, b) for a, b in pairwise(widths))
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h: Readable) -> Tensor:
         """Predicts from rows."""
         for hidden in self.lin[:-1]:
             h = F.normalize(hidden(h).relu(), dim=-1)

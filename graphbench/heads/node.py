@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.heads.mlp import PredictionMLP
+from graphbench.layers.input_linear import Readable
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -25,10 +26,12 @@ class NodeHead(nn.Module):
         h (N, dim_in) -> (N, out_dim)
     """
 
+    reads_sparse: bool = True
+
     def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1):
         super().__init__()
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
 
-    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+    def forward(self, h: Readable, batch: GraphBatch) -> Tensor:
         """Predicts every node."""
         return self.mlp(h)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from graphbench.ops.dropout import dropout
+from graphbench.structures import Features, SparseRows
 
 
 class Dropout(nn.Module):
@@ -23,9 +24,11 @@ class Dropout(nn.Module):
             raise ValueError(f"dropout must lie in [0, 1], received {p}")
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Any shape; ``x`` itself in evaluation or with ``p = 0``."""
-        return dropout(x, self.p) if self.training and self.p else x
+    def forward(self, x: Features) -> Features:
+        """Any shape; ``x`` itself in evaluation or with ``p = 0``. Zeros of sparse rows stay zeros, dropped or not."""
+        if not self.training or not self.p:
+            return x
+        return x.with_values(dropout(x.value, self.p)) if isinstance(x, SparseRows) else dropout(x, self.p)
 
     def extra_repr(self) -> str:
         """The probability, in ``print(model)``."""

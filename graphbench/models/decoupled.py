@@ -11,12 +11,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear, Readable, propagated, readable
 from graphbench.models.stacked import PreLayer
 from graphbench.ops.propagate import Adjacency, adjacency, adjacency_of, propagate, two_hop_adjacency_of
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 class Decoupled(nn.Module):
@@ -46,7 +48,7 @@ class Decoupled(nn.Module):
         super().__init__()
         if layers_pre_mp < 0:
             raise ValueError(f"layers_pre_mp must be 0 or more, received {layers_pre_mp}")
-        self.encoder = encoder
+        self.encoder = keep_sparse(encoder)
         self.pre_mp = nn.ModuleList(PreLayer(dim if i else dim_encoded, dim, **post) for i in range(layers_pre_mp))
         self.width = dim if layers_pre_mp else dim_encoded
 
@@ -55,10 +57,10 @@ class Decoupled(nn.Module):
         h, batch = self.encoder(batch)
         for layer in self.pre_mp:
             h = layer(h)
-        return self.head(self.spread(h, batch), batch)
+        return self.head(self.spread(readable(h, self), batch), batch)
 
-    def spread(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """What the head reads, from the states (N, width)."""
+    def spread(self, h: Features, batch: GraphBatch) -> Readable:
+        """What the head reads, from the states (N, width); sparse ones only with ``reads_sparse``."""
         raise NotImplementedError
 
 
@@ -66,8 +68,9 @@ class Decoupled(nn.Module):
 class SGC(Decoupled):
     """Simple graph convolution, https://arxiv.org/abs/1902.07153: y = head((A^)^K X).
 
-    The product with raw features is computed once per batch. With the linear head (``gnn.layers_post_mp: 1``) and no
-    linear layers before it, this is the paper's logistic regression.
+    The product with raw features is computed once per batch, with sparse ones never: the first map of the head comes
+    before the propagation there, which is the same. With the linear head (``gnn.layers_post_mp: 1``) and no linear
+    layers before it, this is the paper's logistic regression.
 
     Args:
         encoder, dim_encoded, dim, layers_pre_mp, batchnorm, dropout, act, l2norm: see :class:`Decoupled`.
@@ -77,6 +80,8 @@ class SGC(Decoupled):
     Shape:
         batch -> what the head returns
     """
+
+    reads_sparse: bool = True
 
     def __init__(
         self,
@@ -97,11 +102,12 @@ class SGC(Decoupled):
         self.hops = _counted("hops", hops)
         self.head = head(self.width)
 
-    def spread(self, h: Tensor, batch: GraphBatch) -> Tensor:
+    def spread(self, h: Features, batch: GraphBatch) -> Readable:
         """(A^)^K h."""
-        if h is batch.x:
-            return batch.derived(f"sgc/{self.hops}", lambda each: _power(each, each.x, self.hops))
-        return _power(batch, h, self.hops)
+        near, seen = _normalised(batch), readable(h, self.head)
+        if h is batch.x and isinstance(seen, Tensor):
+            return batch.derived(f"sgc/{self.hops}", lambda _: propagated(near, seen, self.hops))
+        return propagated(near, seen, self.hops)
 
 
 @register("SIGN")
@@ -127,6 +133,8 @@ class SIGN(Decoupled):
     which is the same and needs no memory for (A^)^k X.
     """
 
+    reads_sparse: bool = True
+
     def __init__(
         self,
         encoder: nn.Module,
@@ -143,13 +151,13 @@ class SIGN(Decoupled):
     ):
         post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
         super().__init__(encoder, dim_encoded, dim, layers_pre_mp, **post)
-        self.lin = nn.Linear(self.width, (_counted("hops", hops) + 1) * dim, bias=False)
+        self.lin = InputLinear(self.width, (_counted("hops", hops) + 1) * dim, bias=False)
         self.bias = nn.Parameter(torch.zeros((hops + 1) * dim))
         self.act, self.dropout = activation(act), Dropout(dropout)
         self.dim = dim
         self.head = head((hops + 1) * dim)
 
-    def spread(self, h: Tensor, batch: GraphBatch) -> Tensor:
+    def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """All powers side by side."""
         near = _normalised(batch)
         own, *rest = self.lin(h).split(self.dim, dim=1)
@@ -272,12 +280,6 @@ def _counted(name: str, number: int) -> int:
 
 def _normalised(batch: GraphBatch) -> Adjacency:
     return adjacency_of(batch, norm="sym", self_loops=True)
-
-
-def _power(batch: GraphBatch, h: Tensor, hops: int) -> Tensor:
-    for _ in range(hops):
-        h = propagate(_normalised(batch), h)
-    return h
 
 
 def _without_loops(batch: GraphBatch) -> Adjacency:

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import readable
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.in_blocks import Blockwise
 from graphbench.models.stacked import PreLayer
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch, as_dense
 from graphbench.structures.node_blocks import NodeBlocks
 
 STAGES = ("stack", "skipsum", "skipconcat")
@@ -87,7 +89,7 @@ class GNN(nn.Module):
                 f"gnn.layers_pre_mp of 1 or more (received layers_mp={layers}, stage_type={stage_type})"
             )
         post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
-        self.encoder = encoder
+        self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
         self.pre_mp = nn.ModuleList(PreLayer(dim if i else dim_encoded, dim, **post) for i in range(layers_pre_mp))
         grows = dim if stage_type == "skipconcat" else 0
@@ -128,16 +130,16 @@ class GNN(nn.Module):
             h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, number=number))
         return blocks.rows(self._predict, h).tensor
 
-    def _finished(self, new: Tensor, h: Tensor, number: int) -> Tensor:
+    def _finished(self, new: Tensor, h: Features, number: int) -> Tensor:
         """The state behind layer ``number``, from what its convolution returned and the state before."""
         return self._joined(self.layers[number - 1].finish(new), h, number)
 
-    def _joined(self, new: Tensor, h: Tensor, number: int) -> Tensor:
+    def _joined(self, new: Tensor, h: Features, number: int) -> Tensor:
         """u_l and h_{l-1} as ``stage_type`` says; l counts from 1."""
         if self.stage_type == "skipsum":
             return h + new
         if self.stage_type == "skipconcat" and number < len(self.layers):
-            return torch.cat([h, new], dim=1)
+            return torch.cat([as_dense(h), new], dim=1)
         return new
 
     def _predict(self, h: Tensor, batch: GraphBatch) -> Tensor:
@@ -167,9 +169,9 @@ class ConvLayer(nn.Module):
         self.act = activation(act)
         self.l2norm = l2norm
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """Maps every node."""
-        new, e = self.conv(h, e, batch)
+        new, e = self.conv(readable(h, self.conv), e, batch)
         return self.finish(new), e
 
     def finish(self, new: Tensor) -> Tensor:

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.layers.gps import Branch, GPSBlock
+from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
 from graphbench.models.neighborhood import NeighborhoodBatch
+from graphbench.structures import Features, SparseRows
 from graphbench.structures.node_blocks import HostRows, NodeBlocks, NodeRows, WholeGraphNeeded
 
 
@@ -96,7 +98,7 @@ class Blockwise:
             seen = NeighborhoodBatch.of(near)
             h_near = h.tensor.index_select(0, near.nodes).to(seen.device)
             e_near = None if e is None else self._slice(e, *near.edges)
-            answer = _applied(layer, h_near, e_near, seen)
+            answer = _applied(layer, readable(h_near, layer), e_near, seen)
             new, *behind = answer if isinstance(answer, tuple) else (answer,)
             rest = (self._slice(each, first, last) for each in others)
             out.put(_applied(then, new[: near.size], *rest), first)
@@ -194,7 +196,7 @@ class Blockwise:
     def _blocks(self) -> list[tuple[int, int, int]]:
         return [(block, *span) for block, span in enumerate(pairwise(self.graph.bounds))]
 
-    def _slice(self, rows: HostRows, first: int, last: int) -> Tensor:
+    def _slice(self, rows: HostRows, first: int, last: int) -> Features:
         return rows.tensor[first:last].to(self.graph.device)
 
 
@@ -204,12 +206,16 @@ class _Collected:
     def __init__(self, graph: NodeBlocks, total: int) -> None:
         self._graph, self._total = graph, total
         self._rows: HostRows | None = None
+        self._sparse: list[SparseRows] = []
 
     @property
     def started(self) -> bool:
         return self._rows is not None
 
-    def put(self, values: Tensor, first: int) -> None:
+    def put(self, values: Features, first: int) -> None:
+        if isinstance(values, SparseRows):  # raw features; their number is not known before
+            self._sparse.append(values.to("cpu"))
+            return
         if self._rows is None:
             self._rows = self._graph.empty(self._total, values)
         self._rows.tensor[first : first + values.shape[0]] = values.detach()
@@ -217,6 +223,8 @@ class _Collected:
 
     def rows(self) -> HostRows:
         """What was collected."""
+        if self._sparse:
+            return HostRows(SparseRows.cat(self._sparse))
         assert self._rows is not None
         return self._rows
 

@@ -8,8 +8,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import readable
 from graphbench.layers.norm import BatchNorm
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
@@ -67,7 +69,7 @@ class JKNet(nn.Module):
             )
         if jump not in ("cat", "max"):
             raise ValueError(f"jump must be cat or max, received {jump!r}")
-        self.encoder = encoder
+        self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
         self.layers = nn.ModuleList(local(dim if i else dim_encoded, dim) for i in range(layers))
         self.norms = nn.ModuleList(BatchNorm(dim) if batchnorm else nn.Identity() for _ in range(layers))
@@ -80,7 +82,7 @@ class JKNet(nn.Module):
         h, batch = self.encoder(batch)
         states = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            new, e = layer(h, e, batch)
+            new, e = layer(readable(h, layer), e, batch)
             h = self.dropout(self.act(norm(new)))
             states.append(h)
         z = torch.cat(states, dim=1) if self.jump == "cat" else torch.stack(states).amax(0)

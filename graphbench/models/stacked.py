@@ -12,12 +12,14 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
 
 
@@ -77,7 +79,7 @@ class GPSModel(nn.Module):
                 f"the node encoder gives {dim_encoded} columns and the blocks read {dim}: name a node encoder, "
                 "or map the columns with gnn.layers_pre_mp of 1 or more"
             )
-        self.encoder = encoder
+        self.encoder = keep_sparse(encoder) if layers_pre_mp else encoder  # blocks add their input to their output
         self.edge_encoder = edge_encoder
         self.prepare = prepare
         self.pre_mp = nn.ModuleList(
@@ -143,13 +145,13 @@ class PreLayer(nn.Module):
 
     def __init__(self, dim_in: int, dim: int, *, batchnorm: bool, dropout: float, act: str, l2norm: bool):
         super().__init__()
-        self.lin = nn.Linear(dim_in, dim, bias=not batchnorm)
+        self.lin = InputLinear(dim_in, dim, bias=not batchnorm)
         self.norm = BatchNorm(dim) if batchnorm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.act = activation(act)
         self.l2norm = l2norm
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def forward(self, h: Features, batch: GraphBatch | None = None) -> Tensor:
         """Maps every row; the batch is not needed."""
         u = self.act(self.dropout(self.norm(self.lin(h))))
         return F.normalize(u, dim=-1) if self.l2norm else u

@@ -14,12 +14,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
@@ -96,7 +98,7 @@ class TwoBranch(nn.Module):
             raise ValueError(f"aggregate must be add or cat, received '{aggregate}'")
         if not 0.0 <= graph_weight <= 1.0:
             raise ValueError(f"graph_weight must lie between 0 and 1, received {graph_weight}")
-        self.encoder = encoder
+        self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
         self.attention_branch = self.local_branch = None
         if attention is not None:
@@ -152,7 +154,7 @@ class TwoBranch(nn.Module):
         x = blocks.nodes(self.encoder)
         return blocks.rows(self._predict, *[branch.in_blocks(x, e, blocks) for branch in self._branches()]).tensor
 
-    def mix(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+    def mix(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """The hidden state that the head reads: (N, dim), or (N, 2 dim) side by side."""
         return self._mixed([branch(x, e, batch) for branch in self._branches()])
 
@@ -208,7 +210,7 @@ class AttentionBranch(nn.Module):
             raise ValueError(f"attention_residual must be none, mix or mean, received '{residual}'")
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must lie between 0 and 1, received {alpha}")
-        self.lin_in = nn.Linear(dim_in, dim)
+        self.lin_in = InputLinear(dim_in, dim)
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(dim) if norm else nn.Identity() for _ in range(len(layers) + 1))
         self.act = activation(act)
@@ -216,7 +218,7 @@ class AttentionBranch(nn.Module):
         self.dropout = Dropout(dropout)
         self.new_share = {"none": None, "mix": alpha, "mean": 0.5}[residual]
 
-    def forward(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+    def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """Attends ``len(layers)`` times."""
         z = self._enter(x)
         for i, attention in enumerate(self.layers):
@@ -230,7 +232,7 @@ class AttentionBranch(nn.Module):
             z = blocks.attend(attention, z, then=partial(self._finish, i=i), e=e)
         return z
 
-    def _enter(self, x: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         return self.dropout(self.act(self.norms[0](self.lin_in(x))))
 
     def _finish(self, new: Tensor, z: Tensor, i: int) -> Tensor:
@@ -284,7 +286,7 @@ class LocalBranch(nn.Module):
             raise ValueError(f"local_layers must be 1 or more, received {layers}")
         if (residual or init) and not stem:
             raise ValueError("local_residual and local_init add the output of the stem; set local_stem to true")
-        self.lin_in = nn.Linear(dim_in, dim) if stem else None
+        self.lin_in = InputLinear(dim_in, dim) if stem else None
         self.layers = nn.ModuleList(local(dim_in if i == 0 and not stem else dim, dim) for i in range(layers))
         self.init_maps = nn.ModuleList(nn.Linear(dim, dim, bias=False) for _ in range(layers if init else 0))
         norms = layers + 1 if stem else layers - 1
@@ -293,12 +295,12 @@ class LocalBranch(nn.Module):
         self.dropout = Dropout(dropout)
         self.residual = residual
 
-    def forward(self, x: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+    def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """Passes messages ``len(layers)`` times."""
         h = x if self.lin_in is None else self._enter(x)
         first = () if self.lin_in is None else (h,)
         for i, layer in enumerate(self.layers):
-            new, e = layer(h, e, batch)
+            new, e = layer(readable(h, layer), e, batch)
             h = self._finish(new, *first, i=i)
         return h
 
@@ -310,7 +312,7 @@ class LocalBranch(nn.Module):
             h, e = blocks.messages(layer, h, e, *first, then=partial(self._finish, i=i))
         return h
 
-    def _enter(self, x: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         return self.dropout(self.act(self.norms[0](self.lin_in(x))))
 
     def _finish(self, new: Tensor, first: Tensor | None = None, *, i: int) -> Tensor:

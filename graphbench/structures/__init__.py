@@ -5,5 +5,17 @@ from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Bucket, Ragged
+from graphbench.structures.sparse_rows import Features, SparseRows, as_dense
 
-__all__ = ["Bucket", "DataInfo", "EdgeSet", "GraphBatch", "HopNeighbors", "PairBlocks", "Ragged"]
+__all__ = [
+    "Bucket",
+    "DataInfo",
+    "EdgeSet",
+    "Features",
+    "GraphBatch",
+    "HopNeighbors",
+    "PairBlocks",
+    "Ragged",
+    "SparseRows",
+    "as_dense",
+]

@@ -25,6 +25,7 @@ from torch import Tensor
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
+from graphbench.structures.sparse_rows import Features, SparseRows
 
 T = TypeVar("T")
 
@@ -36,7 +37,8 @@ class GraphBatch:
     Attributes:
         ragged: the partition of the nodes into graphs.
         edge_index: (2, E) int64, source and target, edges grouped by graph.
-        x: (N, F) node features: floating, or int64 categories; None where a data set has none.
+        x: (N, F) node features: floating (as sparse rows where almost all are zeros), or int64 categories; None where
+            a data set has none.
         edge_attr: (E, D) edge features: floating, or int64 categories; None where a data set has none.
         y: targets; (G, ...) for graph tasks, (N, ...) for node tasks, (P, ...) for tasks about pairs of nodes, which
             are ``edge_sets["label"]``.
@@ -52,7 +54,7 @@ class GraphBatch:
 
     ragged: Ragged
     edge_index: Tensor
-    x: Tensor | None = None
+    x: Features | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     pe: Mapping[str, Tensor] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class GraphBatch:
         return cls(
             ragged=Ragged.from_sizes(sizes, first.device),
             edge_index=torch.cat([batch.edge_index for batch in batches], dim=1) + shift,
-            x=cat("x"),
+            x=_cat([batch.x for batch in batches]),
             edge_attr=cat("edge_attr"),
             y=cat("y"),
             pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
@@ -206,3 +208,13 @@ class GraphBatch:
             [name for name in named if getattr(self, name) is not None]
             + [f"{group}.{name}" for group, each in groups.items() for name in each]
         )
+
+
+def _cat(parts: Sequence[Features | None]) -> Features | None:
+    """Node features of several batches behind each other; all of one kind."""
+    sparse = [part for part in parts if isinstance(part, SparseRows)]
+    if not sparse:
+        return None if parts[0] is None else torch.cat([part for part in parts if isinstance(part, Tensor)])
+    if len(sparse) < len(parts):
+        raise ValueError(f"{len(sparse)} of {len(parts)} batches have sparse node features; all must, or none")
+    return SparseRows.cat(sparse)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.ragged import Ragged
+from graphbench.structures.sparse_rows import Features
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,11 @@ class HostRows:
     """Rows on the host, in memory or in a file that is mapped into it.
 
     Attributes:
-        tensor: (R, ...) the rows.
+        tensor: (R, ...) the rows; sparse ones only where they are raw features.
         mapped: the mapping behind them, or None. Its file is gone when the tensor is.
     """
 
-    tensor: Tensor
+    tensor: Features
     mapped: mmap.mmap | None = None
 
     def release(self) -> None:

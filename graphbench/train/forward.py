@@ -14,7 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
-from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.structures import EdgeSet, Features, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.observing import Observer, averaged
 from graphbench.train.pretrained import HEAD
@@ -67,7 +67,7 @@ class CarriedModel(nn.Module):
         return prediction
 
     def _cast(self, batch: GraphBatch) -> GraphBatch:
-        def each(tensor: Tensor | None) -> Tensor | None:
+        def each(tensor: Features | None) -> Features | None:
             return tensor.to(self.dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
         return batch.replace(

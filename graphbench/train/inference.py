@@ -19,7 +19,7 @@ from graphbench.results import atomic
 from graphbench.results.environment import peak_memory
 from graphbench.results.history import SPLITS
 from graphbench.results.record import Outcome, Score
-from graphbench.structures import GraphBatch
+from graphbench.structures import GraphBatch, as_dense
 from graphbench.train.evaluation import Collected, Loaders, evaluate
 from graphbench.train.forward import CarriedModel, Carrier, Predictor
 from graphbench.train.observing import Observer
@@ -159,4 +159,4 @@ def _add_graphs(arrays: dict[str, np.ndarray], batch: GraphBatch, graphs: int, f
         edges = batch.edge_index[:, edge_graph == graph] - ptr[graph]
         arrays[f"edge_index/{first + graph}"] = edges.cpu().numpy()
         if batch.x is not None:
-            arrays[f"x/{first + graph}"] = batch.x[ptr[graph] : ptr[graph + 1]].cpu().numpy()
+            arrays[f"x/{first + graph}"] = as_dense(batch.x[ptr[graph] : ptr[graph + 1]]).cpu().numpy()

@@ -10,6 +10,7 @@ from torch import Tensor
 from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
+from graphbench.structures import as_dense
 
 _ROWS = 1 << 16  # edges at a time
 
@@ -34,7 +35,7 @@ class CosineSimilarity:
         """Compares the ends of all edges of a store."""
         if store.x is None:
             raise ValueError("CosineSimilarity compares the features of nodes, and these nodes have none")
-        x = store.x
+        x = as_dense(store.x)
         out = torch.zeros(store.num_edges, 1, dtype=torch.float32)
         shift = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
         norm = torch.cat([each.to(torch.float64).norm(dim=1) for each in x.split(_ROWS)])

@@ -77,6 +77,7 @@ def _graph(size, edges, seed, name):
         "HKdiagSE.heat": numbers(size, 5),
         "ElstaticSE.potential": numbers(size, 10),
         "ERN.embedding": numbers(size, 3),
+        "SVDPE.vectors": numbers(size, 8),
         "states": numbers(size, DIM),  # what an encoder that works on the concatenation is given
     }
     return GraphBatch(

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
@@ -14,6 +15,7 @@ from graphbench.data.edges import distinct
 from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.roots import Roots
+from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -198,14 +200,14 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
         y = np.empty(len(rows), dtype=np.int64)
         y[number] = [int(row[2]) for row in rows]
         if features == "positions":
-            position = np.concatenate(lists)
-            x = np.zeros((len(rows), position.max() + 1), dtype=np.float32)
-            x[np.repeat(number, [len(each) for each in lists]), position] = 1
+            column, row = np.concatenate(lists), np.repeat(number, [len(each) for each in lists])
+            listed = sparse.coo_array((np.ones(len(row)), (row, column)), shape=(len(rows), column.max() + 1))
+            x = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
         else:
             x = np.empty((len(rows), len(lists[0])), dtype=np.float32)
             x[number] = np.stack(lists)
-        listed = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
-        edge_index = distinct(torch.from_numpy(listed.T.copy()), len(rows))
+        pairs = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
+        edge_index = distinct(torch.from_numpy(pairs.T.copy()), len(rows))
         return node_store(x, edge_index, y)
     except (ValueError, IndexError) as error:
         raise UserError(

@@ -26,7 +26,7 @@ _ARXIV = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 class _Source(NamedTuple):
     """Where a graph comes from: files by name (the reader gets their folder) and the file of its splits.
 
-    The Facebook networks are not cached: dense, their features take a hundred times the room of the raw file.
+    The Facebook networks are not cached: their raw files are small.
     """
 
     facts: NodeFacts

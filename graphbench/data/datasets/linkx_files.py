@@ -13,6 +13,7 @@ from graphbench.data.one_graph import node_store
 from graphbench.data.raw_files import read_csv, read_object_array, read_torch
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.structures import SparseRows
 
 
 def read_mat(path: Path) -> dict[str, Any]:
@@ -50,8 +51,9 @@ def facebook(folder: Path) -> GraphStore:
     attributes = [info[:, column] for column in range(info.shape[1]) if column != 1]
     values = torch.stack([each.unique(return_inverse=True)[1] for each in attributes], dim=1)
     widths = values.amax(0) + 1
-    # Written in place: penn94's columns are 800 MB, and integers that are converted would be four times that.
-    x = torch.zeros(len(info), int(widths.sum())).scatter_(1, values + widths.cumsum(0) - widths, 1.0)
+    columns = (values + widths.cumsum(0) - widths).reshape(-1)  # dense, those of penn94 are 800 MB
+    ptr = torch.arange(len(info) + 1) * len(widths)
+    x = SparseRows(ptr, columns, torch.ones(len(columns)), int(widths.sum()))
     edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
     return node_store(x, edge_index, info[:, 1] - 1)
 

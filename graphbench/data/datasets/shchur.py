@@ -16,6 +16,7 @@ from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.raw_files import read_npz
 from graphbench.data.roots import Roots
+from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -187,7 +188,7 @@ def _read(path: Path) -> GraphStore:
         adjacency, features = (sparse.csr_matrix(tuple(each[:3]), each[3]) for each in (parts[:4], parts[4:]))
         source, target = adjacency.tocoo().coords
         listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
-        x, y = (features > 0).astype(np.float32).toarray(), labels.astype(np.int64)
+        x, y = sparse_rows(features > 0), labels.astype(np.int64)
         return node_store(x, both_directions(without_self_loops(listed), len(y)), y)
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

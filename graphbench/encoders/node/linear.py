@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from graphbench.encoders.inputs import node_features
+from graphbench.encoders.inputs import stored_features
+from graphbench.layers.input_linear import InputLinear
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @register("LinearNode")
@@ -25,12 +26,12 @@ class LinearNode(nn.Module):
         super().__init__()
         if node_in < 1:
             raise ValueError(f"LinearNode needs node features, received node_in = {node_in} (allowed: 1 or more)")
-        self.lin = nn.Linear(node_in, dim)
+        self.lin = InputLinear(node_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Encodes every node."""
-        return self.lin(self.prepared(node_features(batch, type(self).__name__).to(self.lin.weight.dtype)))
+        return self.lin(self.prepared(stored_features(batch, type(self).__name__).to(self.lin.weight.dtype)))
 
-    def prepared(self, x: Tensor) -> Tensor:
+    def prepared(self, x: Features) -> Features:
         """What the map is applied to: the features as they are."""
         return x

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import Adjacency, adjacency, edge_softmax, gather, sum_at_target
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @register("GAT")
@@ -38,6 +39,7 @@ class GAT(nn.Module):
 
     residual_inside: bool = False
     needs_edges: bool = False
+    reads_sparse: bool = True
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class GAT(nn.Module):
         if dim_out % heads:
             raise ValueError(f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}")
         self.heads, self.negative_slope = heads, negative_slope
-        self.lin = nn.Linear(dim_in, dim_out, bias=False)
+        self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge else None
         self.att_source = nn.Parameter(torch.empty(1, heads, dim_out // heads))
         self.att_target = nn.Parameter(torch.empty(1, heads, dim_out // heads))
@@ -69,7 +71,7 @@ class GAT(nn.Module):
             _glorot(self.lin_edge.weight)
             _glorot(self.att_edge)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
         edges: Edges = batch.derived("gat/edges", _edges)
         x = self.lin(h).view(-1, *self.att_source.shape[1:])

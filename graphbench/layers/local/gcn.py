@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import adjacency_of, propagate
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @register("GCN")
@@ -33,6 +34,7 @@ class GCN(nn.Module):
 
     residual_inside: bool = False
     needs_edges: bool = False
+    reads_sparse: bool = True
 
     def __init__(
         self,
@@ -47,15 +49,15 @@ class GCN(nn.Module):
         if norm not in ("sym", "row", "none"):
             raise ValueError(f"norm must be 'sym', 'row' or 'none', received {norm!r}")
         self.self_loops, self.norm = self_loops, norm
-        self.lin = nn.Linear(dim_in, dim_out, bias=False)
+        self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None
         nn.init.xavier_uniform_(self.lin.weight)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
         adjacency = adjacency_of(batch, norm=self.norm, self_loops=self.self_loops)
-        h = propagate(adjacency, self.lin(h))
-        return (h if self.bias is None else h + self.bias), e
+        new = propagate(adjacency, self.lin(h))
+        return (new if self.bias is None else new + self.bias), e
 
     def extra_repr(self) -> str:
         """Normalisation, in ``print(model)``."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.layers.input_linear import InputLinear, propagated
+from graphbench.ops.propagate import adjacency_of
 from graphbench.registry import register
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @register("SAGE")
@@ -26,12 +27,13 @@ class SAGE(nn.Module):
 
     residual_inside: bool = False
     needs_edges: bool = False
+    reads_sparse: bool = True
 
     def __init__(self, dim_in: int, dim_out: int, *, bias: bool = True) -> None:
         super().__init__()
-        self.lin_neighbor = nn.Linear(dim_in, dim_out, bias=bias)
-        self.lin_self = nn.Linear(dim_in, dim_out, bias=False)
+        self.lin_neighbor = InputLinear(dim_in, dim_out, bias=bias)
+        self.lin_self = InputLinear(dim_in, dim_out, bias=False)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
-        return self.lin_neighbor(propagate(adjacency_of(batch, norm="row"), h)) + self.lin_self(h), e
+        return self.lin_neighbor(propagated(adjacency_of(batch, norm="row"), h)) + self.lin_self(h), e

@@ -15,6 +15,7 @@ from graphbench.data.one_graph import NodeFacts
 from graphbench.data.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
+from graphbench.structures import SparseRows
 
 
 def test_the_real_files_have_the_published_counts(data_root: Path) -> None:
@@ -44,12 +45,24 @@ def test_files_of_the_same_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     loaded = Deezer(normalize_features=True).load(Roots(tmp_path, (), tmp_path / "cache"))
     batch = loaded.store.gather([0])
     assert batch.x.dtype == torch.float32
-    assert batch.x.tolist() == [[0, 0.5, 0.5], [0, 0, 0]]
+    assert isinstance(batch.x, SparseRows)
+    assert batch.x.dense().tolist() == [[0, 0.5, 0.5], [0, 0, 0]]
     assert batch.y.tolist() == [1, 0]
     assert [split.train.tolist() for split in loaded.published["standard"]] == [[0], [0]]
     savemat(folder / "deezer-europe.mat", {"A": adjacency})
     with pytest.raises(UserError, match="does not hold the arrays A, features and label"):
         Deezer().load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def test_the_real_features_are_never_dense(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(rows: SparseRows) -> torch.Tensor:
+        raise AssertionError(f"{tuple(rows.shape)} made dense")
+
+    monkeypatch.setattr(SparseRows, "dense", refused)
+    store = Deezer(normalize_features=True).load(Roots(tmp_path, (data_root,), tmp_path / "cache")).store
+    assert store.x.shape == (28281, 31241)
+    assert store.nbytes < 25e6  # dense: 3.5e9
+    assert store.gather([0]).x is store.x  # so that what is derived from it is derived once
 
 
 def test_unknown_name() -> None:

@@ -1,0 +1,61 @@
+"""Whether node features are held as sparse rows: one rule for all data sets (``dataset.sparse_features``)."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from graphbench.data.store import GraphStore
+from graphbench.structures import Features, SparseRows, as_dense
+
+SparseFeatures = Literal["auto", "always", "never"]
+
+COLUMNS, SHARE = 64, 0.125
+"""Fewest columns and largest share of nonzeros of features that become sparse by themselves.
+
+At a quarter of nonzeros a linear map takes as long as with a dense matrix, at an eighth half as long (one CPU thread).
+"""
+
+_SAMPLE = 4096  # rows that are looked at: features may be mapped from a file as large as the disk
+
+
+def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> GraphStore:
+    """The same graphs with their node features held as ``choice`` says.
+
+    Args:
+        store: any graphs; their features may be sparse already, as a loader that reads a sparse file leaves them.
+        choice: ``auto``: sparse rows where the store is one graph whose float32 or float64 features have at least 64
+            columns and at most an eighth of nonzeros (of 4,096 rows spread over the graph), dense otherwise;
+            ``always``: sparse rows for all floating features; ``never``: dense.
+
+    Raises:
+        ValueError: another choice.
+    """
+    if choice not in get_args(SparseFeatures):
+        raise ValueError(f"sparse_features must be one of {', '.join(get_args(SparseFeatures))}; received {choice!r}")
+    x = store.x
+    if x is None or not x.is_floating_point():
+        return store
+    wanted = choice == "always" or (choice == "auto" and store.num_graphs == 1 and _is_sparse(x))
+    if wanted == isinstance(x, SparseRows):
+        return store
+    return store.with_features(as_dense(x) if isinstance(x, SparseRows) else SparseRows.of(x))
+
+
+def sparse_rows(matrix: sparse.spmatrix | sparse.sparray) -> SparseRows:
+    """A matrix of SciPy as float32 sparse rows."""
+    csr = sparse.csr_array(matrix, dtype=np.float32)
+    ptr, column = (torch.from_numpy(each.astype(np.int64)) for each in (csr.indptr, csr.indices))
+    return SparseRows(ptr, column, torch.from_numpy(csr.data), csr.shape[1])
+
+
+def _is_sparse(x: Features) -> bool:
+    if x.shape[1] < COLUMNS or x.dtype not in (torch.float32, torch.float64) or not len(x):
+        return False
+    if isinstance(x, SparseRows):
+        return x.value.numel() <= SHARE * len(x) * x.width
+    seen = x[:: -(-len(x) // _SAMPLE)]
+    return int(seen.count_nonzero()) <= SHARE * seen.numel()
