@@ -1,8 +1,15 @@
-"""Writes a Markdown table from run records: ``python scripts/tables.py results/A results/B ... [--out FILE]``.
+"""Writes tables from run records; numbers come from ``record.json`` only.
 
-One row per configuration folder: test metric at the best validation epoch (mean, sample standard deviation, number of
-runs), what layers reported (share of zero flows), parameters, seconds per epoch, peak memory, date, commit, hardware.
-Numbers come from ``record.json`` only.
+``python scripts/tables.py DIR... [--format md|latex|html] [--out FILE]``
+    One row per configuration folder: test metric at the best validation epoch (mean, sample standard deviation, number
+    of runs), what layers reported (share of zero flows), parameters, seconds per epoch, peak memory, date, commit,
+    hardware.
+
+``python scripts/tables.py --sweep FILE [--records DIR] [--baseline LABEL] [--details] [--format F] [--out FILE]``
+    Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
+    against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
+
+docs/tables.md says how to read them.
 """
 
 from __future__ import annotations
@@ -11,86 +18,137 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
 from graphbench.results import atomic
 from graphbench.results.aggregate import Aggregate, aggregate
-from graphbench.results.record import RunRecord
+from graphbench.results.provenance import Provenance
+from graphbench.results.published import read_published
+from graphbench.results.sheet import Sheet, Text, html, latex, markdown
+from graphbench.results.sweep_csv import long_csv
+from graphbench.results.sweep_sheets import details_sheet, main_sheets
+from graphbench.results.sweep_table import SweepTable, Wanted, sweep_table
 from graphbench.results.table import STATISTICS, format_mean
 
-COLUMNS = (
-    "configuration",
-    "data set",
-    "split",
-    "metric",
-    "test",
-    "val",
-    "runs",
-    "parameters",
-    "s/epoch",
-    "peak memory",
-    "date",
-    "commit",
-    "hardware",
-)
+if TYPE_CHECKING:
+    from graphbench.sweeps import Sweep
+
+FORMATS = {"md": markdown, "latex": latex, "html": html}
 
 
-def row(result: Aggregate, statistics: Sequence[str]) -> str:
-    """The line of one configuration; ``statistics`` are the names of what its layers reported."""
-    records = result.runs
-    first = records[0]
-    sizes = "/".join(str(size) for size in first.data["sizes"].values())
-    seconds = sum(each.time_per_epoch for each in records) / len(records)
-    memory = max(each.peak_memory or 0 for each in records)
-    commits = sorted({_commit(each) for each in records})
-    cells = [
-        result.config,
-        first.data["name"],
-        f"{first.data['split_mode']} {sizes}",
-        first.metric,
-        format_mean(result.mean("test")),
-        format_mean(result.mean("val")),
-        *(format_mean(result.mean("test", name)) for name in statistics),
-        str(len(records)),
-        f"{first.params:,}",
-        f"{seconds:.3f}",
-        f"{memory / 2**20:.0f} MiB",
-        max(each.ended or "" for each in records)[:10],
-        " ".join(commits),
-        f"{first.environment['gpu'] or first.environment['cpu']}, {first.environment['cores']} cores",
-    ]
-    return "| " + " | ".join(cells) + " |"
+def folder_sheet(folders: Sequence[Path]) -> Sheet:
+    """One row per configuration folder.
+
+    Raises:
+        UserError: a folder has no finished run.
+    """
+    results = []
+    for folder in folders:
+        results.append(result := aggregate(folder))
+        if not result.runs:
+            raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
+    reported = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
+    rows = [_row(each, reported) for each in results]
+    return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], left=4)
 
 
-def _commit(record: RunRecord) -> str:
-    """Eight digits, with a plus where the working tree had changes."""
-    commit, dirty = record.environment["git_commit"], record.environment["git_dirty"]
-    return (commit or "unknown")[:8] + ("+" if dirty else "")
+def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
+    facts = Provenance.of(result.runs)
+    return {
+        "configuration": result.config,
+        "data set": str(result.runs[0].data["name"]),
+        "split": "; ".join(facts.split),
+        "metric": result.metric or "-",
+        "test": format_mean(result.mean("test")),
+        "val": format_mean(result.mean("val")),
+        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in reported},
+        "runs": str(len(result.runs)),
+        **facts.cells(),
+    }
 
 
-def main() -> int:
-    """Reads the folders and writes the table."""
+def wanted_cells(sweep: Sweep, records: Path | None = None) -> list[Wanted]:
+    """The cells of a sweep.
+
+    Args:
+        sweep: from its file.
+        records: folder of the configurations' folders; default: ``out_dir`` of each configuration.
+    """
+    from graphbench import build
+
+    wanted = []
+    for entry in sweep.entries:
+        tree = entry.config.tree
+        declared = build.family(entry.config).card
+        dataset = tree.dataset.name if declared is None else declared.name
+        seeds = range(tree.seed, tree.seed + sweep.seeds)
+        wanted.append(
+            Wanted(
+                label=entry.label,
+                column=entry.column or dataset,
+                dataset=dataset,
+                folder=(records or Path(tree.out_dir)) / entry.config.name,
+                runs=tuple(map(str, tree.run_multiple_splits or seeds)),
+                # What a run adopts from a pretrained one is not known before it.
+                config_hash="" if tree.pretrained.dir else entry.config.hash,
+                which=entry.published,
+                where=entry.where,
+            )
+        )
+    return wanted
+
+
+def _read_table(options: argparse.Namespace) -> SweepTable:
+    from graphbench.sweeps import read_sweep
+
+    sweep = read_sweep(options.sweep)
+    published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
+    wanted = wanted_cells(sweep, options.records)
+    return sweep_table(sweep.name, wanted, published=published, baseline=options.baseline)
+
+
+def _text(options: argparse.Namespace) -> str:
+    if options.sweep is None:
+        return FORMATS[options.format]([folder_sheet(options.folders)])
+    table = _read_table(options)
+    stale = [cell.wanted.name for cell in table.cells.values() if cell.stale]
+    if stale:
+        shown = "; ".join(stale[:5]) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
+        print(f"note: the configuration has changed since it ran (its hash differs): {shown}.", file=sys.stderr)
+    if options.format == "csv":
+        return long_csv(table)
+    return FORMATS[options.format]([*main_sheets(table), *([details_sheet(table)] if options.details else [])])
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line; what does not fit together ends the program with exit code 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="results/<config name>")
-    parser.add_argument("--out", type=Path, help="file to write; default: standard output")
-    options = parser.parse_args()
+    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="results/<config name>")
+    parser.add_argument("--sweep", type=Path, metavar="FILE", help="a file of configs/sweeps")
+    parser.add_argument("--records", type=Path, metavar="DIR", help="holds <config name>/<run>; default: out_dir")
+    parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
+    parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
+    parser.add_argument("--format", choices=[*FORMATS, "csv"], default="md")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
+    options = parser.parse_args(arguments)
+    if (options.sweep is None) == (not options.folders):
+        parser.error("either folders (DIR...) or --sweep FILE")
+    if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):
+        parser.error("--records, --baseline, --details and --format csv need --sweep FILE")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Reads the records and writes the table."""
+    options = parse(arguments)
     try:
-        results = []
-        for folder in options.folders:
-            results.append(result := aggregate(folder))
-            if not result.runs:
-                raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
-        statistics = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
-        after = COLUMNS.index("val") + 1
-        columns = [*COLUMNS[:after], *(STATISTICS[name] for name in statistics), *COLUMNS[after:]]
-        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines += [row(each, statistics) for each in results]
+        text = _text(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code
-    text = "\n".join(lines) + "\n"
     if options.out is None:
         print(text, end="")
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +61,11 @@ class Aggregate:
 
 
 def aggregate(
-    config_dir: Path | str, *, config_hash: str | None = None, only: Iterable[str | int] | None = None
+    config_dir: Path | str,
+    *,
+    config_hash: str | None = None,
+    only: Iterable[str | int] | None = None,
+    expected: Iterable[str | int] = (),
 ) -> Aggregate:
     """Reads the records below ``<out_dir>/<config name>`` and averages the finished ones.
 
@@ -70,10 +73,12 @@ def aggregate(
         config_dir: folder of the configuration.
         config_hash: leave out runs of another configuration; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
+        expected: run ids that are named as missing where they are not there, whatever else is.
     """
     folder = Path(config_dir)
     present = {each.name: each for each in folder.iterdir() if _is_run(each)} if folder.is_dir() else {}
     wanted = list(dict.fromkeys(map(str, only))) if only is not None else sorted(present, key=_natural)
+    wanted += [name for name in map(str, expected) if name not in wanted]
     records = {name: RunRecord.read(folder / name / "record.json") for name in wanted}
     finished = {name: each for name, each in records.items() if each is not None and each.status == "finished"}
     if config_hash is None and finished:
@@ -121,11 +126,17 @@ def _means(runs: Sequence[RunRecord]) -> tuple[Mean, ...]:
 
 
 def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n == 1:
         return mean, None
-    # statistics.stdev works on exact fractions, which a NaN has none of.
-    return mean, statistics.stdev(values) if math.isfinite(mean) else math.nan
+    if not math.isfinite(mean):
+        return mean, math.nan
+    # Exact sums, and what rounding the mean added is taken off: equal values have deviation 0. statistics.stdev is as
+    # accurate on exact fractions, which took two thirds of the time of reading ten thousand records.
+    deviations = [value - mean for value in values]
+    squares = math.fsum(each * each for each in deviations) - math.fsum(deviations) ** 2 / n
+    return mean, math.sqrt(max(squares, 0.0) / (n - 1))
 
 
 def _per_epoch(files: Sequence[Path]) -> list[str]:

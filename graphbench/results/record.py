@@ -151,12 +151,8 @@ class RunRecord:
         """
         try:
             content = json.loads(text)
-            known = {each.name for each in dataclasses.fields(cls)}
-            facts = {key: value for key, value in content.items() if key in known}
-            facts["scores"] = tuple(
-                Score(**{**each, "value": float("nan") if each["value"] is None else each["value"]})
-                for each in facts.get("scores", ())
-            )
+            facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
+            facts["scores"] = tuple(map(_score, facts.get("scores", ())))
             return cls(**facts)
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
@@ -172,6 +168,11 @@ class RunRecord:
             return cls.from_json(path.read_text())
         except (OSError, ValueError):
             return None
+
+
+def _score(each: Mapping[str, Any]) -> Score:
+    value = each["value"]
+    return Score(each["split"], each["name"], float("nan") if value is None else value, each["maximize"], each["count"])
 
 
 def _now() -> str:
