@@ -1,7 +1,7 @@
 """Trains every entry of a sweep file: ``python scripts/sweep.py SWEEP.yaml [--jobs N] [--dry_run] [KEY VALUE ...]``.
 
-All entries are checked before the first is trained. Finished runs are skipped, interrupted ones go on, a failed one does
-not stop the others. docs/sweeps.md has the format and an example.
+All entries are checked before the first is trained. Finished runs are skipped, interrupted ones go on, a failed one
+does not stop the others. docs/sweeps.md has the format and an example.
 """
 
 import sys

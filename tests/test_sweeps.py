@@ -1,52 +1,89 @@
-"""Shipped sweeps: every entry builds, and no two entries are the same run."""
+"""Shipped sweeps: every entry builds, is a run of its own, and stands beside the number it is to be compared with."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
-from graphbench.config import Config, load_config
 from graphbench.experiment import describe
+from graphbench.results.published import read_published
+from graphbench.sweeps import Sweep, read_sweep
+from graphbench.sweeps.plan import Planned, plan
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 SWEEPS = sorted((CONFIGS / "sweeps").glob("*.yaml"))
+NOT_PUBLISHED = {("sgformer-table2", "MLP")}
+"""Rows of ours that the paper's table has not, or not under that name."""
 
 
-def entries(path: Path) -> Iterator[tuple[str, Path, Config]]:
-    """Label, file and loaded configuration of every entry, as the first lines of the file say it is read."""
-    for group in yaml.safe_load(path.read_text())["groups"]:
-        for name in group["configs"]:
-            for variant in group["variants"]:
-                keys = {key: value for key, value in variant.items() if key != "label"}
-                overrides = [
-                    text for key, value in keys.items() for text in (key, yaml.safe_dump(value).split("\n")[0])
-                ]
-                yield variant["label"], path.parent / name, load_config(path.parent / name, overrides)
+@cache
+def shipped(name: str) -> Sweep:
+    return read_sweep(CONFIGS / f"sweeps/{name}.yaml", ["out_dir", "no-such-folder"])
 
 
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
-def test_every_entry_builds_and_is_a_run_of_its_own(path: Path) -> None:
-    sweep = yaml.safe_load(path.read_text())["sweep"]
-    assert sweep["name"] == path.stem
-    assert sweep["seeds"] >= 1
-    found = list(entries(path))
-    assert len({config.name for _, _, config in found}) == len(found), "two entries write into one folder"
-    assert len({config.hash for _, _, config in found}) == len(found), "a key has no effect"
-    assert len({(label, file) for label, file, _ in found}) == len(found), "a cell of the table has two entries"
-    for _, _, config in found:
-        assert describe(config)["params"] > 0
+@cache
+def planned(name: str) -> list[Planned]:
+    sweep = shipped(name)
+    return plan(sweep, sweep.entries)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SWEEPS])
+def test_every_entry_builds_and_is_a_run_of_its_own(name: str) -> None:
+    sweep, entries = shipped(name), planned(name)  # refuses shared folders and cells
+    assert sweep.name == name
+    assert len({each.entry.config.hash for each in entries}) == len(entries), "a key has no effect"
+    for each in entries:
+        assert each.checked.description["params"] > 0
+        assert not each.finished
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SWEEPS])
+def test_published_values_are_found(name: str) -> None:
+    sweep = shipped(name)
+    if sweep.published is None:
+        assert not any(entry.published for entry in sweep.entries)
+        return
+    table = read_published(sweep.published)
+    for each in planned(name):
+        entry = each.entry
+        row = table.find(entry.label, each.checked.description["dataset"], entry.published, entry.where)
+        assert (row is not None) == ((name, entry.label) not in NOT_PUBLISHED), f"{entry.where}: {entry.cell}"
+
+
+def test_training_ratios_are_compared_with_their_own_column() -> None:
+    for name in ("sgformer-table5", "sgformer-table6", "sgformer-table7"):
+        table = read_published(name.replace("-", "_"))
+        assert len(shipped(name).entries) == 20
+        for each in planned(name):
+            entry = each.entry
+            row = table.find(entry.label, each.checked.description["dataset"], entry.published)
+            assert row.settings["train_ratio"] == entry.column.replace(" ", "")
+            train, val, test = entry.config.tree.dataset.split
+            assert f"{train:.0%}" == row.settings["train_ratio"]
+            assert (val, test) == (0.25, 0.25)
+            assert entry.config.tree.dataset.split_seed is None, "a new split per seed"
+            assert not entry.config.tree.run_multiple_splits
+
+
+def test_sgformer_s_table_2_has_its_seven_graphs_for_every_model() -> None:
+    columns = {each.column for each in planned("sgformer-table2")}
+    rows: dict[str, set[str]] = {}
+    for each in planned("sgformer-table2"):
+        rows.setdefault(each.entry.label, set()).add(each.column)
+    public = {"Cora, public", "CiteSeer, public", "PubMed, public"}
+    assert len(columns) == 10
+    assert rows.pop("SGFormer") == columns
+    assert set(map(frozenset, rows.values())) == {frozenset(columns - public)}
+    runs = {each.column: len(each.checked.runs) for each in planned("sgformer-table2")}
+    assert runs == dict.fromkeys(columns, 5) | dict.fromkeys(("Actor", "Squirrel_filtered", "Chameleon_filtered"), 10)
 
 
 def test_the_ablation_is_table_3() -> None:
     """Ten rows on three data sets; only the one without flow is smaller: no queries, keys, friction and gamma."""
-    found = {
-        (label, file.stem.split("-", 1)[1]): config
-        for label, file, config in entries(CONFIGS / "sweeps/sfi-ablation.yaml")
-    }
+    found = {(each.label, each.file.stem.split("-", 1)[1]): each.config for each in shipped("sfi-ablation").entries}
     assert len(found) == 30
     count = {key: describe(config)["params"] for key, config in found.items() if key[1] == "pascal"}
     full = count["SFi-Former", "pascal"]
@@ -54,6 +91,14 @@ def test_the_ablation_is_table_3() -> None:
     assert count["SFi-Former-A_tilde", "pascal"] == full - 8 * (4 * 4 * 68 * 69 + 2)
 
 
-def test_the_overview_lists_every_sweep() -> None:
-    listed = re.findall(r"\]\((sweeps/[\w.-]+)\)", (CONFIGS / "README.md").read_text())
-    assert sorted(listed) == [str(path.relative_to(CONFIGS)) for path in SWEEPS]
+def test_the_overview_lists_every_sweep_with_its_size() -> None:
+    text = (CONFIGS / "README.md").read_text()
+    listed = {
+        name: (int(entries), int(runs))
+        for name, entries, runs in re.findall(r"\]\(sweeps/([\w-]+)\.yaml\) \|.*\| (\d+) \| (\d+) \|", text)
+    }
+    assert sorted(listed) == [path.stem for path in SWEEPS]
+    for name, size in listed.items():
+        sweep = shipped(name)
+        splits = [len(entry.config.tree.run_multiple_splits) for entry in sweep.entries]
+        assert size == (len(sweep.entries), sum(count or sweep.seeds for count in splits)), name

@@ -73,6 +73,9 @@ def _main(options: argparse.Namespace) -> int:
     if options.dry_run:
         for each in planned:
             print(_dry_line(sweep, each))
+    if sweep.search:
+        keys = ", ".join(dict.fromkeys(each.key for each in sweep.search))
+        print(f"{sweep.path}: search over {keys} is not run; entries keep their own values.", file=sys.stderr)
     print(f"{sweep.name}: {len(planned)} entries, {total} runs, {finished} finished already.", file=sys.stderr)
     if options.dry_run:
         return 0
@@ -80,7 +83,7 @@ def _main(options: argparse.Namespace) -> int:
         if total > finished:
             from graphbench.sweeps.local import launch
 
-            launch(planned, watcher, jobs=options.jobs, threads=max(1, (os.cpu_count() or 1) // options.jobs))
+            launch(planned, watcher, jobs=options.jobs, threads=max(1, _cores() // options.jobs))
     for failure in watcher.failures:
         print(
             f"failed: {name(failure.planned, failure.run)}: {failure.reason}\n  log: {failure.planned.log_file}",
@@ -90,13 +93,16 @@ def _main(options: argparse.Namespace) -> int:
     return FAILED if watcher.failures else 0
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _dry_line(sweep: Sweep, planned: Planned) -> str:
     entry, facts = planned.entry, planned.checked.description
-    column = entry.column or facts["dataset"]
     command = shlex.join(["python", "main.py", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
     runs = f"{len(planned.checked.runs)} runs, {len(planned.finished)} finished"
     return (
-        f"{entry.label} | {column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
+        f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
         f"{command} {shlex.join(entry.overrides)}".rstrip()
     )
 
@@ -104,7 +110,8 @@ def _dry_line(sweep: Sweep, planned: Planned) -> str:
 def _conclude(sweep: Sweep, planned: Sequence[Planned], total: int, watcher: Watcher) -> None:
     """Where everything is, and what to type for the table."""
     roots = sorted({str(each.checked.folder.parent) for each in planned})
-    print(f"{watcher.finished + watcher.done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
+    done = watcher.finished + watcher.done
+    print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
         command = ["python", "scripts/tables.py", "--sweep", str(sweep.path), "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)

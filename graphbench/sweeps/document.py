@@ -42,7 +42,9 @@ class Placed:
                 raise unknown(f"key of {what}", key, allowed, entry.where)
         for key in needed:
             if key not in self.value:
-                raise UserError(f"{self.where}: {what} needs the key '{key}', received {', '.join(self.value) or '{}'}.")
+                raise UserError(
+                    f"{self.where}: {what} needs the key '{key}', received {', '.join(self.value) or '{}'}."
+                )
         return self.value
 
     def items(self, what: str) -> list[Placed]:

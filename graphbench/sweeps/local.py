@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -37,16 +37,18 @@ class Unit:
     run: Run
     attempts: int = 0
 
-    @property
-    def name(self) -> str:
-        """Folder and run."""
-        return f"{self.planned.entry.config.name} {self.run.run_id}"
-
     def task(self) -> Task:
         """In words that travel."""
         entry, run = self.planned.entry, self.run
-        places = dict(entry.places)
-        return Task(entry.file, entry.overrides, places, run.seed, run.split_index, self.planned.log_file)
+        return Task(
+            file=entry.file,
+            overrides=entry.overrides,
+            places=dict(entry.places),
+            seed=run.seed,
+            split_index=run.split_index,
+            config_hash=entry.config.hash,
+            log_file=self.planned.log_file,
+        )
 
 
 @dataclass
@@ -54,7 +56,6 @@ class _Worker:
     process: SpawnProcess
     pipe: Connection
     unit: Unit | None = None
-    idle: bool = field(default=True)
 
 
 def launch(planned: Sequence[Planned], watcher: Watcher, *, jobs: int, threads: int) -> None:

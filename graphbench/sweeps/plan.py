@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from graphbench.config import Config
 from graphbench.errors import UserError, unknown
@@ -28,6 +29,11 @@ class Planned:
     entry: Entry
     checked: Checked
     finished: frozenset[int]
+
+    @property
+    def column(self) -> str:
+        """Of the table: as written, or the data set."""
+        return self.entry.column or str(self.checked.description["dataset"])
 
     @property
     def log_file(self) -> Path:
@@ -52,24 +58,25 @@ def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
         try:
             checked = check(entry.config, repeat=sweep.repeat(entry))
         except UserError as error:
-            raise UserError(f"{entry.where}: entry '{entry.cell}' on {entry.config.name}: {error}") from None
+            raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
         if checked.fabric.world_size > 1:
             raise UserError(
                 f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
                 "a sweep runs every training in one process. Run this one with main.py."
             )
-        cell = (entry.label, entry.column or checked.description["dataset"])
+        found = Planned(entry, checked, _finished(checked))
+        cell = (entry.label, found.column)
         other = cells.setdefault(cell, entry)
         if other is not entry:
             raise UserError(
-                f"{entry.where}: two entries are {' / '.join(cell)} ({other.config.name} and {entry.config.name}). Give "
-                "one of them a column of its own, or another label."
+                f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {other.config.name} and "
+                f"{entry.config.name}. Give one of them a column of its own, or another label."
             )
-        planned.append(Planned(entry, checked, finished(checked)))
+        planned.append(found)
     return planned
 
 
-def finished(checked: Checked) -> frozenset[int]:
+def _finished(checked: Checked) -> frozenset[int]:
     """Run ids that are there with the same configuration."""
     records = {run.run_id: checked.directory(run).record for run in checked.runs}
     return frozenset(
@@ -91,15 +98,17 @@ def select(sweep: Sweep, patterns: Sequence[str]) -> list[Entry]:
     for pattern in patterns:
         found = [i for i, entry in enumerate(sweep.entries) if _matches(entry, pattern)]
         if not found:
-            labels = {name for entry in sweep.entries for name in (entry.label, entry.column, entry.config.name) if name}
-            raise unknown("entry", pattern, labels, "command line: --only")
+            raise unknown("entry", pattern, {name for each in sweep.entries for name in _names(each)}, "--only")
         chosen.update(found)
     return [entry for i, entry in enumerate(sweep.entries) if i in chosen]
 
 
 def _matches(entry: Entry, pattern: str) -> bool:
-    names = (entry.label, entry.column or "", entry.config.name)
-    return any(fnmatch(name.lower(), pattern.lower()) for name in names)
+    return any(fnmatch(name.lower(), pattern.lower()) for name in _names(entry))
+
+
+def _names(entry: Entry) -> list[str]:
+    return [entry.label, *([entry.column] if entry.column else []), entry.config.name]
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ def one_run(config: Config, seed: int, split_index: int) -> OneRun:
     return OneRun(**own, first_seed=config.tree.seed, splits=splits)
 
 
-def _changed(config: Config, seed: int, splits: Sequence[int]):
+def _changed(config: Config, seed: int, splits: Sequence[int]) -> Any:
     tree = config.tree.clone()
     tree.defrost()
     tree.seed, tree.run_multiple_splits = seed, list(splits)

@@ -10,7 +10,7 @@
     groups:
       - configs: [../nodes/sgformer-cora-half.yaml]      # relative to this file
         label: SGFormer               # row of the table, for variants that have none of their own
-        common: {dataset.split_mode: random}             # keys of every variant
+        common: {dataset.split_mode: random}             # keys of every variant; a variant's own win
         variants:                     # default: one variant without keys
           - {column: "10 %", name_tag: r10, dataset.split: [0.1, 0.25, 0.25], published: "train_ratio=10%"}
         grid: {optim.base_lr: [0.01, 0.001]}             # product with every variant; name_tag is made from the values
@@ -22,18 +22,17 @@ An entry is one variant on one configuration. Its keys are set as on the command
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.config import Config, load_config
-from graphbench.config.schema import SCHEMA
-from graphbench.errors import UserError, unknown
+from graphbench.config.load import COMMAND_LINE
+from graphbench.errors import UserError
 from graphbench.sweeps.document import Placed, read_document
 from graphbench.sweeps.search import Search, read_search
+from graphbench.sweeps.settings import grid_points, keys_of, suffix, with_point
 
 SWEEP_KEYS = ("name", "seeds", "published")
 GROUP_KEYS = ("configs", "label", "common", "variants", "grid", "search")
@@ -61,8 +60,8 @@ class Entry:
     file: Path
     overrides: tuple[str, ...]
     config: Config
-    where: str = ""
-    places: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    where: str
+    places: Mapping[str, str]
 
     @property
     def cell(self) -> str:
@@ -116,115 +115,89 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     for group in root["groups"].items("groups"):
         parts = group.mapping("a group", GROUP_KEYS, ("configs",))
         entries += _entries(path, group, parts, tuple(overrides))
-        search += read_search(parts["search"]) if "search" in parts else ()
+        search += _search(path, parts) if "search" in parts else ()
     _check_folders(entries)
     published = head["published"].text("published") if "published" in head else None
     return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), tuple(search))
 
 
 def load_entry(file: Path, overrides: Sequence[str], places: Mapping[str, str]) -> Config:
-    """Loads a configuration whose overrides come from a sweep file: errors name the lines there.
+    """Loads a configuration whose overrides come from a sweep file: messages about them name the lines there.
 
     Args:
         file: of the configuration.
         overrides: ``[key, value, ...]``.
-        places: ``file:line`` of those that the sweep set; the others come from the command line.
+        places: ``file:line`` of those that the sweep sets; the others come from the command line.
+
+    Raises:
+        UserError: as :func:`~graphbench.config.load_config`.
     """
     try:
         config = load_config(file, overrides)
     except UserError as error:
-        for key, value in zip(overrides[::2], overrides[1::2], strict=False):
-            if key in places and _says_the_same(file, key, value, str(error)):
-                raise UserError(str(error).replace("command line", places[key], 1)) from None
-        raise
+        guilty = _guilty(file, overrides, str(error))
+        place = COMMAND_LINE if guilty is None else places.get(guilty, COMMAND_LINE)
+        raise UserError(str(error).replace(COMMAND_LINE, place, 1)) from None
     return dataclasses.replace(config, origin={**config.origin, **places})
 
 
-def _says_the_same(file: Path, key: str, value: str, message: str) -> bool:
-    """Whether one key alone is to blame for a message."""
-    try:
-        load_config(file, [key, value])
-    except UserError as error:
-        return message.startswith("command line") and str(error) == message
-    return False
+def _guilty(file: Path, overrides: Sequence[str], message: str) -> str | None:
+    """The key that causes a message about the overrides: the one that alone causes the same."""
+    if not message.startswith(COMMAND_LINE):
+        return None
+    for key, value in zip(overrides[::2], overrides[1::2], strict=False):
+        try:
+            load_config(file, [key, value])
+        except UserError as error:
+            if str(error) == message:
+                return key
+    return None
 
 
 def _entries(path: Path, group: Placed, parts: Mapping[str, Placed], overrides: tuple[str, ...]) -> Iterator[Entry]:
-    common = _keys(parts["common"], "common") if "common" in parts else {}
-    grid = list(_grid(parts["grid"])) if "grid" in parts else [{}]
+    """One entry per configuration, variant and point of the grid, in this order."""
+    default = parts["label"].text("label") if "label" in parts else None
+    common = keys_of(parts["common"], "common") if "common" in parts else {}
+    points = list(grid_points(parts["grid"])) if "grid" in parts else [{}]
     variants = parts["variants"].items("variants") if "variants" in parts else [Placed({}, group.where)]
     for name in parts["configs"].items("configs"):
-        file = Path(os.path.normpath(path.parent / name.text("a configuration")))
         for variant in variants:
             own = variant.mapping("a variant")
-            table = {key: own[key].text(key) for key in TABLE_KEYS if key in own}
-            label = table.get("label") or (parts["label"].text("label") if "label" in parts else None)
+            table = {key: own[key].text(key) if key in own else None for key in TABLE_KEYS}
+            label = table["label"] or default
             if label is None:
                 raise UserError(f"{variant.where}: a variant needs a label (its row), or its group does.")
-            keys = common | _keys(variant, "a variant", TABLE_KEYS)
-            for point in grid:
-                settings = keys | point
-                if point:
-                    settings["name_tag"] = _tag(keys.get("name_tag"), point, variant.where)
-                own_overrides = tuple(text for key, value in settings.items() for text in (key, value.as_override()))
-                given = set(overrides[::2])
-                places = {key: value.where for key, value in settings.items() if key not in given}
-                try:
-                    config = load_entry(file, (*own_overrides, *overrides), places)
-                except UserError as error:
-                    place = name.where if f"{file}'" in str(error) else variant.where
-                    raise UserError(
-                        str(error) if str(path) in str(error) else f"{place}: entry '{label}': {error}"
-                    ) from None
+            keys = common | keys_of(variant, "a variant", TABLE_KEYS)
+            for point in points:
+                settings = with_point(keys, point, variant.where)
+                own_overrides = (text for key, value in settings.items() for text in (key, value.as_override()))
+                all_overrides = (*own_overrides, *overrides)
+                places = {key: value.where for key, value in settings.items() if key not in overrides[::2]}
+                file, config = _load(path.parent, name, all_overrides, places)
+                row = label + suffix(point)
                 yield Entry(
-                    label + _suffix(point),
-                    table.get("column"),
-                    table.get("published"),
-                    file,
-                    (*own_overrides, *overrides),
-                    config,
-                    variant.where,
-                    places,
+                    row, table["column"], table["published"], file, all_overrides, config, variant.where, places
                 )
 
 
-def _keys(section: Placed, what: str, table: Sequence[str] = ()) -> dict[str, Placed]:
-    """The configuration keys of a section; ``table`` are those that are none."""
-    found = {key: value for key, value in section.mapping(what).items() if key not in table}
-    for key, value in found.items():
-        if "." not in key and key not in SCHEMA:
-            top = [each for each in SCHEMA if "." not in each]
-            raise unknown(f"key of {what}", key, [*table, *top], value.where)
-        if isinstance(value.value, dict):
-            raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
+def _load(folder: Path, name: Placed, overrides: tuple[str, ...], places: Mapping[str, str]) -> tuple[Path, Config]:
+    """The file that ``name`` says, and its configuration."""
+    file = Path(os.path.normpath(folder / name.text("a configuration")))
+    try:
+        return file, load_entry(file, overrides, places)
+    except UserError as error:
+        missing = str(error).startswith("no such")
+        raise UserError(f"{name.where}: {error}" if missing else str(error)) from None
+
+
+def _search(path: Path, parts: Mapping[str, Placed]) -> list[Search]:
+    """The search space of a group; its keys must exist in the group's first configuration."""
+    found = read_search(parts["search"])
+    for each in found:
+        value = Placed(each.low if each.choices is None else each.choices[0], each.where).as_override()
+        first = parts["configs"].items("configs")[0]
+        _load(path.parent, first, (each.key, value), {each.key: each.where})
     return found
-
-
-def _grid(section: Placed) -> Iterator[dict[str, Placed]]:
-    keys = _keys(section, "grid")
-    for key, values in keys.items():
-        texts = [each.as_override() for each in values.items(f"grid over {key}")]
-        if len(set(texts)) < len(texts):
-            raise UserError(f"{values.where}: grid over {key} has a value twice, received {texts}.")
-    for point in itertools.product(*(values.value for values in keys.values())):
-        yield dict(zip(keys, (Placed(each.value, keys[key].where) for key, each in zip(keys, point)), strict=True))
-
-
-def _short(point: Mapping[str, Placed]) -> dict[str, str]:
-    """The last parts of the keys where they are unambiguous, and the values."""
-    last = [key.rpartition(".")[2] for key in point]
-    unique = len(set(last)) == len(last)
-    return {name if unique else key: point[key].as_override() for name, key in zip(last, point)}
-
-
-def _tag(tag: Placed | None, point: Mapping[str, Placed], where: str) -> Placed:
-    values = "_".join(f"{name}-{value}" for name, value in _short(point).items())
-    values = re.sub(r"[^\w.+-]+", "-", values).strip("-")
-    return Placed(f"{tag.value}_{values}" if tag and tag.value else values, where)
-
-
-def _suffix(point: Mapping[str, Placed]) -> str:
-    return f" ({', '.join(f'{name}={value}' for name, value in _short(point).items())})" if point else ""
 
 
 def _check_folders(entries: Sequence[Entry]) -> None:

@@ -15,9 +15,6 @@ from graphbench.experiment import Run
 from graphbench.sweeps.plan import Planned
 from graphbench.sweeps.worker import Answer
 
-SHOWN = 12
-"""Last ended runs that stay visible on a terminal."""
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -101,8 +98,7 @@ class Watcher:
         now = time.monotonic()
         for planned, run, begin in self._running.values():
             entry = planned.entry
-            column = entry.column or planned.checked.description["dataset"]
-            cells = (entry.config.name, entry.label, column, str(run.run_id), _clock(now - begin))
+            cells = (entry.config.name, entry.label, planned.column, str(run.run_id), _clock(now - begin))
             table.add_row(*map(escape, cells))
         return Group(table, Text(self._summary(now)))
 
@@ -118,9 +114,7 @@ class Watcher:
 
 def name(planned: Planned, run: Run) -> str:
     """Row, column and folder of a run."""
-    entry = planned.entry
-    column = entry.column or planned.checked.description["dataset"]
-    return f"{entry.label} / {column} ({entry.config.name} {run.run_id})"
+    return f"{planned.entry.label} / {planned.column} ({planned.entry.config.name} {run.run_id})"
 
 
 def _key(planned: Planned, run: Run) -> tuple[str, int]:

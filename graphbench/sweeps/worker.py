@@ -25,6 +25,7 @@ class Task:
         places: where the sweep file sets them.
         seed: of the run.
         split_index: of the run.
+        config_hash: of the configuration as it was checked.
         log_file: takes what the run prints.
     """
 
@@ -33,6 +34,7 @@ class Task:
     places: dict[str, str]
     seed: int
     split_index: int
+    config_hash: str
     log_file: Path
 
 
@@ -53,6 +55,7 @@ class Answer:
 
 def work(tasks: Connection) -> None:
     """Trains what arrives, answers each, and ends when the other end closes or its process dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the launcher says what it means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -66,7 +69,10 @@ def work(tasks: Connection) -> None:
         answer = _run(task)
         sys.stdout.flush()
         sys.stderr.flush()
-        tasks.send(answer)
+        try:
+            tasks.send(answer)
+        except OSError:  # nobody listens any more
+            return
         if answer.status == "interrupted":
             return
 
@@ -79,6 +85,11 @@ def _run(task: Task) -> Answer:
 
     try:
         config = load_entry(task.file, task.overrides, task.places)
+        if config.hash != task.config_hash:
+            raise UserError(
+                f"{task.file}: hash {task.config_hash} when the sweep began, {config.hash} now: the file, one it is "
+                "based on, or the program was changed meanwhile. Start the sweep again."
+            )
         line = run(one_run(config, task.seed, task.split_index))
     except (UserError, RunFailed) as error:
         print(f"failed: {error}", file=sys.stderr)

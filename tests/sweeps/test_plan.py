@@ -1,0 +1,188 @@
+"""From entries to runs: checked together, one run at a time, chosen by name."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from graphbench.config import load_config
+from graphbench.data.splits import make_splits
+from graphbench.errors import UserError
+from graphbench.experiment import Run, check
+from graphbench.sweeps import Sweep, read_sweep
+from graphbench.sweeps.cli import main
+from graphbench.sweeps.plan import one_run, plan, select
+from graphbench.sweeps.watch import Watcher
+from graphbench.sweeps.worker import Answer, Task, _run
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+GCN = CONFIGS / "nodes/gcn-cora.yaml"
+CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
+
+
+def read(tmp_path: Path, *groups: str) -> Sweep:
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {each}" for each in groups)]))
+    return read_sweep(path, ["out_dir", str(tmp_path / "out")])
+
+
+@pytest.mark.parametrize(("file", "seed", "split"), [(GCN, 125, 0), (CHAMELEON, 123, 4)])
+def test_one_run_is_part_of_the_whole(file: Path, seed: int, split: int) -> None:
+    whole = load_config(file, ["optim.max_epoch", "3"])
+    one = one_run(whole, seed, split)
+    (run,) = check(one).runs
+    assert (run.seed, run.split_index) == (seed, split)
+    assert run in check(whole, repeat=1 if whole.tree.run_multiple_splits else 5).runs
+    assert one.hash == whole.hash == check(one).config.hash
+    assert one.dump() == whole.dump()
+    assert one.name == whole.name
+    assert one.where("optim.max_epoch") == "command line"
+
+
+def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, name_tag: b}}]}}")
+    message = r"mine.yaml:3: two entries fill the cell a / Cora: gcn-cora and gcn-cora-b\."
+    with pytest.raises(UserError, match=message):
+        plan(sweep, sweep.entries)
+    sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, column: b, name_tag: b}}]}}")
+    assert [each.column for each in plan(sweep, sweep.entries)] == ["Cora", "b"]
+
+
+def test_what_cannot_be_built_is_blamed_on_the_line_of_the_sweep(tmp_path: Path) -> None:
+    sgformer, wrong = CONFIGS / "nodes/sgformer-cora.yaml", "{gt.TwoBranch.graph_weight: 2.0}"
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}", f"{{configs: [{sgformer}], label: b, common: {wrong}}}")
+    message = r"^.*mine.yaml:4: sgformer-cora \(b\): .*mine.yaml:4: .*graph_weight must lie between 0 and 1, received 2"
+    with pytest.raises(UserError, match=message):
+        plan(sweep, sweep.entries)
+
+
+def test_several_devices_are_refused(tmp_path: Path) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a, common: {{devices: 2, accelerator: cpu}}}}")
+    message = r"mine.yaml:3: gcn-cora needs 2 devices; a sweep runs every training in one process\."
+    with pytest.raises(UserError, match=message):
+        plan(sweep, sweep.entries)
+
+
+def test_entries_are_chosen_by_label_column_or_folder(tmp_path: Path) -> None:
+    sweep = read(
+        tmp_path,
+        f"{{configs: [{GCN}], label: GCN, variants: [{{column: 1 %, name_tag: r1}}, {{column: 2 %, name_tag: r2}}]}}",
+        f"{{configs: [{CONFIGS}/nodes/mlp-cora.yaml], label: MLP}}",
+    )
+
+    def chosen(*patterns: str) -> list[str]:
+        return [entry.config.name for entry in select(sweep, patterns)]
+
+    assert chosen() == ["gcn-cora-r1", "gcn-cora-r2", "mlp-cora"]
+    assert chosen("gcn") == ["gcn-cora-r1", "gcn-cora-r2"]
+    assert chosen("mlp", "1 %") == ["gcn-cora-r1", "mlp-cora"], "in the order of the file"
+    assert chosen("*-r2") == ["gcn-cora-r2"]
+    with pytest.raises(UserError, match=r"^--only: unknown entry 'GCM'. Did you mean 'GCN'\?"):
+        chosen("MLP", "GCM")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.yaml"], r"error: 'nowhere.yaml' cannot be read"),
+        (["{sweep}", "optim.max_epoch"], r"error: command line: overrides come in pairs KEY VALUE"),
+        (["{sweep}", "--only", "GCN", "optim.max_epoch", "2"], r"error: --only: unknown entry 'optim.max_epoch'"),
+    ],
+)
+def test_wrong_input_is_one_message_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}").path
+    assert main([each.format(sweep=sweep) for each in arguments]) == 2
+    said = capsys.readouterr().err
+    assert re.match(message, said)
+    assert said.count("\n") == 1
+
+
+def test_jobs_are_counted_from_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["some.yaml", "--jobs", "0"])
+    assert "--jobs must be at least 1, received 0" in capsys.readouterr().err
+
+
+def test_a_search_is_announced_as_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN, search: {{gnn.layers_mp: {{choices: [1, 2]}}}}}}")
+    assert main([str(sweep.path), "--dry_run"]) == 0
+    assert "search over gnn.layers_mp is not run; entries keep their own values." in capsys.readouterr().err
+
+
+def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"_base_: {GCN}\n")
+    checked = load_config(file)
+    file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
+    task = Task(file, ("out_dir", str(tmp_path)), {}, 123, 0, checked.hash, tmp_path / "sweep.log")
+    answer = _run(task)
+    assert answer.status == "failed"
+    assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in answer.reason
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(
+        "from torch import nn\nfrom graphbench.registry import register\n\n"
+        '@register("Defect", room="layers/attention")\nclass Defect(nn.Module):\n'
+        "    def __init__(self, dim: int, heads: int):\n        super().__init__()\n        raise OSError('a defect')\n"
+    )
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
+    )
+    config = load_config(file)
+    answer = _run(Task(file, (), {}, 123, 0, config.hash, tmp_path / "sweep.log"))
+    assert answer == Answer("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
+    assert "raise OSError('a defect')" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}")
+    (planned,) = plan(sweep, sweep.entries)
+    first, second = planned.checked.runs
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120, height=30, color_system=None)
+    with Watcher(2, 0, screen) as watcher:
+        watcher.started(planned, first)
+        watcher.started(planned, second)
+        assert "0 of 2 done, 2 running, 0 waiting, 0 failed" in screen.file.getvalue()
+        line = {"metric": "accuracy", "test": {"accuracy": 0.815}}
+        watcher.ended(planned, first, Answer("finished", line=line))
+        watcher.ended(planned, second, Answer("failed", "no reason [bold]at all[/]"))
+    shown = screen.file.getvalue()
+    assert "1 of 2 done, 1 running, 0 waiting, 0 failed, about" in shown
+    assert "[1/2] GCN / Cora (gcn-cora 123): test accuracy 0.8150 (0:00)" in shown
+    assert "[2/2] GCN / Cora (gcn-cora 124): FAILED: no reason [bold]at all[/] (0:00)" in shown
+    assert [(each.run, each.reason) for each in watcher.failures] == [(second, "no reason [bold]at all[/]")]
+    assert isinstance(second, Run)
+
+
+@pytest.mark.parametrize("num_examples", [101, 890, 2708])
+def test_training_shares_lie_inside_each_other_and_leave_the_rest_alone(num_examples: int) -> None:
+    for seed in (0, 123):
+        whole = larger = make_splits("random", num_examples=num_examples, seed=seed, sizes=[0.5, 0.25, 0.25])
+        for share in (0.4, 0.3, 0.2, 0.1, 0.05, 0.04, 0.03, 0.02, 0.01):
+            split = make_splits("random", num_examples=num_examples, seed=seed, sizes=[share, 0.25, 0.25])
+            assert split.train.numel() == int(round(share * 100) * num_examples // 100)
+            assert split.val.equal(whole.val)
+            assert split.test.equal(whole.test)
+            assert set(split.train.tolist()) <= set(larger.train.tolist())
+            larger = split
+    other = make_splits("random", num_examples=num_examples, seed=1, sizes=[0.5, 0.25, 0.25])
+    assert not other.test.equal(whole.test)
+
+
+def test_a_share_of_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match=r"split_mode 'random': 0.001 of 100 examples is no training example at all\."):
+        make_splits("random", num_examples=100, seed=0, sizes=[0.001, 0.25, 0.25])
+    with pytest.raises(UserError, match=r"must be positive and add up to 1 at most, received \[0.6, 0.25, 0.25\]"):
+        make_splits("random", num_examples=100, seed=0, sizes=[0.6, 0.25, 0.25])
