@@ -17,6 +17,7 @@ from torch_geometric.nn import GCNConv
 
 from graphbench import build
 from graphbench.config import load_config
+from graphbench.structures import as_dense
 
 # github.com/qitianwu/SGFormer, medium/run.sh: rate, decay and dropout of the GCN, its weight, dropout and decay of
 # the attention branch.
@@ -64,12 +65,13 @@ def main() -> None:
     config = load_config(Path(__file__).resolve().parents[2] / f"configs/nodes/sgformer-{options.name}.yaml")
     loaded = build.read_data(config)
     split, batch = build.splits(config, loaded, 0).parts(), loaded.store.gather([0])
+    x = as_dense(batch.x)
     rate, decay, *rest, attention_decay = SETTINGS[options.name]
 
     tests, model, optimizer = [], None, None
     for run in range(options.runs):
         torch.manual_seed(run)
-        fresh = PlainSGFormer(batch.x.shape[1], int(batch.y.max()) + 1, *rest)
+        fresh = PlainSGFormer(x.shape[1], int(batch.y.max()) + 1, *rest)
         if model is None or not options.shared_state:
             model = fresh
             decays = zip(model.groups(), (attention_decay, decay), strict=True)
@@ -81,11 +83,11 @@ def main() -> None:
         for epoch in range(options.epochs):
             model.train()
             optimizer.zero_grad()
-            F.cross_entropy(model(batch.x, batch.edge_index)[split["train"]], batch.y[split["train"]]).backward()
+            F.cross_entropy(model(x, batch.edge_index)[split["train"]], batch.y[split["train"]]).backward()
             optimizer.step()
             model.eval()
             with torch.no_grad():
-                right = (model(batch.x, batch.edge_index).argmax(1) == batch.y).float()
+                right = (model(x, batch.edge_index).argmax(1) == batch.y).float()
             val, test = right[split["val"]].mean().item(), right[split["test"]].mean().item()
             highest = max(highest, test)
             if val > best_val:
