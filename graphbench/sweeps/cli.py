@@ -19,7 +19,7 @@ from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
     from graphbench.sweeps.plan import Planned
-    from graphbench.sweeps.watch import Watcher
+    from graphbench.sweeps.watch import Failure, Watcher
 
 FAILED = 1
 LAUNCHERS = ("local",)
@@ -65,7 +65,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _main(options: argparse.Namespace) -> int:
     sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
     from graphbench.sweeps.plan import plan, select
-    from graphbench.sweeps.watch import Watcher, name
+    from graphbench.sweeps.watch import Watcher
 
     planned = plan(sweep, select(sweep, options.only))
     total = sum(len(each.checked.runs) for each in planned)
@@ -84,11 +84,7 @@ def _main(options: argparse.Namespace) -> int:
             from graphbench.sweeps.local import launch
 
             launch(planned, watcher, jobs=options.jobs, threads=max(1, _cores() // options.jobs))
-    for failure in watcher.failures:
-        print(
-            f"failed: {name(failure.planned, failure.run)}: {failure.reason}\n  log: {failure.planned.log_file}",
-            file=sys.stderr,
-        )
+    _list_failures(watcher.failures)
     _conclude(sweep, planned, total, watcher)
     return FAILED if watcher.failures else 0
 
@@ -105,6 +101,19 @@ def _dry_line(sweep: Sweep, planned: Planned) -> str:
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
         f"{command} {shlex.join(entry.overrides)}".rstrip()
     )
+
+
+def _list_failures(failures: Sequence[Failure]) -> None:
+    """Every reason once, below the runs that have it."""
+    from graphbench.sweeps.watch import name
+
+    by_reason: dict[str, list[Failure]] = {}
+    for each in failures:
+        by_reason.setdefault(each.reason, []).append(each)
+    for reason, group in by_reason.items():
+        for each in group:
+            print(f"failed: {name(each.planned, each.run)}, log: {each.planned.log_file}", file=sys.stderr)
+        print(f"  {reason}", file=sys.stderr)
 
 
 def _conclude(sweep: Sweep, planned: Sequence[Planned], total: int, watcher: Watcher) -> None:

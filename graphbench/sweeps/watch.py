@@ -71,7 +71,8 @@ class Watcher:
             says = f"test {metric} {line.get('test', {}).get(metric, float('nan')):.4f}"
         else:
             self.failures.append(Failure(planned, run, answer.reason))
-            says = f"FAILED: {answer.reason}"
+            first, *_ = answer.reason.split("\n")  # all of it is listed at the end
+            says = f"FAILED: {first}"
         self._say(f"{self._place()} {name(planned, run)}: {says} ({_clock(seconds)})")
 
     def retried(self, planned: Planned, run: Run, reason: str) -> None:
