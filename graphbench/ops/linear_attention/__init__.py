@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import importlib.util
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
@@ -18,7 +19,15 @@ __all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_su
 NORMS = ("frobenius", "l2")
 BASES = ("self", "uniform", "none")
 
-_IMPLEMENTATIONS = {"reference": reference.linear_attention, "cpu": cpu.linear_attention}
+
+def _gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.linear_attention import gpu  # needs Triton
+
+    return gpu.linear_attention(*arguments)
+
+
+# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
+_IMPLEMENTATIONS = {"reference": reference.linear_attention, "gpu": _gpu, "cpu": cpu.linear_attention}
 
 
 def linear_attention(
@@ -50,7 +59,7 @@ def linear_attention(
         ragged: the partition of the rows.
         norm: what q and k are divided by.
         base: what is added to every weight: n to that of a node to itself (SGFormer), 1 to all (DIFFormer), or nothing.
-        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
         (N, H, e) of the type of ``v``.
@@ -68,4 +77,6 @@ def linear_attention(
         raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
     if base not in BASES:
         raise ValueError(f"base must be one of {BASES}, received {base!r}")
+    if backend == "auto" and q.is_cuda and importlib.util.find_spec("triton") is not None:
+        backend = "gpu"
     return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm, base)

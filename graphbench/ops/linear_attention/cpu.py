@@ -1,6 +1,6 @@
 """Linear attention in O(N H d e): per graph two small matrices, computed for a bucket of graphs at a time.
 
-Notation: B graphs of a bucket, L rows of the longest, H heads, d and e widths, f = e + 1.
+Notation: B graphs of a bucket times H heads, L rows of the longest, d and e widths. Equations: README.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphbench.ops.blocks import compute_dtype
-from graphbench.ops.linear_attention.denominator import away_from_zero
+from graphbench.ops.linear_attention.denominator import FLOOR, away_from_zero
+from graphbench.ops.linear_attention.norms import bound_of, positive, unit_rows
 from graphbench.ops.segment.cpu import pack, unpack
 
 if TYPE_CHECKING:
@@ -29,90 +30,107 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     wide = compute_dtype(v)
     # Autocast would take the products back to half precision, behind the back of the gradients written below.
     with torch.autocast(v.device.type, enabled=False):
-        packed = (pack(each.to(wide), ragged) for each in (q, k, v))
-        blocks = [_attend(qb, kb, vb, bucket, norm, base) for qb, kb, vb, bucket in zip(*packed, ragged.buckets)]
+        q, k, v_wide = q.to(wide), k.to(wide), v.to(wide)
+        if norm == "l2":
+            q, k = unit_rows(q), unit_rows(k)
+        packed = [pack(each, ragged) for each in (q, k, v_wide)]
+        bounds = pack(bound_of(q, k, ragged, norm), ragged) if base == "none" else [None] * len(ragged.buckets)
+        blocks = []
+        for qb, kb, vb, bound, bucket in zip(*packed, bounds, ragged.buckets):
+            rows = (each.transpose(1, 2) for each in (qb, kb, vb))
+            limit = None if bound is None else bound.transpose(1, 2).unsqueeze(3)
+            out = _Attend.apply(*rows, limit, bucket, norm == "frobenius", base)  # type: ignore[no-untyped-call]
+            blocks.append(out.transpose(1, 2))
         return unpack(blocks, ragged).to(v.dtype)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, norm: str, base: str) -> Tensor:
-    """(B, L, H, e) for one bucket; rows of padding hold anything finite."""
-    mask_BL11 = None if bucket.mask is None else bucket.mask[:, :, None, None].to(v.dtype)
-    size_B111: Tensor | float = float(bucket.length)
-    if mask_BL11 is not None:
-        size_B111 = mask_BL11.sum(1, keepdim=True)
-        q, k, v = q * mask_BL11, k * mask_BL11, v * mask_BL11
-    q, k = _normalised(q, norm), _normalised(k, norm)
-    # The weights of a row sum to one, so any constant may be taken out of v. Without its mean, n v does not drown
-    # q (k^T v), and k^T v - out * sum k in the gradients does not cancel.
-    centre_B11e = (v.sum((1, 2), keepdim=True) / (size_B111 * v.shape[2])).detach()
-    rest = v - centre_B11e
-    ones_BL11 = torch.ones_like(rest[..., :1]) if mask_BL11 is None else mask_BL11.expand(-1, -1, rest.shape[2], -1)
-    rest_and_one = torch.cat([rest if mask_BL11 is None else rest * mask_BL11, ones_BL11], dim=3)
-    q_BHLd, k_BHLd, values_BHLf = (each.transpose(1, 2) for each in (q, k, rest_and_one))
-    values_BHLf = values_BHLf.expand(-1, q.shape[2], -1, -1)
-    context_BHdf = _Cross.apply(k_BHLd, values_BHLf)  # type: ignore[no-untyped-call]
-    flow_BLHf = _Apply.apply(q_BHLd, context_BHdf).transpose(1, 2) / size_B111  # type: ignore[no-untyped-call]
-    flow_BLHe, weight_BLH1 = flow_BLHf[..., :-1], flow_BLHf[..., -1:]
-    if base == "none":
-        bound_BLH1 = _lengths(q) * _lengths(k).sum(1, keepdim=True) / size_B111
-        total_BLH1 = away_from_zero(weight_BLH1, bound_BLH1)
-        # Where the floor holds, the weights of a row no longer sum to one, and the centre counts as often as they do.
-        loopless_BLHe: Tensor = centre_B11e * (weight_BLH1 / total_BLH1) + flow_BLHe / total_BLH1
-        return loopless_BLHe
-    if base == "uniform":
-        rest = (rest if mask_BL11 is None else rest * mask_BL11).sum(1, keepdim=True) / size_B111
-    out_BLHe: Tensor = centre_B11e + (rest + flow_BLHe) / (1 + weight_BLH1)
-    return out_BLHe
+class _Attend(torch.autograd.Function):
+    """One bucket; q, k (B, H, L, d), v (B, H or 1, L, e), bound (B, H, L, 1). Padding rows hold anything finite.
+
+    The denominator and ``out - centre`` are kept for the backward pass, beside the inputs.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bound: Tensor | None, bucket: Bucket, by_graph: bool, base: str
+    ) -> Tensor:
+        heads = q.shape[1]
+        size: Tensor | float = float(bucket.length)
+        real = None if bucket.mask is None else bucket.mask[:, None, :, None].to(v.dtype)
+        if real is not None:
+            size = real.sum(2, keepdim=True)
+            q, k, v = q * real, k * real, v * real
+        # The weights of a row sum to one, so any constant may be taken out of v. Without its mean, n v does not drown
+        # q (k^T v), and k^T v - out * sum k in the gradients does not cancel.
+        centre = v.sum(2, keepdim=True) / size
+        rest = v - centre if real is None else (v - centre) * real
+        inverse = [
+            1 / positive(torch.linalg.vector_norm(x, dim=(1, 2, 3), keepdim=True)) if by_graph else 1.0 for x in (q, k)
+        ]
+        scale = _flat(torch.as_tensor(inverse[0] * inverse[1] / size, dtype=v.dtype, device=v.device), heads)
+        q, k, rest, centre = (_flat(each, heads) for each in (q, k, rest, centre))
+        context = _cross(k, rest).mul_(scale)
+        share = k.sum(1, keepdim=True).mul_(scale)
+        weight = q @ share.transpose(1, 2)
+        flow = torch.baddbmm(rest, q, context) if base == "self" else q @ context
+        if base == "none":
+            assert bound is not None
+            bound = _flat(bound, heads)
+            total = away_from_zero(weight, bound)
+            # Where the floor holds, the weights no longer sum to one, and the centre counts as often as they do.
+            centred = centre * (weight / total)
+        else:
+            total, centred = weight.add_(1), centre
+        out = centred + flow.div_(total)
+        ctx.save_for_backward(q, k, rest, centre, flow, total, context, share, bound, scale)
+        ctx.inverse, ctx.base, ctx.shape, ctx.shared, ctx.size = inverse, base, (-1, heads), v.shape[1] < heads, size
+        result: Tensor = out.unflatten(0, ctx.shape)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, rest, centre, flow, total, context, share, bound, scale = ctx.saved_tensors
+        p = grad.reshape(flow.shape) / total
+        along = (p * flow).sum(2, keepdim=True)
+        slope, of_bound = along.neg_(), None
+        if ctx.base == "none":
+            weight = q @ share.transpose(1, 2)
+            common = (p * centre).sum(2, keepdim=True)
+            floored, zero = weight.abs() < FLOOR * bound, weight == 0
+            of_bound = FLOOR * (common * weight / total - slope) * torch.where(weight < 0, 1.0, -1.0)
+            of_bound = torch.where(floored, of_bound, 0.0)
+            of_bound = of_bound.unflatten(0, ctx.shape)
+            slope = torch.where(floored | zero, common, slope)
+        of_context, of_share = _cross(q, p), _cross(slope, q)
+        # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
+        pull = (context * of_context).sum((1, 2)) + (share * of_share).sum((1, 2))
+        pull = pull.view(ctx.shape).sum(1).view(-1, 1, 1, 1)
+        of_context.mul_(scale)
+        of_share.mul_(scale)
+        dq = (p @ context.transpose(1, 2)).addcmul_(slope, share)
+        dk = torch.baddbmm(of_share, rest, of_context.transpose(1, 2))
+        dq, dk = dq.unflatten(0, ctx.shape), dk.unflatten(0, ctx.shape)
+        if isinstance(ctx.inverse[0], Tensor):
+            dq.addcmul_(q.unflatten(0, ctx.shape), pull * ctx.inverse[0].square(), value=-1)
+            dk.addcmul_(k.unflatten(0, ctx.shape), pull * ctx.inverse[1].square(), value=-1)
+        dv = p.baddbmm_(k, of_context) if ctx.base == "self" else k @ of_context
+        dv = dv.unflatten(0, ctx.shape)
+        if ctx.base == "uniform":
+            dv += p.unflatten(0, ctx.shape).sum(2, keepdim=True) / ctx.size
+        return dq, dk, dv.sum(1, keepdim=True) if ctx.shared else dv, of_bound, None, None, None
 
 
-def _lengths(rows: Tensor) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(rows, dim=3, keepdim=True)
-    return length
-
-
-def _normalised(rows: Tensor, norm: str) -> Tensor:
-    """Rows of zeros stay zeros, with a finite gradient."""
-    dims = (1, 2, 3) if norm == "frobenius" else (3,)
-    length = torch.linalg.vector_norm(rows, dim=dims, keepdim=True)
-    return rows / torch.where(length > 0, length, 1.0)
+def _flat(x: Tensor, heads: int) -> Tensor:
+    """(B * H, ...) from (B, H or 1, ...)."""
+    return x.expand(-1, heads, *x.shape[2:]).flatten(0, 1) if x.dim() == 4 else x.view(1, 1, 1)
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
     """``a^T b`` summed over rows in pieces: one long fp32 accumulation loses digits that the gradients need."""
-    whole = a.shape[2] - a.shape[2] % _PIECE
+    whole = a.shape[1] - a.shape[1] % _PIECE
     if whole <= _PIECE:
-        return a.transpose(2, 3) @ b
-    pieces_a, pieces_b = (each[:, :, :whole].unflatten(2, (-1, _PIECE)) for each in (a, b))
-    total = (pieces_a.transpose(3, 4) @ pieces_b).sum(2)
-    result: Tensor = total + a[:, :, whole:].transpose(2, 3) @ b[:, :, whole:]
-    return result
-
-
-class _Cross(torch.autograd.Function):
-    """``a^T b`` of (B, H, L, d) and (B, H, L, f)."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return _cross(a, b)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        return b @ grad.transpose(2, 3), a @ grad
-
-
-class _Apply(torch.autograd.Function):
-    """``a m`` of (B, H, L, d) and (B, H, d, f)."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, m: Tensor) -> Tensor:
-        ctx.save_for_backward(a, m)
-        return a @ m
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, m = ctx.saved_tensors
-        return grad @ m.transpose(2, 3), _cross(a, grad)
+        return a.transpose(1, 2) @ b
+    pieces_a, pieces_b = (each[:, :whole].unflatten(1, (-1, _PIECE)) for each in (a, b))
+    total: Tensor = (pieces_a.transpose(2, 3) @ pieces_b).sum(1)
+    return total if whole == a.shape[1] else total.baddbmm_(a[:, whole:].transpose(1, 2), b[:, whole:])

@@ -1,0 +1,43 @@
+"""Norms of queries and keys: rows divided by theirs, norms per graph, and what weights can sum to at most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.segment import segment_mean, segment_sum
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+
+def positive(length: Tensor) -> Tensor:
+    """Lengths with 1 in the place of 0."""
+    return torch.where(length > 0, length, 1.0)
+
+
+def unit_rows(rows: Tensor) -> Tensor:
+    """(N, H, d) rows of length one; rows of zeros stay zeros, with a finite gradient."""
+    return rows / positive(_lengths(rows)).unsqueeze(2)
+
+
+def inverse_norms(rows: Tensor, ragged: Ragged, norm: str) -> Tensor:
+    """(G,) what the rows of a graph, after :func:`unit_rows` for ``l2``, are still to be multiplied by."""
+    if norm == "l2":
+        return torch.ones(ragged.num_graphs, device=rows.device)
+    return positive(segment_sum(_lengths(rows).square().sum(1), ragged)).rsqrt()
+
+
+def bound_of(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
+    """(N, H) what the sizes of a row's weights can sum to, divided by n; differentiable. Arguments as above."""
+    scale = inverse_norms(q, ragged, norm) * inverse_norms(k, ragged, norm)
+    return _lengths(q) * (segment_mean(_lengths(k), ragged) * scale.unsqueeze(1)).index_select(0, ragged.graph_id)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """(N, H), in float32 at least."""
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    length: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
+    return length
