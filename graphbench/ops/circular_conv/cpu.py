@@ -1,0 +1,155 @@
+"""Circular convolution by transforms; which one depends on the size of a graph alone, so batches change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.circular_conv.fourier import Fourier
+from graphbench.ops.circular_conv.hartley import Hartley
+from graphbench.ops.circular_conv.sizes import sizes_of
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+# Up to this size a product with the matrix of the transform is faster than an FFT (README).
+_SMALL = 32
+
+
+def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.circular_conv.circular_conv`."""
+    if u.numel() == 0:
+        return u * 1
+    trains = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (u, filters, gate))
+    result: Tensor = _CircularConv.apply(u, filters, gate, ragged, trains)  # type: ignore[no-untyped-call]
+    return result
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Graphs that are transformed together.
+
+    Attributes:
+        rows: their rows in the batch.
+        taps: rows of their filters.
+        transform: how.
+    """
+
+    rows: Tensor | slice
+    taps: slice
+    transform: Hartley | Fourier
+
+    def take(self, x: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
+        """These rows of (N, d)."""
+        x = x[:, columns]
+        return (x[self.rows] if isinstance(self.rows, slice) else x.index_select(0, self.rows)).to(dtype)
+
+    def put(self, value: Tensor, x: Tensor, columns: slice) -> None:
+        """Inverse of :meth:`take`."""
+        if isinstance(self.rows, slice):
+            x[self.rows, columns] = value
+        else:
+            x[:, columns].index_copy_(0, self.rows, value.to(x.dtype).contiguous())
+
+    def take_taps(self, filters: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
+        """These rows of (M, d)."""
+        return filters[self.taps, columns].to(dtype)
+
+
+_PARTS: WeakKeyDictionary[Ragged, tuple[_Part, ...]] = WeakKeyDictionary()
+
+
+def _parts(ragged: Ragged) -> tuple[_Part, ...]:
+    """Made once per partition. Outside of the CPU a product may be cut to TF32, and only FFTs are used."""
+    if ragged not in _PARTS:
+        _PARTS[ragged] = tuple(_build_parts(ragged, _SMALL if ragged.device.type == "cpu" else 0))
+    return _PARTS[ragged]
+
+
+def _build_parts(ragged: Ragged, small: int) -> list[_Part]:
+    sizes, of_graph = sizes_of(ragged), np.asarray(ragged.sizes)
+    end = np.cumsum(of_graph)
+    order = np.argsort(of_graph, kind="stable")
+    groups = {n: order[slice(*np.searchsorted(of_graph[order], (n, n + 1)))] for n in sizes}
+    together = [[n for n in sizes if n <= small], *([n] for n in sizes if n > small)]
+    parts, tap = [], 0
+    for chosen in together:
+        if not chosen:
+            continue
+        counts = [len(groups[n]) for n in chosen]
+        transform = Hartley(chosen, counts, ragged.device) if chosen[0] <= small else Fourier(chosen[0], counts[0])
+        graphs = np.concatenate([groups[n] for n in chosen])
+        rows = np.concatenate([np.arange(end[g] - of_graph[g], end[g]) for g in graphs])
+        parts.append(_Part(_index(rows, ragged.device), slice(tap, tap + sum(chosen)), transform))
+        tap += sum(chosen)
+    return parts
+
+
+def _index(rows: np.ndarray, device: torch.device) -> Tensor | slice:
+    """Rows that lie behind each other need no gather."""
+    if np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        return slice(int(rows[0]), int(rows[0]) + len(rows))
+    return torch.from_numpy(rows).to(device, non_blocking=True)
+
+
+class _CircularConv(torch.autograd.Function):
+    """Spectra as wide as their rows are kept for the backward pass, wider ones computed again."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged, trains: bool) -> Tensor:
+        wide = torch.promote_types(compute_dtype(u), compute_dtype(filters))
+        out, kept = torch.empty_like(u), []
+        with torch.autocast(u.device.type, enabled=False):
+            for part in _parts(ragged):
+                for columns in part.transform.columns(u.shape[1]):
+                    u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
+                    f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
+                    part.put(part.transform.convolve(u_spectrum, f_spectrum), out, columns)
+                    if trains and part.transform.keeps_spectra:
+                        kept += [u_spectrum, f_spectrum]
+            if gate is not None:
+                out.mul_(gate)
+        if trains:
+            again = not all(part.transform.keeps_spectra for part in _parts(ragged))
+            ctx.save_for_backward(u if again else None, filters if again else None, gate, *kept)
+            ctx.ragged, ctx.wide, ctx.types, ctx.shapes = ragged, wide, (u.dtype, filters.dtype), filters.shape
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        u, filters, gate, *spectra = ctx.saved_tensors
+        kept, wide = iter(spectra), ctx.wide
+        for_u, for_filters, for_gate = ctx.needs_input_grad[:3]
+        grad_u = torch.empty_like(grad, dtype=ctx.types[0]) if for_u else None
+        grad_filters = grad.new_empty(ctx.shapes, dtype=ctx.types[1]) if for_filters else None
+        grad_gate = torch.empty_like(gate) if for_gate else None
+        with torch.autocast(grad.device.type, enabled=False):
+            for part in _parts(ctx.ragged):
+                for columns in part.transform.columns(grad.shape[1]):
+                    if part.transform.keeps_spectra:
+                        u_spectrum, f_spectrum = next(kept), next(kept)
+                    else:
+                        u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
+                        f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
+                    if grad_gate is not None:
+                        part.put(part.transform.convolve(u_spectrum, f_spectrum), grad_gate, columns)
+                    rows = part.take(grad, columns, wide)
+                    if gate is not None:
+                        rows = rows * part.take(gate, columns, wide)
+                    g_spectrum = part.transform.spectrum(rows)
+                    if grad_u is not None:
+                        part.put(part.transform.rows_gradient(g_spectrum, f_spectrum), grad_u, columns)
+                    if grad_filters is not None:
+                        taps = part.transform.taps_gradient(g_spectrum, u_spectrum)
+                        grad_filters[part.taps, columns] = taps
+            if grad_gate is not None:
+                grad_gate.mul_(grad)
+        return grad_u, grad_filters, grad_gate, None, None

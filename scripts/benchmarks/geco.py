@@ -1,0 +1,224 @@
+"""GECO's layer against softmax attention on one growing graph, and its operator against one padded FFT.
+
+The first part is the setting of the paper's Table 10 (https://arxiv.org/abs/2406.12059) on this machine: Erdos-Renyi
+graphs with 10 N directed edges, 108 channels, forward. Ours is the whole layer with its local block and its filters'
+network; the peer is ``scaled_dot_product_attention`` of given queries, keys and values, 4 heads of width 27. What a
+graph keeps between steps (sorted edges, positions) is made before. Where one call of the peer would take longer than
+``BEARABLE`` seconds, its time is extrapolated with N^2 from the largest measured one, and the case says so. Published
+times (A100) stand beside ours: other hardware, other program; the target is the published speed-up.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import itertools
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch
+from scipy.fft import next_fast_len
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from graphbench.layers.attention.geco import GECO
+from graphbench.ops.circular_conv import circular_conv, sizes_of
+from graphbench.ops.propagate import adjacency_of
+from graphbench.structures import GraphBatch, Ragged
+from scripts.benchmarks.case import Case
+from scripts.benchmarks.measuring import ROOT, paired, peaks, print_peak
+
+PUBLISHED = ROOT / "results/published/geco_table10.csv"
+WIDTH, HEADS, DEGREE = 108, 4, 10
+BEARABLE, EXPONENT = 20.0, 1.15
+# Seconds for the pairs of one case, and of a call that is worth a warm-up.
+BUDGET, WARM_UP, PAIRS = 4.0, 1.0, 9
+BATCHES = {
+    "128 graphs of ZINC's sizes": (128, 64, 23.2, 4.5, 9, 37),
+    "64 graphs of Peptides' sizes": (64, 96, 150.0, 84.0, 8, 444),
+    "32 graphs of PascalVOC-SP's sizes": (32, 96, 479.0, 20.0, 395, 500),
+    "1 graph of 40009 nodes (a prime number)": (1, 64, 40009.0, 0.0, 1, 40009),
+}
+GIANT, GIANT_WIDTH, MEMORY_PAIRS = 1 << 18, 64, 3
+
+
+def run() -> list[Case]:
+    """The operator first, then the curve."""
+    torch.manual_seed(0)
+    return [*_operator(), _memory(), *_table10()]
+
+
+def _operator() -> Iterable[Case]:
+    random = np.random.default_rng(0)
+    for name, (graphs, width, mean, spread, low, high) in BATCHES.items():
+        sizes = np.clip(random.normal(mean, spread, graphs), low, high).astype(int).tolist()
+        ragged = Ragged.from_sizes(sizes)
+        rows = [torch.randn(n, width, requires_grad=True) for n in (ragged.num_rows, sum(sizes_of(ragged)))]
+        ours = _step(functools.partial(circular_conv, *rows, ragged), rows)
+        peer = _step(functools.partial(padded_fft, *rows, ragged), rows)
+        with torch.no_grad():
+            torch.testing.assert_close(
+                circular_conv(*rows, ragged), padded_fft(*rows, ragged), rtol=1e-4, atol=1e-5 * ragged.max_size
+            )
+        pairs = _pairs(_seconds(ours) + _seconds(peer))
+        yield Case(f"{name}, {width} channels, forward and backward", "padded FFT", *paired(ours, peer, pairs), 1.0)
+
+
+def padded_fft(u: Tensor, filters: Tensor, ragged: Ragged) -> Tensor:
+    """The plain way: all graphs padded to twice the longest (or a little more), one FFT, folded; autograd."""
+    length = next_fast_len(2 * ragged.max_size, real=True)
+    sizes = sizes_of(ragged)
+    number = {n: place for place, n in enumerate(sizes)}
+    which = torch.tensor([number[n] for n in ragged.sizes])
+
+    def transformed(rows: Tensor, parts: Ragged) -> tuple[Tensor, Tensor]:
+        cell = torch.arange(parts.num_rows) + (length * torch.arange(parts.num_graphs) - parts.ptr[:-1])[parts.graph_id]
+        padded = rows.new_zeros(parts.num_graphs * length, rows.shape[1]).index_copy(0, cell, rows)
+        return torch.fft.rfft(padded.view(-1, length, rows.shape[1]), dim=1), cell
+
+    spectrum, cell = transformed(u, ragged)
+    product = spectrum * transformed(filters, Ragged.from_sizes(sizes))[0][which]
+    out = torch.fft.irfft(product, n=length, dim=1).flatten(0, 1)
+    return out.index_select(0, cell) + out.index_select(0, cell + ragged.size_tensor[ragged.graph_id])
+
+
+def gated_autograd(u: Tensor, filters: Tensor, gate: Tensor) -> Tensor:
+    """One graph of a fast length, written with torch.fft alone."""
+    return gate * torch.fft.irfft(torch.fft.rfft(u, dim=0) * torch.fft.rfft(filters, dim=0), n=len(u), dim=0)
+
+
+def _memory() -> Case:
+    ours, theirs = peaks("scripts.benchmarks.geco", ("ours", "autograd"), MEMORY_PAIRS)
+    name = f"1 graph of {GIANT} nodes, {GIANT_WIDTH} channels, gated, forward and backward, peak memory"
+    return Case(name, "torch.fft and autograd", ours, theirs, 1.0, unit="MiB")
+
+
+def _table10() -> Iterable[Case]:
+    published = _published()
+    measured: dict[int, tuple[float, float]] = {}
+    layer, compared = GECO(WIDTH).eval(), 0
+    for nodes, (paper_ours, paper_peer) in published.items():
+        batch = erdos_renyi(nodes)
+        with torch.no_grad():
+            adjacency_of(batch, norm="sym")
+            layer.filters(batch)
+        ours = _no_grad(functools.partial(layer, torch.randn(nodes, WIDTH), None, batch))
+        expected, expected_peer = _expected(measured, compared, nodes)
+        if expected < WARM_UP:
+            expected = _seconds(ours)
+        if expected_peer <= BEARABLE:
+            qkv = [torch.randn(1, HEADS, nodes, WIDTH // HEADS) for _ in range(3)]
+            peer = _no_grad(functools.partial(scaled_dot_product_attention, *qkv))
+            seconds = paired(ours, peer, _pairs(expected + expected_peer))
+            compared, peer_name = nodes, "SDPA"
+        else:
+            own = [_seconds(ours) for _ in range(_pairs(expected))]
+            seconds = (own, [expected_peer] * len(own))
+            peer_name = f"SDPA, extrapolated from {compared} nodes,"
+        measured[nodes] = (statistics.median(seconds[0]), statistics.median(seconds[1]))
+        speedup = paper_peer / paper_ours
+        name = (
+            f"Table 10, {nodes} nodes, {torch.get_num_threads()} threads "
+            f"(published: {paper_ours} ms, {paper_peer} ms, {speedup:.2f})"
+        )
+        mine, theirs = measured[nodes]
+        print(f"{name}: {mine:.4f} s, {peer_name} {theirs:.4f} s", file=sys.stderr, flush=True)
+        yield Case(name, peer_name, *seconds, target=speedup)
+    logs = np.log([[nodes, mine] for nodes, (mine, _) in measured.items()])
+    exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    name = f"Table 10, time of ours as a power of the nodes, {min(measured)} to {max(measured)}"
+    yield Case(name, "limit", [exponent], [EXPONENT], 1.0, unit="(exponent)")
+    crossings = [[_crossover(each)] for each in (measured, published)]
+    yield Case("Table 10, nodes from which ours is faster", "published", *crossings, 1.0, unit="nodes")
+
+
+def _expected(measured: dict[int, tuple[float, float]], compared: int, nodes: int) -> tuple[float, float]:
+    """Seconds of ours, from the graph before; of the peer, from the largest graph on which it ran."""
+    if not measured:
+        return 0.0, 0.0
+    last = max(measured)
+    return measured[last][0] * nodes / last, measured[compared][1] * (nodes / compared) ** 2
+
+
+def erdos_renyi(nodes: int) -> GraphBatch:
+    """G(N, p) with p = 10 / N, both directions of every edge; no features."""
+    random = np.random.default_rng(nodes)
+    count = random.binomial(nodes * (nodes - 1) // 2, DEGREE / nodes)
+    pairs = np.empty(0, dtype=np.int64)
+    while len(pairs) < count:  # distinct pairs, all equally likely
+        ends = np.sort(random.integers(nodes, size=(2, count - len(pairs) + 64)), axis=0)
+        found = np.unique(np.append(pairs, (ends[0] * nodes + ends[1])[ends[0] < ends[1]]))
+        pairs = found if len(found) <= count else np.sort(random.permutation(found)[:count])
+    half = torch.from_numpy(np.stack([pairs // nodes, pairs % nodes]))
+    return GraphBatch(ragged=Ragged.from_sizes([nodes]), edge_index=torch.cat([half, half.flip(0)], dim=1))
+
+
+def _published() -> dict[int, tuple[float, float]]:
+    """(GECO, FlashAttention) milliseconds by the number of nodes."""
+    found: dict[int, dict[str, float]] = {}
+    with PUBLISHED.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == "runtime_ms":
+                nodes = int(row["split_or_setting"].split(";")[0].removeprefix("N="))
+                found.setdefault(nodes, {})[row["model"]] = float(row["mean"])
+    return {nodes: (each["GECO"], each["FlashAttention"]) for nodes, each in sorted(found.items())}
+
+
+def _crossover(times: dict[int, tuple[float, float]]) -> float:
+    """Nodes at which both take as long, on straight lines through the logarithms; infinity where that never is."""
+    lead = [(math.log(nodes), math.log(peer / ours)) for nodes, (ours, peer) in times.items()]
+    if lead[0][1] >= 0:
+        return math.exp(lead[0][0])
+    for (x, y), (x_next, y_next) in itertools.pairwise(lead):
+        if y < 0 <= y_next:
+            return math.exp(x - y * (x_next - x) / (y_next - y))
+    return math.inf
+
+
+def _pairs(seconds: float) -> int:
+    return max(1, min(PAIRS, int(BUDGET / max(seconds, 1e-9))))
+
+
+def _seconds(once: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    once()
+    return time.perf_counter() - start
+
+
+def _no_grad(forward: Callable[[], Tensor]) -> Callable[[], None]:
+    def once() -> None:
+        with torch.no_grad():
+            forward()
+
+    return once
+
+
+def _step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], None]:
+    """Forward and backward."""
+
+    def once() -> None:
+        for each in inputs:
+            each.grad = None
+        out = forward()
+        out.backward(torch.ones_like(out))
+
+    return once
+
+
+def main(which: str) -> None:
+    """Prints the peak memory of a step above the memory before it, gradients included."""
+    rows = [torch.randn(GIANT, GIANT_WIDTH, requires_grad=True) for _ in range(3)]
+    u, filters, gate = rows
+    forward = {
+        "ours": functools.partial(circular_conv, u, filters, Ragged.from_sizes([GIANT]), gate=gate),
+        "autograd": functools.partial(gated_autograd, *rows),
+    }[which]
+    print_peak(_step(forward, rows))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
