@@ -30,6 +30,7 @@ def power_law(
     exponent: float = 2.5,
     homophily: float = 0.5,
     noise: float = 2.0,
+    dtype: type[np.floating] = np.float16,
 ) -> GraphStore:
     r"""One graph with P(degree = d) ~ d^-exponent (https://arxiv.org/abs/cond-mat/0107420, the static model).
 
@@ -42,19 +43,24 @@ def power_law(
         nodes: N.
         edges: E, directed, even.
         seed: of everything random.
-        columns: of the features: the centre of the node's class plus noise, float16.
+        columns: of the features: the centre of the node's class plus noise.
         classes: rank modulo this is a node's class and its target.
         exponent: of the power law, above 2.
-        homophily: share of the pairs whose second end is moved to the first one's class.
+        homophily: share of the pairs whose second end is moved to the first one's class; where negative, its size is
+            the share moved to another class. Of C classes, h + (1 - h) / C of the pairs are of one class in the end,
+            for negative h (1 + h) / C.
         noise: standard deviation of the features around their centre, whose entries have 1.
+        dtype: of the features.
 
     Raises:
         ValueError: an odd number of edges, or numbers out of range.
     """
-    if edges % 2 or edges < 0 or nodes < 2 * classes or classes < 1 or exponent <= 2 or not 0 <= homophily <= 1:
+    fits = exponent > 2 and (0 if classes == 1 else -1) <= homophily <= 1
+    if edges % 2 or edges < 0 or nodes < 2 * classes or classes < 1 or not fits:
         raise ValueError(
-            "need an even number of edges, at least two nodes per class, an exponent above 2 and homophily in 0 .. 1; "
-            f"received {edges} edges, {nodes} nodes, {classes} classes, exponent {exponent}, homophily {homophily}"
+            "need an even number of edges, at least two nodes per class, an exponent above 2 and homophily in -1 .. 1 "
+            f"(of one class: 0 .. 1); received {edges} edges, {nodes} nodes, {classes} classes, exponent {exponent}, "
+            f"homophily {homophily}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     # Ranks are hidden by a random numbering, or sampling by node number would be sampling by degree.
@@ -63,7 +69,7 @@ def power_law(
     y = create(folder / "y.npy", (nodes,), np.uint8 if classes <= 256 else np.int32)
     y[name] = np.arange(nodes) % classes
     centre = np.random.default_rng([seed, _CENTRES]).standard_normal((classes, columns), dtype=np.float32)
-    x = create(folder / "x.npy", (nodes, columns), np.float16)
+    x = create(folder / "x.npy", (nodes, columns), dtype)
     for piece, first in enumerate(range(0, nodes, PIECE)):
         rows = y[first : first + PIECE]
         drawn = np.random.default_rng([seed, _FEATURES, piece]).standard_normal((len(rows), columns), dtype=np.float32)
@@ -85,9 +91,12 @@ def _write_edges(
         left = np.arange(count)
         while len(left):
             drawn = (len(name) * rng.random((2, len(left))) ** power).astype(np.int64)
-            moved = drawn[1] - drawn[1] % classes + drawn[0] % classes
-            alike = (rng.random(len(left)) < homophily) & (moved < len(name))
-            drawn[1] = np.where(alike, moved, drawn[1])
+            wanted = drawn[0] % classes
+            moves = rng.random(len(left)) < abs(homophily)
+            if homophily < 0:
+                wanted = (wanted + rng.integers(1, classes, len(left))) % classes
+            moved = drawn[1] - drawn[1] % classes + wanted
+            drawn[1] = np.where(moves & (moved < len(name)), moved, drawn[1])
             ends[:, left] = drawn
             left = left[drawn[0] == drawn[1]]
         ends = name[ends]
