@@ -1,7 +1,10 @@
-"""Draws a figure from finished runs: ``python scripts/plots.py FIGURE RUN_DIR... [--out FILE]``.
+"""Draws a figure, mostly from finished runs: ``python scripts/plots.py FIGURE RUN_DIR... [--out FILE]``.
 
 ``traingap``: the difference between training and test metric over the epochs, for one or several configurations.
 ``attention``: the attention pattern of a trained model on one graph, exactly-zero entries in white.
+``surrogate``: the matrices that stand for attention in a GECO model, on one graph.
+``layers``: a test metric over the number of attention layers, with and without self-loop.
+``scaling``: time and memory of a training step over the number of nodes; measures what it has not measured before.
 
 The figure is written to ``--out`` (.png, .pdf or .svg), by default below ``results/figures``; the numbers behind it are
 printed. Needs matplotlib (``pip install -e '.[plots]'``). docs/figures.md shows what to read from each figure.
@@ -17,9 +20,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.plotting import attention, canvas, traingap
+from scripts.plotting import attention, canvas, layers, scaling, surrogate, traingap
 
-FIGURES = {"traingap": traingap, "attention": attention}
+FIGURES = {
+    "traingap": traingap,
+    "attention": attention,
+    "surrogate": surrogate,
+    "layers": layers,
+    "scaling": scaling,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -39,12 +39,12 @@ def loss(config: Config, info: DataInfo) -> Callable[..., Any]:
 
 
 def optimizer(config: Config, model: nn.Module) -> Any:
-    """The optimiser of a model; the attention branch of two-branch models may have a weight decay of its own."""
+    """The optimiser of a model; an attention branch may have its own weight decay, implicit filters their own rate."""
     optim = config.tree.optim
     own = {} if optim.attention_weight_decay is None else {"attention_branch": optim.attention_weight_decay}
     kind = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
-    with blame(config, "optim.attention_weight_decay", "optim.optimizer"):
-        groups = parameter_groups(model, optim.weight_decay, own)
+    with blame(config, "optim.filter_lr", "optim.attention_weight_decay", "optim.optimizer"):
+        groups = parameter_groups(model, optim.weight_decay, own, filter_lr=optim.filter_lr)
     supplied = {"params": groups, "lr": optim.base_lr, "weight_decay": optim.weight_decay, "momentum": optim.momentum}
     with blame(config, "optim.optimizer"):
         return registry.construct(kind, config.own("optim", optim.optimizer), supplied)

@@ -123,6 +123,9 @@ OPTIM = {
     "attention_weight_decay": Key(
         None, "decay of the attention branch of two-branch models; none: as weight_decay", holds=float, optional=True
     ),
+    "filter_lr": Key(
+        None, "learning rate of implicit filters (GECO, Hyena); none: base_lr", holds=float, optional=True, minimum=0.0
+    ),
     "momentum": Key(0.9, "momentum of sgd", minimum=0.0),
     "scheduler": Key("cos", "learning-rate schedule, stepped once per epoch", rooms=("train/schedules",)),
     "steps": Key([30, 60, 90], "epochs at which the step schedule decays", item=int),

@@ -1,4 +1,8 @@
-"""Different weight decay for different parts of a model (SGFormer decays its two branches differently)."""
+"""Parts of a model that are optimised in their own way.
+
+SGFormer decays its two branches differently; the implicit filters of GECO and Hyena have a learning rate of their own
+and no weight decay, as in Hyena's released code.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,16 @@ from typing import Any
 
 from torch import nn
 
+FILTER = "filter"
+"""``optimizer_group`` of modules whose parameters are never decayed and may have their own learning rate."""
+
 
 def parameter_groups(
-    model: nn.Module, weight_decay: float, weight_decay_of: Mapping[str, float] | None = None
+    model: nn.Module,
+    weight_decay: float,
+    weight_decay_of: Mapping[str, float] | None = None,
+    *,
+    filter_lr: float | None = None,
 ) -> list[dict[str, Any]]:
     """The trainable parameters as optimizer groups.
 
@@ -18,22 +29,37 @@ def parameter_groups(
         weight_decay: for every parameter not named otherwise.
         weight_decay_of: module name (a prefix of parameter names, as in ``named_modules``) -> its weight decay; the
             longest matching prefix counts.
+        filter_lr: learning rate of modules with ``optimizer_group = "filter"``; None: that of all others. They have no
+            weight decay in either case.
 
     Returns:
-        Groups with ``params`` and ``weight_decay``; without ``weight_decay_of`` a single one.
+        Groups with ``params``, ``weight_decay`` and, where it is not the optimizer's, ``lr``: as many as there are
+        different settings.
 
     Raises:
-        ValueError: a name in ``weight_decay_of`` matches no trainable parameter.
+        ValueError: a name in ``weight_decay_of`` matches no trainable parameter, or there is no filter for
+            ``filter_lr``.
     """
-    rules = weight_decay_of or {}
-    members: dict[str, list[nn.Parameter]] = {prefix: [] for prefix in ("", *rules)}
+    own = {prefix: {"weight_decay": decay} for prefix, decay in (weight_decay_of or {}).items()}
+    filters = [name for name, each in model.named_modules() if getattr(each, "optimizer_group", None) == FILTER]
+    if filter_lr is not None and not filters:
+        raise ValueError("filter_lr: this model has no implicit filters; GECO and Hyena have")
+    of_filters = {"weight_decay": 0.0} | ({} if filter_lr is None else {"lr": filter_lr})
+    rules = {"": {"weight_decay": weight_decay}, **own, **dict.fromkeys(filters, of_filters)}
+    members: dict[str, list[nn.Parameter]] = {prefix: [] for prefix in rules}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             fitting = [prefix for prefix in rules if name == prefix or name.startswith(prefix + ".")]
             members[max(fitting, key=len, default="")].append(parameter)
-    for prefix in rules:
+    for prefix in own:
         if not members[prefix]:
             allowed = ", ".join(dict(model.named_children())) or "none"
             raise ValueError(f"weight_decay_of: no trainable parameter in '{prefix}'; parts of the model: {allowed}")
-    decay = {"": weight_decay, **rules}
-    return [{"params": each, "weight_decay": decay[prefix]} for prefix, each in members.items() if each]
+    groups: list[dict[str, Any]] = []
+    for prefix, settings in rules.items():
+        same = next((each for each in groups if {**each, "params": None} == {**settings, "params": None}), None)
+        if same is not None:
+            same["params"] += members[prefix]
+        elif members[prefix]:
+            groups.append({"params": members[prefix], **settings})
+    return groups

@@ -13,10 +13,11 @@ RandomWalkSE, RandomWalkEdgeSE               stay one-way    count          coun
 ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing nothing  no way: 255 (or not listed)
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
+TruncatedSVD                                 stay one-way    count          count    no way: 0
 Expander                                     none of the edges are looked at
 ============================================ =============== ============== ======== ==================================
 
 Where one-way edges are made two-way, this happens to each graph that has one, and repeated edges of such a graph count
-once. Eigenvectors keep the trivial one, have any sign, and any basis inside a repeated eigenvalue; everything else
-depends on neither. Float32 results of float64 arithmetic.
+once. Eigenvectors keep the trivial one, have any sign, and any basis inside a repeated eigenvalue; singular vectors
+likewise; everything else depends on neither. Float32 results of float64 arithmetic.
 """

@@ -29,3 +29,25 @@ def test_a_model_without_that_branch_refuses_the_key() -> None:
     model = build.model(config, build.declared_info(config))
     with pytest.raises(UserError, match=r"command line: optim.attention_weight_decay: .*attention_branch"):
         build.optimizer(config, model)
+
+
+@pytest.mark.parametrize("name", ["GECO", "Hyena"])
+def test_filters_have_their_own_rate_and_no_weight_decay(name: str) -> None:
+    config = load_config(CONFIGS / "nodes/geco-cora.yaml", ["optim.filter_lr", "0.001", "gt.layer_type", name])
+    model = build.model(config, build.declared_info(config))
+    optimizer = build.optimizer(config, model)
+    schedule = build.schedule(config, optimizer)
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    own = (config.tree.optim.base_lr, config.tree.optim.weight_decay)
+    names = {parameter: ".filter." in parameter for parameter, _ in model.named_parameters()}
+    assert sum(names.values()) > 10
+    for parameter, value in model.named_parameters():
+        assert found[id(value)] == ((0.001, 0.0) if names[parameter] else own), parameter
+    assert schedule.lr == own[0], "what is logged is the rate of the rest"
+
+
+def test_a_model_without_filters_refuses_their_rate() -> None:
+    config = load_config(CONFIGS / "quickstart.yaml", ["optim.filter_lr", "0.001"])
+    model = build.model(config, build.declared_info(config))
+    with pytest.raises(UserError, match=r"command line: optim.filter_lr: .*no implicit filters"):
+        build.optimizer(config, model)

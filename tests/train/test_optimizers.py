@@ -66,3 +66,41 @@ def test_parts_have_their_own_weight_decay_and_the_longest_name_counts() -> None
 def test_a_part_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="no trainable parameter in 'att'; parts of the model: attention, local, head"):
         parameter_groups(TwoBranches(), 0.1, {"att": 0.0})
+
+
+class Filter(nn.Linear):
+    optimizer_group = "filter"
+
+
+class WithFilters(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleDict({"map": nn.Linear(2, 2), "filter": Filter(2, 2)}) for _ in range(3))
+        self.head = nn.Linear(2, 1)
+
+
+@pytest.mark.parametrize("rate", [None, 0.01])
+def test_filters_are_not_decayed_and_have_their_own_rate(rate: float | None) -> None:
+    model = WithFilters()
+    groups = parameter_groups(model, 0.1, {"layers.1": 0.3}, filter_lr=rate)
+    found = {
+        id(parameter): {key: value for key, value in group.items() if key != "params"}
+        for group in groups
+        for parameter in group["params"]
+    }
+    filters = {"weight_decay": 0.0} | ({} if rate is None else {"lr": rate})
+    for name, parameter in model.named_parameters():
+        plain = {"weight_decay": 0.3 if name.startswith("layers.1.") else 0.1}
+        assert found[id(parameter)] == (filters if ".filter." in name else plain), name
+    assert len(groups) == 3, "one group per setting, not per layer"
+    start = model.layers[2]["filter"].weight.detach().clone()
+    optimizer = construct(lookup("train/optimizers", "adamW"), {}, {"params": groups, "lr": 0.5, "weight_decay": 0.1})
+    sum(parameter.sum() for parameter in model.parameters()).backward()
+    optimizer.step()
+    step = start - model.layers[2]["filter"].weight
+    torch.testing.assert_close(step, torch.full_like(step, 0.5 if rate is None else rate))  # Adam's first step is lr
+
+
+def test_a_rate_for_filters_needs_filters() -> None:
+    with pytest.raises(ValueError, match="filter_lr: this model has no implicit filters; GECO and Hyena have"):
+        parameter_groups(TwoBranches(), 0.1, filter_lr=0.1)

@@ -1,0 +1,48 @@
+"""Relative encodings as columns of the nodes: GECO, https://arxiv.org/abs/2406.12059, Appendix B.1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.inputs import precomputed
+from graphbench.encoders.mlp import raw_norm
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("SVDPE")
+class SVDPE(nn.Module):
+    """pe_i = W u_i + b, u_i being the row of node i in a truncated singular value decomposition.
+
+    Args:
+        dim_pe: width of the encoding.
+        rank: numbers per node in the input.
+        raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each singular value.
+
+    Shape:
+        vectors (N, rank) -> (N, dim_pe)
+
+    Differences from the paper: it appends u_i as it is. Signs of singular vectors are arbitrary, so that training
+    draws them anew in every step, one per graph and column, as for Laplacian eigenvectors.
+    """
+
+    transform: ClassVar[str] = "TruncatedSVD"
+
+    def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none"):
+        super().__init__()
+        if min(dim_pe, rank) < 1:
+            raise ValueError(f"SVDPE: dim_pe and rank must be 1 or more, received {dim_pe} and {rank}")
+        self.rank = rank
+        self.raw_norm = raw_norm("SVDPE", raw_norm_type, rank)
+        self.lin = nn.Linear(rank, dim_pe)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        rows = precomputed(batch, "SVDPE", "vectors", self.rank).to(self.lin.weight.dtype)
+        if self.training:
+            coin = torch.randint(0, 2, (batch.num_graphs, self.rank), device=batch.device)
+            rows = rows * (2 * coin - 1).to(rows.dtype).index_select(0, batch.ragged.graph_id)
+        return self.lin(rows if self.raw_norm is None else self.raw_norm(rows))

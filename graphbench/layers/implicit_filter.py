@@ -1,0 +1,137 @@
+"""Filters as long as a graph, given by a small network instead of by one number per node.
+
+Poli et al., Hyena Hierarchy, https://arxiv.org/abs/2302.10866 (released code: HazyResearch/safari), which GECO,
+https://arxiv.org/abs/2406.12059, takes over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphbench.ops.circular_conv import sizes_of
+from graphbench.structures import GraphBatch
+
+
+def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
+    r"""What a filter's network knows about its positions.
+
+    Equation, for position k of a filter of n taps, t = k / (n - 1)::
+
+        z_k = [t, cos(w f_1) .. cos(w f_B), -sin(w f_1) .. -sin(w f_B)],    w = 2 pi k / n
+
+    and f_1 .. f_B from 1e-4 to B - 1 in equal steps.
+
+    Args:
+        sizes: n of every filter.
+        emb_dim: columns, 1 + 2 B. With 3 the only frequency is 1e-4, so that t alone says something.
+
+    Returns:
+        (sum of sizes, emb_dim) float64 on the host, one filter after the other.
+
+    Raises:
+        ValueError: ``emb_dim`` is even or less than 3.
+    """
+    if emb_dim < 3 or emb_dim % 2 == 0:
+        raise ValueError(f"emb_dim must be odd and at least 3, received {emb_dim}")
+    length = torch.as_tensor(list(sizes), dtype=torch.int64)
+    first = length.cumsum(0) - length
+    n = torch.repeat_interleave(length, length)
+    k = (torch.arange(len(n)) - torch.repeat_interleave(first, length)).double()
+    bands = (emb_dim - 1) // 2
+    angle = (2 * math.pi * k / n).unsqueeze(1) * torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64)
+    return torch.cat([(k / (n - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
+
+
+def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
+    """:func:`positional_embedding` of the distinct sizes in a batch, on its device; all layers share it.
+
+    Filters at these positions are what :func:`~graphbench.ops.circular_conv.circular_conv` reads: one evaluation for
+    every distinct size, not for every graph.
+    """
+
+    def compute(each: GraphBatch) -> Tensor:
+        return positional_embedding(sizes_of(each.ragged), emb_dim).to(each.device, dtype)
+
+    return batch.derived(f"implicit_filter/{emb_dim}/{dtype}", compute)
+
+
+def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:
+    """Rates in equal steps from -ln(target) / slow to -ln(target) / fast: Hyena's, one per channel.
+
+    Args:
+        channels: number of rates.
+        fast: share of the length after which the fastest channel has decayed to ``target``.
+        slow: the same for the slowest one.
+        target: in (0, 1).
+
+    Returns:
+        (channels,) float64.
+    """
+    return torch.linspace(-math.log(target) / slow, -math.log(target) / fast, channels, dtype=torch.float64)
+
+
+def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
+    """exp(-t rate) + shift, (M, channels), for positions t (M, 1) from 0 to 1."""
+    return torch.exp(-t * rates) + shift
+
+
+class ImplicitFilter(nn.Module):
+    """A network from positions to filter taps.
+
+    Equation, z as in :func:`positional_embedding`::
+
+        F(z) = W_out s(W_m s( .. s(W_0 z + b_0) .. ) + b_m),   s(x) = sin(frequency * x)
+
+    One ``frequency`` per hidden channel, the same in all layers, learned from ``omega`` on. No decay: every position
+    counts the same.
+
+    Args:
+        channels: filters.
+        emb_dim: columns of z, odd and at least 3.
+        width: hidden channels.
+        inner_layers: hidden layers after the first.
+        omega: first value of ``frequency``.
+
+    Shape:
+        z (M, emb_dim) -> (M, channels), float32 or wider, under autocast too: eight bits tell 256 positions apart
+
+    Differences from the released Hyena: z is not trained (it is there, with a rate of 1e-5), because there is one for
+    every size. n is the size of the graph; there, the longest sequence, of which shorter ones take the first part.
+    """
+
+    optimizer_group: ClassVar[str] = "filter"
+
+    def __init__(self, channels: int, *, emb_dim: int, width: int, inner_layers: int, omega: float) -> None:
+        super().__init__()
+        if min(width, inner_layers + 1) < 1:
+            raise ValueError(
+                f"filter_width must be at least 1 and inner_layers at least 0, received {width} and {inner_layers}"
+            )
+        self.emb_dim = emb_dim
+        positional_embedding((), emb_dim)  # refuses widths that are none
+        widths = [emb_dim, *[width] * (inner_layers + 1)]
+        self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.mlp.append(nn.Linear(width, channels, bias=False))
+        self.sine_frequency = nn.Parameter(torch.full((width,), float(omega)))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which it computes."""
+        return torch.promote_types(self.sine_frequency.dtype, torch.float32)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """The taps at some positions."""
+        x = z.to(self.dtype)
+        with torch.autocast(x.device.type, enabled=False):
+            frequency = self.sine_frequency.to(x.dtype)
+            *hidden, out = self.mlp
+            for lin in hidden:
+                x = torch.sin(frequency * F.linear(x, lin.weight.to(x.dtype), lin.bias.to(x.dtype)))
+            return F.linear(x, out.weight.to(x.dtype))

@@ -1,0 +1,53 @@
+"""Orders of the nodes inside every graph, for layers that read them as a sequence.
+
+An order is (N,) int64: position i holds node ``order[i]``, and the positions of a graph hold its own nodes. The order
+in which nodes are stored is ``None``, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphbench.structures import GraphBatch, Ragged
+
+_BITS = 40
+
+
+def random_order(ragged: Ragged) -> Tensor:
+    """A new random order, uniform over all, from the generator of the device."""
+    # Graph in the high bits, chance in the low ones: one sort, and the device is never asked for a size.
+    chance = torch.randint(1 << _BITS, (ragged.num_rows,), device=ragged.device)
+    return torch.argsort((ragged.graph_id << _BITS) + chance)
+
+
+def fixed_order(batch: GraphBatch, seed: int) -> Tensor:
+    """A random order that depends on the seed and on the size of a graph, and on nothing else.
+
+    All graphs of one size have the same order of positions, whatever their batch-mates are. The numbers of their nodes
+    carry no meaning, so that this is no restriction.
+    """
+    return batch.derived(f"node_order/{seed}", lambda each: _fixed(each.ragged, seed))
+
+
+def _fixed(ragged: Ragged, seed: int) -> Tensor:
+    drawn: dict[int, Tensor] = {}
+    parts, first = [], 0
+    for size in ragged.sizes:
+        if size not in drawn:
+            generator = torch.Generator().manual_seed((1_000_003 * seed + size) % 2**31)  # it reads 32 bits
+            drawn[size] = torch.randperm(size, generator=generator)
+        parts.append(drawn[size] + first)
+        first += size
+    order = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
+    return order.to(ragged.device, non_blocking=True)
+
+
+def arrange(rows: Tensor, order: Tensor | None) -> Tensor:
+    """Node states (N, ...) as a sequence: position i holds the state of node ``order[i]``."""
+    return rows if order is None else rows.index_select(0, order)
+
+
+def restore(sequence: Tensor, order: Tensor | None) -> Tensor:
+    """Inverse of :func:`arrange`."""
+    return sequence if order is None else torch.empty_like(sequence).index_copy(0, order, sequence)

@@ -1,0 +1,49 @@
+"""A short convolution along the order of the nodes, inside every graph."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.structures import GraphBatch
+
+
+class SequenceConv(nn.Conv1d):
+    """Every channel by itself, zeros beyond the ends of a graph.
+
+    Equation::
+
+        y_t = b + sum over j < length of w_j x_(t - left + j)
+
+    Args:
+        dim: channels.
+        length: taps of the filter.
+        causal: ``left = length - 1``, so that a node sees what comes before it; otherwise half of ``length - 1``,
+            rounded down: the window lies around the node.
+
+    Shape:
+        x (N, dim), rows in the order that is meant -> (N, dim)
+
+    Raises:
+        ValueError: ``length`` is less than 1.
+    """
+
+    def __init__(self, dim: int, length: int, *, causal: bool = False) -> None:
+        if length < 1:
+            raise ValueError(f"the length of a convolution must be at least 1, received {length}")
+        super().__init__(dim, dim, length, groups=dim)
+        self.length = length
+        self.left = length - 1 if causal else (length - 1) // 2
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """All graphs behind each other, with as many zeros between them as a filter is long."""
+        place = batch.derived(f"sequence_conv/{self.length}", self._places)
+        rows = batch.num_nodes + (batch.num_graphs + 1) * self.length
+        line = x.new_zeros(rows, x.shape[1]).index_copy(0, place, x)
+        out: Tensor = super().forward(line.t().unsqueeze(0)).squeeze(0).t()
+        return out.index_select(0, place - self.left)
+
+    def _places(self, batch: GraphBatch) -> Tensor:
+        """(N,) int64, row of every node in the line of graphs and zeros."""
+        graph = batch.ragged.graph_id
+        row = graph.new_ones(graph.shape).cumsum(0) - 1
+        return row + (graph + 1) * self.length

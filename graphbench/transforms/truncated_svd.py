@@ -1,0 +1,93 @@
+"""Relations between all pairs of nodes, in a few numbers per node.
+
+GECO, https://arxiv.org/abs/2406.12059, Appendix B.1: a relative encoding U_r (n, n), e.g. the adjacency or a matrix of
+distances, is approximated with rank r and appended to the features, because nothing there holds a matrix of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import svds
+from torch import Tensor
+
+from graphbench.data.store import GraphStore
+from graphbench.registry import register
+from graphbench.transforms._dense_blocks import MAX_NODES, Stack, StackTransform
+from graphbench.transforms._large_graphs import LargeGraph
+
+MATRICES = ("adjacency", "distance")
+
+
+@register("TruncatedSVD")
+class TruncatedSVD(StackTransform):
+    r"""The left singular vectors of the ``rank`` largest singular values, scaled by their roots.
+
+    .. math:: M = U S V^T, \qquad \mathrm{vectors} = U_r S_r^{1/2}
+
+    ``adjacency``: :math:`M_{ij}` is the number of edges from i to j. ``distance``: :math:`M_{ij} = 1 / (1 + d_{ij})`
+    with the length of the shortest path from i to j, 0 where there is none; the diagonal is 1.
+
+    Args:
+        rank: r, columns per node; a graph with fewer nodes is filled up with zeros.
+        matrix: M, as above.
+
+    Returns:
+        ``vectors`` (N, rank) float32.
+
+    Conventions (the paper says no more than rank r; no code was released):
+        - Signs are arbitrary, and so is the basis inside a repeated singular value.
+        - Graphs of more than 16,384 nodes: by iteration; ``distance`` is refused there.
+    """
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, rank: int = 8, matrix: Literal["adjacency", "distance"] = "adjacency") -> None:
+        if rank < 1:
+            raise ValueError(f"rank must be at least 1, received {rank}")
+        if matrix not in MATRICES:
+            raise ValueError(f"matrix must be one of {', '.join(MATRICES)}, received {matrix!r}")
+        self.rank, self.matrix = rank, matrix
+
+    @property
+    def large_from(self) -> int | None:  # type: ignore[override]
+        """Distances of all pairs are a dense matrix whatever is done with them."""
+        return MAX_NODES + 1 if self.matrix == "adjacency" else None
+
+    def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
+        """All 0."""
+        return {"vectors": torch.zeros(store.num_nodes, self.rank, dtype=dtype)}
+
+    def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
+        """Graphs of one size."""
+        matrix = stack.adjacency if self.matrix == "adjacency" else _proximity(stack.adjacency)
+        left, values, _ = torch.linalg.svd(matrix)
+        kept = min(self.rank, matrix.shape[1])
+        scaled = left[:, :, :kept] * values[:, None, :kept].sqrt()
+        out["vectors"][stack.rows, :kept] = scaled.to(out["vectors"].dtype)
+
+    def fill_large(self, graph: LargeGraph, out: Mapping[str, Tensor]) -> None:
+        """One large graph."""
+        start = np.random.default_rng(0).standard_normal(graph.size)
+        left, values, _ = svds(graph.adjacency, k=self.rank, v0=start, return_singular_vectors="u")
+        falling = np.argsort(-values)
+        scaled = torch.from_numpy(left[:, falling] * np.sqrt(values[falling]))
+        out["vectors"][graph.nodes] = scaled.to(out["vectors"].dtype)
+
+
+def _proximity(adjacency: Tensor) -> Tensor:
+    """(B, n, n), 1 / (1 + hops) from row to column; one more hop in every round."""
+    step = (adjacency > 0).to(adjacency.dtype)
+    reached = torch.eye(step.shape[1], dtype=step.dtype).expand_as(step)
+    near, hops = reached.clone(), 0
+    while True:
+        hops += 1
+        further = ((reached @ step + reached) > 0).to(step.dtype)
+        new = further - reached
+        if not bool(new.any()):
+            return near
+        near += new / (1 + hops)
+        reached = further
