@@ -40,7 +40,7 @@ PUBMED_NODES, PUBMED_EDGES, PUBMED_COLUMNS, PUBMED_DENSITY, PUBMED_CLASSES = 19_
 DEEZER_LIMIT = 2048.0
 SIZES = (100_000, 200_000, 500_000, 1_000_000, 2_000_000)
 EXPONENT = 1.1
-LARGE_WIDTH = 32  # 2 million nodes take about 12 GiB: every state of the step is kept for the backward pass
+LARGE_WIDTH = 32  # 2 million nodes take about 8 GiB: a step keeps its states for the backward pass
 LARGE = f"""
 _base_: [{ROOT}/configs/_base_/data/one-graph.yaml, {ROOT}/configs/_base_/model/sgformer-large.yaml]
 dataset: {{format: ErdosRenyi, ErdosRenyi: {{degree: 10.0, features: 100, classes: 10}}}}

@@ -29,6 +29,7 @@ _SPARE = 0.85
 _DECISIVE = ("cpu", "cores", "threads", "gpu", "torch")
 """Facts about a machine on which times depend."""
 
+_ENDED = "the process was ended by signal"
 _ENOUGH = 20.0
 """Seconds after which no further step of a point is begun, once one counts."""
 
@@ -133,8 +134,8 @@ def measure_missing(
             f"{path} was measured with {found.settings}, asked for is {settings}: give another --out, or delete it."
         )
     for model in models:
-        if budget > found.budget:
-            found.stopped.pop(model, None)
+        if budget > found.budget or found.stopped.get(model, "").startswith(_ENDED):
+            found.stopped.pop(model, None)  # a process may have been ended for what other processes took
         for size in sizes:
             known = found.points(model, sizes)
             if model in found.stopped or any(each.nodes == size for each in known):
@@ -173,7 +174,7 @@ def _measure(
     if done.returncode:
         # Killed from outside (the system's answer to exhausted memory), or an error that the last line names.
         lines = done.stderr.strip().splitlines()
-        return None, lines[-1] if lines and done.returncode > 0 else f"ended by signal {-done.returncode} (memory?)"
+        return None, lines[-1] if lines and done.returncode > 0 else f"{_ENDED} {-done.returncode}"
     point = Point(model, **json.loads(done.stdout.splitlines()[-1]))
     return point, f"a step took {point.seconds:.3g} s, --budget is {budget:g} s" if point.seconds > budget else None
 

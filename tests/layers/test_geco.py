@@ -196,7 +196,10 @@ def test_values_beyond_float16_stay_finite_in_mixed_precision() -> None:
         ({"order": 0}, "order must be at least 1 and eval_permutations at least 0, received 0 and 0"),
         ({"eval_permutations": -1}, "received 2 and -1"),
         ({"permutation": "random"}, "permutation must be one of natural, static, dynamic, received 'random'"),
-        ({"local_block": "conv-0"}, r"local_block must be propagation, gat, conv-<length> \(as in conv-10\) or none, received 'co"),
+        (
+            {"local_block": "conv-0"},
+            r"local_block must be propagation, gat, conv-<length> \(as in conv-10\) or none, received 'co",
+        ),
         ({"emb_dim": 2}, "emb_dim must be odd"),
     ],
 )

@@ -122,8 +122,13 @@ def test_a_larger_budget_goes_on_where_a_smaller_one_stopped(tmp_path: Path, mon
     assert list(first.stopped) == ["softmax"]
     measure_missing(tmp_path / "f.json", ["softmax"], sizes, budget=45.0, **SETTINGS)
     assert asked == [1000, 2000]
-    measure_missing(tmp_path / "f.json", ["softmax"], sizes, budget=200.0, **SETTINGS)
+    found = measure_missing(tmp_path / "f.json", ["softmax"], sizes, budget=200.0, **SETTINGS)
     assert asked == [1000, 2000, 4000]
+    replace(found, stopped={"softmax": f"{scaling_points._ENDED} 9"}, all_points=found.all_points[:2]).write(
+        tmp_path / "f.json"
+    )
+    measure_missing(tmp_path / "f.json", ["softmax"], sizes, budget=200.0, **SETTINGS)
+    assert asked == [1000, 2000, 4000, 4000], "what was killed is tried again"
 
 
 @pytest.mark.slow

@@ -45,10 +45,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
 
 
 class _Attend(torch.autograd.Function):
-    """One bucket; q, k (B, H, L, d), v (B, H or 1, L, e), bound (B, H, L, 1). Padding rows hold anything finite.
-
-    The denominator and ``out - centre`` are kept for the backward pass, beside the inputs.
-    """
+    """One bucket; q, k (B, H, L, d), v (B, H or 1, L, e), bound (B, H, L, 1). Padding rows hold anything finite."""
 
     @staticmethod
     def forward(
@@ -64,10 +61,8 @@ class _Attend(torch.autograd.Function):
         # q (k^T v), and k^T v - out * sum k in the gradients does not cancel.
         centre = v.sum(2, keepdim=True) / size
         rest = v - centre if real is None else (v - centre) * real
-        inverse = [
-            1 / positive(torch.linalg.vector_norm(x, dim=(1, 2, 3), keepdim=True)) if by_graph else 1.0 for x in (q, k)
-        ]
-        scale = _flat(torch.as_tensor(inverse[0] * inverse[1] / size, dtype=v.dtype, device=v.device), heads)
+        inverse = [_inverse_norm(x, by_graph) for x in (q, k)]
+        scale = _flat(inverse[0] * inverse[1] / size, heads)
         q, k, rest, centre = (_flat(each, heads) for each in (q, k, rest, centre))
         context = _cross(k, rest).mul_(scale)
         share = k.sum(1, keepdim=True).mul_(scale)
@@ -82,15 +77,15 @@ class _Attend(torch.autograd.Function):
         else:
             total, centred = weight.add_(1), centre
         out = centred + flow.div_(total)
-        ctx.save_for_backward(q, k, rest, centre, flow, total, context, share, bound, scale)
-        ctx.inverse, ctx.base, ctx.shape, ctx.shared, ctx.size = inverse, base, (-1, heads), v.shape[1] < heads, size
+        ctx.save_for_backward(q, k, rest, centre, flow, total, context, share, bound, scale, *inverse)
+        ctx.by_graph, ctx.base, ctx.size, ctx.shape, ctx.shared = by_graph, base, size, (-1, heads), v.shape[1] < heads
         result: Tensor = out.unflatten(0, ctx.shape)
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, rest, centre, flow, total, context, share, bound, scale = ctx.saved_tensors
+        q, k, rest, centre, flow, total, context, share, bound, scale, *inverse = ctx.saved_tensors
         p = grad.reshape(flow.shape) / total
         along = (p * flow).sum(2, keepdim=True)
         slope, of_bound = along.neg_(), None
@@ -111,9 +106,9 @@ class _Attend(torch.autograd.Function):
         dq = (p @ context.transpose(1, 2)).addcmul_(slope, share)
         dk = torch.baddbmm(of_share, rest, of_context.transpose(1, 2))
         dq, dk = dq.unflatten(0, ctx.shape), dk.unflatten(0, ctx.shape)
-        if isinstance(ctx.inverse[0], Tensor):
-            dq.addcmul_(q.unflatten(0, ctx.shape), pull * ctx.inverse[0].square(), value=-1)
-            dk.addcmul_(k.unflatten(0, ctx.shape), pull * ctx.inverse[1].square(), value=-1)
+        if ctx.by_graph:
+            dq.addcmul_(q.unflatten(0, ctx.shape), pull * inverse[0].square(), value=-1)
+            dk.addcmul_(k.unflatten(0, ctx.shape), pull * inverse[1].square(), value=-1)
         dv = p.baddbmm_(k, of_context) if ctx.base == "self" else k @ of_context
         dv = dv.unflatten(0, ctx.shape)
         if ctx.base == "uniform":
@@ -123,7 +118,14 @@ class _Attend(torch.autograd.Function):
 
 def _flat(x: Tensor, heads: int) -> Tensor:
     """(B * H, ...) from (B, H or 1, ...)."""
-    return x.expand(-1, heads, *x.shape[2:]).flatten(0, 1) if x.dim() == 4 else x.view(1, 1, 1)
+    return x.expand(-1, heads, *x.shape[2:]).flatten(0, 1)
+
+
+def _inverse_norm(x: Tensor, by_graph: bool) -> Tensor:
+    """(B, 1, 1, 1) what the rows of a graph are still to be multiplied by: 1 where their own norms are taken out."""
+    if not by_graph:
+        return x.new_ones(x.shape[0], 1, 1, 1)
+    return positive(torch.linalg.vector_norm(x, dim=(1, 2, 3), keepdim=True)).reciprocal()
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ except ImportError as missing:
 
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, value_gradient
+from graphbench.ops.linear_attention.norms import bound_of, inverse_norms, unit_rows
 from graphbench.ops.segment import segment_mean, segment_sum
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
         return cpu.linear_attention(q, k, v, ragged, norm, base)
     with torch.autocast(q.device.type, enabled=False):
         if norm == "l2":
-            q, k = (each / _positive(_lengths(each)).unsqueeze(2) for each in (q.to(_wide(v)), k.to(_wide(v))))
-        bound = _bound(q, k, ragged, norm) if base == "none" else None
+            q, k = (unit_rows(each.to(_wide(v))) for each in (q, k))
+        bound = bound_of(q, k, ragged, norm) if base == "none" else None
         inputs = (each.contiguous() for each in (q, k, v))
         result: Tensor = _Attention.apply(*inputs, bound, ragged, norm, base)  # type: ignore[no-untyped-call]
     return result
@@ -70,7 +71,7 @@ class _Attention(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bound: Tensor | None, ragged: Ragged, norm: str, base: str
     ) -> Tensor:
         wide = _wide(v)
-        inverse = [_inverse_norm(each, ragged, norm).to(wide) for each in (q, k)]
+        inverse = [inverse_norms(each, ragged, norm).to(wide) for each in (q, k)]
         scale = (inverse[0] * inverse[1] / ragged.size_tensor.clamp(min=1)).view(-1, 1, 1, 1)
         centre = segment_mean(v.to(wide), ragged)  # a constant for the gradient, see the README
         context = _cross(k, v, centre, None, ragged) * scale
@@ -165,30 +166,6 @@ def _cross_constants(a: Tensor, b: Tensor) -> dict[str, Any]:
 
 def _wide(v: Tensor) -> torch.dtype:
     return torch.float64 if v.dtype == torch.float64 else torch.float32
-
-
-def _lengths(rows: Tensor) -> Tensor:
-    """(N, H)."""
-    wide = torch.promote_types(rows.dtype, torch.float32)
-    length: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
-    return length
-
-
-def _positive(length: Tensor) -> Tensor:
-    return torch.where(length > 0, length, 1.0)
-
-
-def _inverse_norm(rows: Tensor, ragged: Ragged, norm: str) -> Tensor:
-    """(G,) what the rows of a graph are still to be multiplied by; a norm of zero counts as one."""
-    if norm == "l2":
-        return torch.ones(ragged.num_graphs, device=rows.device)
-    return _positive(segment_sum(_lengths(rows).square().sum(1), ragged)).rsqrt()
-
-
-def _bound(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
-    """(N, H) what the sizes of a row's weights can sum to, divided by n; differentiable."""
-    scale = _inverse_norm(q, ragged, norm) * _inverse_norm(k, ragged, norm)
-    return _lengths(q) * (segment_mean(_lengths(k), ragged) * scale.unsqueeze(1)).index_select(0, ragged.graph_id)
 
 
 _TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Ragged]]] = WeakKeyDictionary()
