@@ -16,7 +16,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.benchmarks import batching, encodings, geco, gps_step, large_graph, loop, sfi_step, sparse_flow, tables
+from scripts.benchmarks import (
+    batching,
+    encodings,
+    geco,
+    gps_step,
+    large_graph,
+    loop,
+    sfi_step,
+    sgformer,
+    sparse_flow,
+    tables,
+)
 
 BENCHMARKS = {
     "batching": batching.run,
@@ -26,6 +37,7 @@ BENCHMARKS = {
     "large_graph": large_graph.run,
     "loop": loop.run,
     "sfi_step": sfi_step.run,
+    "sgformer": sgformer.run,
     "sparse_flow": sparse_flow.run,
     "tables": tables.run,
 }

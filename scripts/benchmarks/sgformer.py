@@ -34,7 +34,7 @@ from scripts.benchmarks.case import Case
 from scripts.benchmarks.measuring import ROOT, paired
 
 THREADS = 2
-PAIRS = 7
+PAIRS = 5
 WIDTH = 64
 PUBMED_NODES, PUBMED_EDGES, PUBMED_COLUMNS, PUBMED_DENSITY, PUBMED_CLASSES = 19_717, 88_648, 500, 0.1, 3
 DEEZER_LIMIT = 2048.0

@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="numbers of nodes")
     parser.add_argument("--degree", type=float, default=10.0, help="mean degree of the graphs; default: 10")
-    parser.add_argument("--width", type=int, default=64, help="of the model; default: 64 (2 million nodes: 10 GiB)")
+    parser.add_argument("--width", type=int, default=32, help="of the model; default: 32 (2 million nodes: 15 GiB)")
     parser.add_argument("--budget", type=float, default=100.0, help="seconds that a step may take; default: 100")
     parser.add_argument("--steps", type=int, default=5, help="per point, after a first; the median counts; default: 5")
     parser.add_argument("--fit_from", type=int, default=100_000, metavar="N", help="default: 100000")
@@ -91,6 +91,8 @@ def draw(measured: Measurements, models: Sequence[str], sizes: Sequence[int], fi
         if hollow:
             axes.plot([], [], color="0.4", linestyle=":", label="extrapolated", **_HOLLOW)
         axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel=_LABELS[quantity])
+        axes.xaxis.set_minor_formatter("")  # within two decades "6 x 10^2" and its like would fill the axis
+        axes.yaxis.set_minor_formatter("")
         axes.grid(color="0.9", linewidth=0.5)
         axes.legend(frameon=False, handlelength=2.6)
     return figure

@@ -84,6 +84,7 @@ def test_width_of_the_prediction(y: torch.Tensor, task_type: str, expected: int)
 NAMES = {
     "Deezer": "deezer-europe",
     "ErdosRenyi": "none",
+    "GeneratedLike": "ogbn-arxiv",
     "OGB": "ogbg-molhiv",
     "PyG": "Cora",
     "PyG-AQSOL": "none",

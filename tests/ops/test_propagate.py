@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from graphbench.config import load_config
+from graphbench.experiment import run
+from graphbench.ops import propagate as propagation
 from graphbench.ops.propagate import (
     adjacency,
     adjacency_of,
@@ -23,6 +28,7 @@ from graphbench.ops.propagate import (
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 
+ROOT = Path(__file__).resolve().parents[2]
 NORMS = ("sym", "row", "none")
 
 GRAPHS = {
@@ -165,6 +171,26 @@ def test_adjacency_of_is_kept_with_the_batch() -> None:
     assert adjacency_of(batch, norm="sym", self_loops=True) is first
     assert adjacency_of(batch) is not first
     assert first.num_edges == batch.num_edges + batch.num_nodes
+
+
+@pytest.mark.parametrize("name", ["gcn-cora", "sgformer-cora"])
+def test_a_graph_is_normalised_once_per_run(
+    name: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten epochs of training and evaluation through the real loop, all layers together."""
+    made = []
+
+    def counted(*arguments: Any, **options: Any) -> propagation.Adjacency:
+        made.append(options)
+        return adjacency(*arguments, **options)
+
+    monkeypatch.setattr(propagation, "adjacency", counted)
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    overrides = ["optim.max_epoch", "10", "train.eval_period", "1", "accelerator", "cpu", "out_dir", str(tmp_path)]
+    result = run(load_config(ROOT / f"configs/nodes/{name}.yaml", [*overrides, "dataset.dir", str(tmp_path / "data")]))
+    assert result is not None
+    assert made == [{"norm": "sym", "self_loops": True}]
+    assert len((Path(result["run_dir"]) / "val" / "stats.json").read_text().splitlines()) == 10
 
 
 def test_unknown_norm_is_refused() -> None:
