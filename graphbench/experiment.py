@@ -120,19 +120,31 @@ def _described(config: Config) -> dict[str, Any]:
     }
 
 
-def check(config: Config, *, repeat: int = 1, overwrite: bool = False, starts: bool = True) -> Checked:
+def check(
+    config: Config,
+    *,
+    repeat: int = 1,
+    only: int | None = None,
+    overwrite: bool = False,
+    starts: bool = True,
+) -> Checked:
     """Finds what is wrong before data is read, encodings are computed or anything is written.
 
     Args:
         config: a loaded configuration.
         repeat: number of seeds, counted up from ``seed``.
+        only: run id of the one run of these that is meant; None: all of them.
         overwrite: runs of another configuration may lie in the way.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
 
     Raises:
         UserError: the input is wrong.
+        ValueError: no run has the id ``only``.
     """
-    runs = _plan(config, repeat)
+    planned = _plan(config, repeat)
+    runs = [each for each in planned if only in (None, each.run_id)]
+    if not runs:
+        raise ValueError(f"only must be one of {[each.run_id for each in planned]}, received {only}")
     config = _with_mode(build.adopt_pretrained(config, runs[0].run_id, starts=starts))
     checked = Checked(config, runs, _described(config), build.fabric(config))
     for directory in () if overwrite else map(checked.directory, runs):
@@ -143,12 +155,13 @@ def check(config: Config, *, repeat: int = 1, overwrite: bool = False, starts: b
     return checked
 
 
-def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str, Any] | None:
+def run(config: Config, *, repeat: int = 1, only: int | None = None, overwrite: bool = False) -> dict[str, Any] | None:
     """Trains what is not trained yet, then aggregates over the runs asked for.
 
     Args:
         config: a loaded configuration.
         repeat: number of seeds, counted up from ``seed``.
+        only: run id of the one run of these that is meant; None: all of them.
         overwrite: move earlier runs aside instead of skipping or resuming them.
 
     Returns:
@@ -159,7 +172,7 @@ def run(config: Config, *, repeat: int = 1, overwrite: bool = False) -> dict[str
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    checked = check(config, repeat=repeat, overwrite=overwrite)
+    checked = check(config, repeat=repeat, only=only, overwrite=overwrite)
     config, fabric = checked.config, checked.fabric
     fabric.launch()
     with _console(config, fabric), _threads(config.tree.num_threads):

@@ -18,7 +18,7 @@ from graphbench.config import load_config
 from graphbench.results.record import RunRecord
 from graphbench.train.checkpoints import read
 from scripts.plots import main as plots
-from scripts.plotting import attention, canvas, traingap
+from scripts.plotting import attention, canvas, node_matrix, traingap
 from scripts.plotting.trained import read_trained
 from tests.test_main import ROOT, TINY
 
@@ -206,7 +206,7 @@ def test_the_model_is_that_of_the_best_epoch_and_the_untrained_one_that_of_the_s
 def test_white_is_exactly_zero_and_nothing_else(sfi: Path) -> None:
     run = read_trained(sfi / "0", "val", 1)
     patterns = attention.read_patterns(run.model, run.batch)
-    order, borders = attention.node_order(run.num_nodes, run.edge_index, "community")
+    order, borders = node_matrix.node_order(run.num_nodes, run.edge_index, "community")
     assert sorted(order.tolist()) == list(range(run.num_nodes))
     assert all(0 < border < run.num_nodes for border in borders)
     with canvas.style():
@@ -239,10 +239,10 @@ def test_communities_stay_together() -> None:
     # Two cliques whose nodes alternate, and a node without edges.
     sides = [[0, 2, 4, 6, 8], [1, 3, 5, 7]]
     edges = [(a, b) for side in sides for a in side for b in side if a != b] + [(0, 1), (1, 0)]
-    order, borders = attention.node_order(10, np.array(edges).T, "community")
+    order, borders = node_matrix.node_order(10, np.array(edges).T, "community")
     assert order.tolist() == [*sides[0], *sides[1], 9]
     assert borders == [5, 9]
-    assert attention.node_order(10, np.array(edges).T, "natural")[0].tolist() == list(range(10))
+    assert node_matrix.node_order(10, np.array(edges).T, "natural")[0].tolist() == list(range(10))
 
 
 def test_the_attention_figure_from_the_command_line(

@@ -39,13 +39,13 @@ class Unit:
 
     def task(self) -> Task:
         """In words that travel."""
-        entry, run = self.planned.entry, self.run
+        entry = self.planned.entry
         return Task(
             file=entry.file,
             overrides=entry.overrides,
             places=dict(entry.places),
-            seed=run.seed,
-            split_index=run.split_index,
+            repeat=self.planned.repeat,
+            run_id=self.run.run_id,
             config_hash=entry.config.hash,
             log_file=self.planned.log_file,
         )

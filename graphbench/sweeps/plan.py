@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
-from graphbench.config import Config
 from graphbench.errors import UserError, unknown
 from graphbench.experiment import Checked, Run, check
 from graphbench.sweeps.sweep import Entry, Sweep
@@ -23,11 +19,13 @@ class Planned:
     Attributes:
         entry: from the sweep file.
         checked: with its runs and its folder.
+        repeat: number of seeds that its runs were planned with.
         finished: run ids of those that need not be trained.
     """
 
     entry: Entry
     checked: Checked
+    repeat: int
     finished: frozenset[int]
 
     @property
@@ -55,8 +53,9 @@ def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
     planned = []
     cells: dict[tuple[str, str], Entry] = {}
     for entry in entries:
+        repeat = sweep.repeat(entry)
         try:
-            checked = check(entry.config, repeat=sweep.repeat(entry))
+            checked = check(entry.config, repeat=repeat)
         except UserError as error:
             raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
         if checked.fabric.world_size > 1:
@@ -64,7 +63,7 @@ def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
                 f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
                 "a sweep runs every training in one process. Run this one with main.py."
             )
-        found = Planned(entry, checked, _finished(checked))
+        found = Planned(entry, checked, repeat, _finished(checked))
         cell = (entry.label, found.column)
         other = cells.setdefault(cell, entry)
         if other is not entry:
@@ -109,45 +108,3 @@ def _matches(entry: Entry, pattern: str) -> bool:
 
 def _names(entry: Entry) -> list[str]:
     return [entry.label, *([entry.column] if entry.column else []), entry.config.name]
-
-
-@dataclass(frozen=True)
-class OneRun(Config):
-    """A configuration that trains one of its runs: seed and splits are this run's, hash and dump are the whole's.
-
-    Attributes:
-        first_seed: of the whole.
-        splits: ``run_multiple_splits`` of the whole.
-    """
-
-    first_seed: int
-    splits: tuple[int, ...]
-
-    @functools.cached_property
-    def hash(self) -> str:
-        """Of the whole configuration, so that its runs belong together."""
-        return self._whole.hash
-
-    def dump(self) -> str:
-        """The whole configuration."""
-        return self._whole.dump()
-
-    @property
-    def _whole(self) -> Config:
-        return Config(self.name, _changed(self, self.first_seed, self.splits), self.origin, self.notices)
-
-
-def one_run(config: Config, seed: int, split_index: int) -> OneRun:
-    """The configuration of one run; see :class:`OneRun`."""
-    splits = tuple(config.tree.run_multiple_splits)
-    own = {each.name: getattr(config, each.name) for each in dataclasses.fields(Config)}
-    own["tree"] = _changed(config, seed, (split_index,) if splits else ())
-    return OneRun(**own, first_seed=config.tree.seed, splits=splits)
-
-
-def _changed(config: Config, seed: int, splits: Sequence[int]) -> Any:
-    tree = config.tree.clone()
-    tree.defrost()
-    tree.seed, tree.run_multiple_splits = seed, list(splits)
-    tree.freeze()
-    return tree

@@ -23,8 +23,8 @@ class Task:
         file: of the configuration.
         overrides: ``(KEY, VALUE, ...)``.
         places: where the sweep file sets them.
-        seed: of the run.
-        split_index: of the run.
+        repeat: number of seeds of the entry.
+        run_id: which of its runs.
         config_hash: of the configuration as it was checked.
         log_file: takes what the run prints.
     """
@@ -32,8 +32,8 @@ class Task:
     file: Path
     overrides: tuple[str, ...]
     places: dict[str, str]
-    seed: int
-    split_index: int
+    repeat: int
+    run_id: int
     config_hash: str
     log_file: Path
 
@@ -80,7 +80,6 @@ def work(tasks: Connection) -> None:
 def _run(task: Task) -> Answer:
     from graphbench.errors import Interrupted, RunFailed, UserError
     from graphbench.experiment import run
-    from graphbench.sweeps.plan import one_run
     from graphbench.sweeps.sweep import load_entry
 
     try:
@@ -90,7 +89,7 @@ def _run(task: Task) -> Answer:
                 f"{task.file}: hash {task.config_hash} when the sweep began, {config.hash} now: the file, one it is "
                 "based on, or the program was changed meanwhile. Start the sweep again."
             )
-        line = run(one_run(config, task.seed, task.split_index))
+        line = run(config, repeat=task.repeat, only=task.run_id)
     except (UserError, RunFailed) as error:
         print(f"failed: {error}", file=sys.stderr)
         return Answer("failed", str(error))

@@ -30,7 +30,7 @@ from graphbench.ops.circular_conv import circular_conv, sizes_of
 from graphbench.ops.propagate import adjacency_of
 from graphbench.structures import GraphBatch, Ragged
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.measuring import ROOT, paired, peaks, print_peak
+from scripts.benchmarks.measuring import ROOT, paired, peaks, print_peak, step
 
 PUBLISHED = ROOT / "results/published/geco_table10.csv"
 WIDTH, HEADS, DEGREE = 108, 4, 10
@@ -58,8 +58,8 @@ def _operator() -> Iterable[Case]:
         sizes = np.clip(random.normal(mean, spread, graphs), low, high).astype(int).tolist()
         ragged = Ragged.from_sizes(sizes)
         rows = [torch.randn(n, width, requires_grad=True) for n in (ragged.num_rows, sum(sizes_of(ragged)))]
-        ours = _step(functools.partial(circular_conv, *rows, ragged), rows)
-        peer = _step(functools.partial(padded_fft, *rows, ragged), rows)
+        ours = step(functools.partial(circular_conv, *rows, ragged), rows)
+        peer = step(functools.partial(padded_fft, *rows, ragged), rows)
         with torch.no_grad():
             torch.testing.assert_close(
                 circular_conv(*rows, ragged), padded_fft(*rows, ragged), rtol=1e-4, atol=1e-5 * ragged.max_size
@@ -205,23 +205,11 @@ def _no_grad(forward: Callable[[], Tensor]) -> Callable[[], None]:
     return once
 
 
-def _step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], None]:
-    """Forward and backward."""
-
-    def once() -> None:
-        for each in inputs:
-            each.grad = None
-        out = forward()
-        out.backward(torch.ones_like(out))
-
-    return once
-
-
 def main(which: str) -> None:
     """Prints the peak memory of a step above the memory before it, gradients included."""
     rows = [torch.randn(GIANT, parts * GIANT_WIDTH, requires_grad=True) for parts in (3, 2)]
     convolve = {"ours": functools.partial(circular_conv, ragged=Ragged.from_sizes([GIANT])), "autograd": plain}[which]
-    print_peak(_step(functools.partial(layer_of_one_graph, convolve, *rows), rows))
+    print_peak(step(functools.partial(layer_of_one_graph, convolve, *rows), rows))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from graphbench.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +25,18 @@ def paired(ours: Callable[[], None], peer: Callable[[], None], pairs: int) -> tu
             (ours, peer)[which]()
             seconds[which].append(time.perf_counter() - start)
     return seconds
+
+
+def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[], None]:
+    """Forward and backward, with fresh gradients of the inputs."""
+
+    def once() -> None:
+        for each in inputs:
+            each.grad = None
+        out = forward()
+        out.backward(torch.ones_like(out))
+
+    return once
 
 
 def peaks(module: str, sides: Sequence[str], pairs: int, *arguments: str) -> tuple[list[float], ...]:

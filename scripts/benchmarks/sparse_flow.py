@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from torch import Tensor
 from graphbench.ops.sparse_flow import flow_diagnostics, sparse_flow
 from graphbench.structures import Ragged
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.measuring import paired, peaks, print_peak
+from scripts.benchmarks.measuring import paired, peaks, print_peak, step
 
 GRAPHS, NODES, HEADS, WIDTH = 8, 479, 4, 68
 ITERATIONS = 20
@@ -64,18 +63,6 @@ def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     weights = torch.softmax(torch.bmm(q / math.sqrt(WIDTH), k.transpose(1, 2)), dim=-1)
     out = torch.bmm(torch.dropout(weights, 0.0, True), v)
     return out.view(GRAPHS, HEADS, NODES, WIDTH).transpose(1, 2).reshape(GRAPHS * NODES, HEADS, WIDTH)
-
-
-def step(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], None]:
-    """Forward and backward."""
-
-    def run_once() -> None:
-        for each in inputs:
-            each.grad = None
-        out = forward()
-        out.backward(torch.ones_like(out))
-
-    return run_once
 
 
 def main(which: str) -> None:

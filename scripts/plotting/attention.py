@@ -12,8 +12,6 @@ import argparse
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +21,7 @@ from torch import Tensor, nn
 from graphbench.errors import UserError
 from graphbench.layers.attention.sfi import SFi
 from graphbench.structures import GraphBatch
-from scripts.plotting import canvas
-from scripts.plotting.trained import read_trained
+from scripts.plotting import canvas, node_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,14 +53,8 @@ class Pattern:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="results/<config>/<seed>, with a checkpoint")
-    parser.add_argument("--split", choices=("train", "val", "test"), default="val", help="default: val")
-    parser.add_argument("--graph", type=int, default=0, metavar="I", help="number of the graph in it, from 0")
-    parser.add_argument("--layer", type=int, nargs="+", metavar="L", help="from 0; default: the first and the last")
+    node_matrix.arguments(parser)
     parser.add_argument("--head", type=int, default=0, metavar="H", help="from 0; default: 0")
-    parser.add_argument(
-        "--order", choices=("natural", "community"), default="natural", help="of the nodes; default: as stored"
-    )
     parser.add_argument("--untrained", action="store_true", help="show the model as initialised, too")
 
 
@@ -73,22 +64,17 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no such run, graph, layer or head, too large a graph, or a model without attention weights.
     """
-    run = read_trained(options.run, options.split, options.graph)
-    if run.num_nodes > LARGEST:
-        raise UserError(
-            f"--graph {options.graph} has {run.num_nodes:,} nodes; patterns of up to {LARGEST:,} nodes are drawn."
-        )
+    run = node_matrix.read_run(options, LARGEST, "patterns")
     patterns = read_patterns(run.model, run.batch, run.position)
     if options.untrained:
         pairs = zip(read_patterns(run.initial, run.batch, run.position), patterns, strict=True)
         patterns = [
             Pattern(each.layer, {"untrained": list(old.weights.values())[-1], **each.weights}) for old, each in pairs
         ]
-    layers = sorted({0, len(patterns) - 1}) if options.layer is None else options.layer
+    layers = node_matrix.chosen_layers(options, patterns)
     for layer in layers:
-        _check("--layer", layer, len(patterns))
-        _check("--head", options.head, len(next(iter(patterns[layer].weights.values()))))
-    order, borders = node_order(run.num_nodes, run.edge_index, options.order)
+        node_matrix.check_number("--head", options.head, len(next(iter(patterns[layer].weights.values()))))
+    order, borders = node_matrix.node_order(run.num_nodes, run.edge_index, options.order)
     figure = draw(patterns, layers, options.head, order, borders)
     print(f"{run.config} {run.run_id}, epoch {run.epoch}; {options.split} graph {options.graph}: {len(order)} nodes")
     print(table(patterns))
@@ -114,34 +100,10 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
         if all(map(len, weights.values())):
             found.append(Pattern(name, weights))
 
-    asked = {name: each for name, each in model.named_modules() if callable(getattr(each, "attention_weights", None))}
-    hooks = [each.register_forward_hook(partial(ask, name), with_kwargs=True) for name, each in asked.items()]
-    try:
-        model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    node_matrix.ask_layers(model, batch, "attention_weights", ask)
     if not found:
         raise UserError("no layer of this model gives its attention weights; Transformer and SFi do.")
     return found
-
-
-def node_order(num_nodes: int, edge_index: np.ndarray, order: str) -> tuple[np.ndarray, list[int]]:
-    """Nodes in the order of rows and columns, and the places where a community ends.
-
-    ``community``: those that the Louvain method finds in the graph, largest first.
-    """
-    nodes = np.arange(num_nodes)
-    if order == "natural":
-        return nodes, []
-    import networkx
-
-    graph = networkx.Graph()
-    graph.add_nodes_from(nodes.tolist())
-    graph.add_edges_from(edge_index.T.tolist())
-    groups = sorted(networkx.community.louvain_communities(graph, seed=0), key=lambda each: (-len(each), min(each)))
-    sizes = [len(each) for each in groups]
-    return np.array([node for each in groups for node in sorted(each)], dtype=int), np.cumsum(sizes)[:-1].tolist()
 
 
 def draw(
@@ -169,10 +131,7 @@ def draw(
             axes.set_visible(False)
         for weights, shown, axes in zip(row, patterns[layer].weights, line):
             image = axes.imshow(np.ma.masked_equal(weights, 0.0), norm=scale, cmap=colors, interpolation="nearest")
-            for border in borders:
-                for line_of in (axes.axhline, axes.axvline):
-                    line_of(border - 0.5, color="0.5", linewidth=0.4)
-            axes.spines[["top", "right"]].set_visible(True)
+            node_matrix.frame(axes, borders)
             zeros = f"{100 * float((weights == 0).mean()):.3g} % zero"
             axes.set_title(zeros if number and alike else f"{shown}\n{zeros}")
         line[0].set_ylabel(f"layer {layer}, head {head}\nquery node")
@@ -195,11 +154,6 @@ def table(patterns: Sequence[Pattern]) -> str:
         shares = " | ".join(f"{pattern.zero_share(each):.4f}" if each in pattern.weights else "-" for each in shown)
         lines.append(f"| {number} | {pattern.layer} | {shares} |")
     return "\n".join(lines)
-
-
-def _check(option: str, received: int, count: int) -> None:
-    if not 0 <= received < count:
-        raise UserError(f"{option} must lie in 0 .. {count - 1}, received {received}.")
 
 
 def _array(weights: Tensor) -> np.ndarray:

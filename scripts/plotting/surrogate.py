@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +19,7 @@ from torch import nn
 
 from graphbench.errors import UserError
 from graphbench.structures import GraphBatch
-from scripts.plotting import canvas
-from scripts.plotting.attention import node_order
-from scripts.plotting.trained import read_trained
+from scripts.plotting import canvas, node_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,14 +61,8 @@ class Surrogate:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="results/<config>/<seed>, with a checkpoint")
-    parser.add_argument("--split", choices=("train", "val", "test"), default="val", help="default: val")
-    parser.add_argument("--graph", type=int, default=0, metavar="I", help="number of the graph in it, from 0")
-    parser.add_argument("--layer", type=int, nargs="+", metavar="L", help="from 0; default: the first and the last")
+    node_matrix.arguments(parser)
     parser.add_argument("--channel", type=int, default=0, metavar="C", help="from 0; default: 0")
-    parser.add_argument(
-        "--order", choices=("natural", "community"), default="natural", help="of the nodes; default: as stored"
-    )
     parser.add_argument("--untrained", action="store_true", help="show the model as initialised instead")
 
 
@@ -82,18 +72,11 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no such run, graph, layer or channel, too large a graph, or a model without such layers.
     """
-    run = read_trained(options.run, options.split, options.graph)
-    if run.num_nodes > LARGEST:
-        raise UserError(
-            f"--graph {options.graph} has {run.num_nodes:,} nodes; matrices of up to {LARGEST:,} nodes are drawn."
-        )
+    run = node_matrix.read_run(options, LARGEST, "matrices")
     model = run.initial if options.untrained else run.model
     found = read_surrogates(model, run.batch, options.channel, run.position)
-    layers = sorted({0, len(found) - 1}) if options.layer is None else options.layer
-    for layer in layers:
-        if not 0 <= layer < len(found):
-            raise UserError(f"--layer must lie in 0 .. {len(found) - 1}, received {layer}.")
-    order, borders = node_order(run.num_nodes, run.edge_index, options.order)
+    layers = node_matrix.chosen_layers(options, found)
+    order, borders = node_matrix.node_order(run.num_nodes, run.edge_index, options.order)
     figure = draw([found[layer] for layer in layers], layers, options.channel, order, borders)
     state = "as initialised" if options.untrained else f"epoch {run.epoch}"
     print(f"{run.config} {run.run_id}, {state}; {options.split} graph {options.graph}: {len(order)} nodes")
@@ -112,8 +95,7 @@ def read_surrogates(model: nn.Module, batch: GraphBatch, channel: int, graph: in
 
     def ask(name: str, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
         width = output.shape[1]
-        if not 0 <= channel < width:
-            raise UserError(f"--channel must lie in 0 .. {width - 1}, received {channel}.")
+        node_matrix.check_number("--channel", channel, width)
         total, one = 0.0, None
         for first in range(0, width, _AT_ONCE):
             some = range(first, min(first + _AT_ONCE, width))
@@ -124,13 +106,7 @@ def read_surrogates(model: nn.Module, batch: GraphBatch, channel: int, graph: in
         assert one is not None
         found.append(Surrogate(name, width, one, (total / width).numpy()))
 
-    asked = {name: each for name, each in model.named_modules() if hasattr(each, "surrogate_attention")}
-    hooks = [each.register_forward_hook(partial(ask, name), with_kwargs=True) for name, each in asked.items()]
-    try:
-        model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    node_matrix.ask_layers(model, batch, "surrogate_attention", ask)
     if not found:
         raise UserError("no layer of this model has a surrogate attention matrix; GECO does.")
     return found
@@ -158,10 +134,7 @@ def draw(
                 cmap=matplotlib.colormaps[colors],
                 interpolation="nearest" if len(order) < 200 else "antialiased",
             )
-            for border in borders:
-                for line_of in (axes.axhline, axes.axvline):
-                    line_of(border - 0.5, color="0.5", linewidth=0.4)
-            axes.spines[["top", "right"]].set_visible(True)
+            node_matrix.frame(axes, borders)
             axes.set_title("" if number else title)
             figure.colorbar(image, ax=axes, label=label, extend=extend, shrink=0.9)
         line[0].set_ylabel(f"layer {layer}\nreceiving node")

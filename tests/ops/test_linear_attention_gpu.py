@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +9,18 @@ import torch
 
 from graphbench.ops.linear_attention import linear_attention
 from graphbench.structures import Ragged
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
 
-triton = pytest.importorskip("triton", reason="the GPU kernels need Triton (pip install 'graphbench-gt[test]')")
-if os.environ.get("TRITON_INTERPRET") == "1":
-    pytest.skip("TRITON_INTERPRET replaces the compiler that is tested here", allow_module_level=True)
+from graphbench.ops.linear_attention import gpu, gpu_kernels  # isort: skip
 
-from triton.backends.compiler import GPUTarget  # noqa: E402
-
-from graphbench.ops.linear_attention import gpu, gpu_kernels  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[2]
 # Every kernel with the flags that select its code.
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "cross": ("cross", {"CENTRED": True}),
@@ -34,19 +31,12 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "row_gradient-k": ("row_gradient", {"CENTRED": True}),
     "value_gradient": ("value_gradient", {"BASE": "uniform"}),
 }
-# Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
-SHARED = {80: 163 * 1024, 90: 227 * 1024}
-NAME = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
+__all__ = ["fresh_compiler"]  # a fixture
 
 
 @pytest.mark.slow
 def test_kernels_against_the_reference() -> None:
-    """Runs interpreted_linear_attention.py; a process of its own: Triton interprets everything or nothing."""
-    interpret = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    cases = Path(__file__).with_name("interpreted_linear_attention.py")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", str(cases)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | interpret, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    run_interpreted("interpreted_linear_attention.py")
 
 
 def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
@@ -60,32 +50,15 @@ def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
     wide, stored = f"*{NAME[gpu._wide(meta)]}", f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "x", "a", "b", "grad"), stored) | {"ptr": "*i64", "tiles": "*i64"}
     types["out"] = wide if kernel_name == "cross" or flags.get("FORWARD") is False else stored
-    types |= dict.fromkeys(constants, "constexpr")
-    source = triton.compiler.ASTSource(
-        kernel,
-        signature={argument: types.get(argument, wide) for argument in kernel.arg_names},
-        constexprs={(i,): constants[a] for i, a in enumerate(kernel.arg_names) if a in constants},
-    )
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    return compile_kernel(kernel, constants, types, wide, capability, options)
 
 
 def check(name: str, kind: torch.dtype, width: int, capability: int) -> None:
     program = compiled(name, kind, width, capability)
-    code = program.asm["ptx"]
-    assert len(program.asm["cubin"]) > 0
-    assert program.metadata.shared <= SHARED[capability]
-    assert not re.search(r"\b(atom|red)\.", code), "atomics would make the gradient depend on the order of arrival"
-    assert "tf32" not in code
-    if kind != torch.float64:
-        assert ".f64" not in code, "a constant or an argument widens the arithmetic"
+    check_program(program, kind, capability)
 
 
-@pytest.fixture
-def _fresh_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-
-@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles_for_a_gpu(name: str) -> None:
     check(name, torch.bfloat16, 40, 90)
@@ -93,7 +66,7 @@ def test_compiles_for_a_gpu(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("capability", SHARED)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize(("kind", "width"), [(torch.float32, 100), (torch.float32, 235), (torch.float64, 235)], ids=str)
@@ -108,9 +81,7 @@ def test_tensors_must_lie_on_a_gpu() -> None:
 
 
 def test_missing_triton_is_named() -> None:
-    code = "import sys; sys.modules['triton'] = None; import graphbench.ops.linear_attention.gpu"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "ImportError: backend 'gpu' of linear_attention needs Triton: pip install triton" in done.stderr
+    check_missing_triton("linear_attention")
 
 
 def test_tiles_cover_every_row_once_in_the_order_of_the_graphs() -> None:

@@ -15,7 +15,7 @@ from graphbench.errors import UserError
 from graphbench.experiment import Run, check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
-from graphbench.sweeps.plan import one_run, plan, select
+from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.watch import Watcher
 from graphbench.sweeps.worker import Answer, Task, _run
 
@@ -30,17 +30,18 @@ def read(tmp_path: Path, *groups: str) -> Sweep:
     return read_sweep(path, ["out_dir", str(tmp_path / "out")])
 
 
-@pytest.mark.parametrize(("file", "seed", "split"), [(GCN, 125, 0), (CHAMELEON, 123, 4)])
-def test_one_run_is_part_of_the_whole(file: Path, seed: int, split: int) -> None:
+@pytest.mark.parametrize(("file", "run_id", "seed", "split"), [(GCN, 125, 125, 0), (CHAMELEON, 4, 123, 4)])
+def test_one_run_is_part_of_the_whole(file: Path, run_id: int, seed: int, split: int) -> None:
     whole = load_config(file, ["optim.max_epoch", "3"])
-    one = one_run(whole, seed, split)
-    (run,) = check(one).runs
-    assert (run.seed, run.split_index) == (seed, split)
-    assert run in check(whole, repeat=1 if whole.tree.run_multiple_splits else 5).runs
-    assert one.hash == whole.hash == check(one).config.hash
-    assert one.dump() == whole.dump()
-    assert one.name == whole.name
-    assert one.where("optim.max_epoch") == "command line"
+    repeat = 1 if whole.tree.run_multiple_splits else 5
+    one = check(whole, repeat=repeat, only=run_id)
+    (run,) = one.runs
+    assert (run.run_id, run.seed, run.split_index) == (run_id, seed, split)
+    assert run in check(whole, repeat=repeat).runs
+    assert one.config.hash == whole.hash
+    assert one.config.dump() == whole.dump()
+    assert one.config.name == whole.name
+    assert one.config.where("optim.max_epoch") == "command line"
 
 
 def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     file.write_text(f"_base_: {GCN}\n")
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
-    task = Task(file, ("out_dir", str(tmp_path)), {}, 123, 0, checked.hash, tmp_path / "sweep.log")
+    task = Task(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
     answer = _run(task)
     assert answer.status == "failed"
     assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in answer.reason
@@ -141,7 +142,7 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    answer = _run(Task(file, (), {}, 123, 0, config.hash, tmp_path / "sweep.log"))
+    answer = _run(Task(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
     assert answer == Answer("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 

@@ -126,7 +126,8 @@ def test_a_graph_is_encoded_alike_alone_and_among_others(name: str) -> None:
 
 
 def _two_way(name: str) -> bool:
-    return not name.startswith("RandomWalk")
+    """Walks and the matrix of GECO's truncated SVD follow the direction of an edge."""
+    return not name.startswith("RandomWalk") and name != "TruncatedSVD"
 
 
 @pytest.mark.parametrize("name", [name for name in STACKED if _two_way(name)])

@@ -1,0 +1,80 @@
+"""Triton kernels without a GPU: run by its interpreter in a process of their own, or compiled for absent devices."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+triton = pytest.importorskip("triton", reason="the GPU kernels need Triton (pip install 'graphbench-gt[test]')")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("TRITON_INTERPRET replaces the compiler that is tested here", allow_module_level=True)
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+# Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
+SHARED = {80: 163 * 1024, 90: 227 * 1024}
+NAME = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
+
+
+def run_interpreted(cases: str) -> None:
+    """Runs a file of tests beside this one; a process of its own, because Triton interprets everything or nothing."""
+    interpret = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    path = str(Path(__file__).with_name(cases))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", path]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | interpret, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def compile_kernel(
+    kernel: Any, constants: dict[str, Any], types: dict[str, str], other: str, capability: int, options: dict[str, Any]
+) -> Any:
+    """A kernel as a launch would compile it for an NVIDIA device that need not be present.
+
+    Args:
+        kernel: with ``triton.jit``.
+        constants: its constexpr arguments.
+        types: of the other arguments, by name.
+        other: type of those that ``types`` does not name.
+        capability: of the device.
+        options: of the compiler.
+    """
+    types = types | dict.fromkeys(constants, "constexpr")
+    source = triton.compiler.ASTSource(
+        kernel,
+        signature={argument: types.get(argument, other) for argument in kernel.arg_names},
+        constexprs={(i,): constants[a] for i, a in enumerate(kernel.arg_names) if a in constants},
+    )
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+def check_program(program: Any, kind: torch.dtype, capability: int) -> str:
+    """What holds for every kernel: it fits, is deterministic and keeps its precision. Returns its PTX."""
+    code: str = program.asm["ptx"]
+    assert len(program.asm["cubin"]) > 0
+    assert program.metadata.shared <= SHARED[capability]
+    assert not re.search(r"\b(atom|red)\.", code), "atomics would make the gradient depend on the order of arrival"
+    assert "tf32" not in code
+    if kind != torch.float64:
+        assert ".f64" not in code, "a constant or an argument widens the arithmetic"
+    return code
+
+
+def check_missing_triton(operator: str) -> None:
+    """Without Triton the backend says what to install."""
+    code = f"import sys; sys.modules['triton'] = None; import graphbench.ops.{operator}.gpu"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert f"ImportError: backend 'gpu' of {operator} needs Triton: pip install triton" in done.stderr
+
+
+@pytest.fixture
+def fresh_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
