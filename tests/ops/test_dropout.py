@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.ops.dropout import dropout
+from graphbench.ops.dropout import cpu, dropout
 
 BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
 RATES = pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
@@ -44,6 +44,19 @@ def test_gradient_uses_the_same_mask(p: float, backend: str) -> None:
     out = dropout(x, p, backend=backend)
     out.sum().backward()
     torch.testing.assert_close(x.grad * x, out)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1])
+def test_stored_and_regenerated_masks_are_the_same(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(700, 401, requires_grad=True)  # more than two blocks
+    results = []
+    for stored in (cpu._STORED, 0):
+        monkeypatch.setattr(cpu, "_STORED", stored)
+        torch.manual_seed(3)
+        out = dropout(x, p)
+        results.append((out, *torch.autograd.grad(out.sin().sum(), x)))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])
 
 
 def test_gradcheck() -> None:

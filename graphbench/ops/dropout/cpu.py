@@ -1,4 +1,4 @@
-"""Dropout from 8- or 16-bit lanes of random words, generated again in the backward pass instead of stored."""
+"""Dropout from 8- or 16-bit lanes of random words; large masks are generated again in the backward pass, not stored."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from torch.autograd.function import once_differentiable
 
 # Elements handled at a time: a few of these blocks fit into the cache of one core.
 _BLOCK = 1 << 17
+
+# Largest mask that is stored: drawing it again takes ten times as long as reading it, but no memory.
+_STORED = 1 << 20
 
 
 def draw_seed() -> int:
@@ -69,13 +72,29 @@ def _drop(x: Tensor, p: float, seed: int) -> Tensor:
     return out
 
 
+def _factors(x: Tensor, p: float, seed: int) -> Tensor:
+    """What :func:`_drop` multiplies the entries of ``x`` by."""
+    keep = RandomKeep(p, seed)
+    factors = torch.empty_like(x, memory_format=torch.contiguous_format)
+    for block in factors.view(-1).split(_BLOCK):  # the stream of _drop: the last word of a block may be half used
+        keep.fill_(block).mul_(keep.scale)
+    return factors
+
+
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
         ctx.p, ctx.seed = p, seed
-        return _drop(x, p, seed)
+        if x.numel() > _STORED or x.element_size() < 4:  # half precision would round the scale
+            return _drop(x, p, seed)
+        factors = _factors(x, p, seed)
+        ctx.save_for_backward(factors)
+        return x * factors
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _drop(grad, ctx.p, ctx.seed), None, None
+        if not ctx.saved_tensors:
+            return _drop(grad, ctx.p, ctx.seed), None, None
+        (factors,) = ctx.saved_tensors
+        return grad * factors, None, None
