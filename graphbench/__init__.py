@@ -1,3 +1,69 @@
-"""graphbench: a config-driven benchmark framework for graph transformers."""
+"""graphbench: a config-driven benchmark framework for graph transformers.
+
+Three functions are enough to use it from Python; they are imported when they are asked for::
+
+    config = graphbench.load_config("configs/quickstart.yaml", ["optim.max_epoch", "2"])
+    model = graphbench.build_model(config)
+    line = graphbench.run(config)
+
+docs/python-api.md has the examples, and single layers inside a model of PyTorch Geometric.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from graphbench.config import Config, load_config
+    from graphbench.experiment import run
+    from graphbench.structures import DataInfo
+
+# PyTorch then asks Linux for huge pages for tensors of 2 MiB and more. A step on a graph
+# of a million nodes spends most of its time on page faults otherwise. 0 in the environment switches it off.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
+__all__ = ["build_model", "load_config", "run"]
+
+_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment"}
+
+
+def build_model(config: Config, info: DataInfo | None = None) -> nn.Module:
+    """The model of a configuration, with fresh parameters.
+
+    Args:
+        config: from ``load_config``.
+        info: what the data looks like; default: what the data set declares, and only where it declares nothing, what
+            its data says.
+
+    Returns:
+        A module that takes a :class:`~graphbench.structures.GraphBatch`.
+
+    Raises:
+        UserError: something in the configuration does not fit, or data is needed and not there.
+    """
+    from graphbench import build
+
+    if info is None:
+        info = build.declared_info(config)
+    if info is None:
+        loaded = build.read_data(config)
+        info = loaded.card.info(loaded.store)
+    return build.model(config, info)
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the home of a function when it is asked for first, so that importing the package costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Names that are there only when they are asked for, too."""
+    return sorted({*globals(), *__all__})

@@ -12,6 +12,7 @@ configuration loader, :func:`construct` fills it when the component is built.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -149,7 +150,8 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         ) from error
 
 
-def parameters(component: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+@functools.cache
+def parameters(component: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Constructor parameters by name, annotations resolved to types (``self``, ``*args``, ``**kwargs`` left out)."""
     function = component.__init__ if inspect.isclass(component) else component
     hints = typing.get_type_hints(function)

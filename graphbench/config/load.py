@@ -23,6 +23,7 @@ from graphbench.config.data_keys import ENCODING
 from graphbench.config.key import Key
 from graphbench.config.schema import GROUPS, SCHEMA, SUPPLIED, SUPPLIED_TO_BLOCKS, rooms_of_group
 from graphbench.config.values import check, key_of
+from graphbench.config.yaml_nodes import compose, construct
 from graphbench.errors import UserError, nearest, unknown
 
 COMMAND_LINE = "command line"
@@ -139,7 +140,7 @@ def _read(path: Path, leaves: _Leaves, including: tuple[Path, ...], where: str |
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{prefix}configuration file '{path}' cannot be read: {error}.") from None
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = compose(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -180,8 +181,7 @@ def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: _Leaves) -> N
 
 def _scalar(node: yaml.Node, where: str) -> Any:
     try:
-        constructor = yaml.SafeLoader("")
-        return constructor.construct_object(node, deep=True)
+        return construct(node)
     except yaml.YAMLError as error:
         raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
@@ -263,6 +263,7 @@ def _component(group: str, name: str) -> Any:
     return None if room is None else registry.lookup(room, name)
 
 
+@functools.cache
 def _own_keys(component: Any) -> dict[str, Key]:
     keys = {name: key_of(parameter) for name, parameter in registry.parameters(component).items()}
     return {name: key for name, key in keys.items() if key is not None}
@@ -332,7 +333,9 @@ def _nest(values: Mapping[str, Any]) -> CfgNode:
         node = root
         *groups, last = name.split(".")
         for group in groups:
-            node = node.setdefault(group, CfgNode())
+            if group not in node:
+                node[group] = CfgNode()
+            node = node[group]
         node[last] = value
     return root
 

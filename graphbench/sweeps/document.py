@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from graphbench.config.yaml_nodes import compose, construct
 from graphbench.errors import UserError, unknown
 
 
@@ -86,7 +87,7 @@ def read_document(path: Path) -> Placed:
         UserError: no such file, or no YAML.
     """
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = compose(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     except yaml.YAMLError as error:
@@ -113,7 +114,7 @@ def _placed(node: yaml.Node, path: Path) -> Placed:
 
 def _scalar(node: yaml.Node, path: Path) -> Any:
     try:
-        return yaml.SafeLoader("").construct_object(node, deep=True)
+        return construct(node)
     except yaml.YAMLError as error:
         place = f"{path}:{node.start_mark.line + 1}"
         raise UserError(f"{place}: {getattr(error, 'problem', None) or error}.") from None

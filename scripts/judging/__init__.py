@@ -1,0 +1,1 @@
+"""What ``scripts/claims.py`` is made of: claims, published numbers and run records in, verdicts out."""

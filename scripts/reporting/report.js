@@ -1,0 +1,43 @@
+"use strict";
+
+// A click on a heading sorts by it, a second click turns the order round. Cells without a value stay at the end.
+for (const head of document.querySelectorAll("table.sortable thead th")) {
+  head.querySelector("button").addEventListener("click", () => {
+    const table = head.closest("table");
+    const place = [...head.parentNode.children].indexOf(head);
+    const numeric = head.classList.contains("n");
+    const before = head.getAttribute("aria-sort");
+    const descending = before ? before === "ascending" : numeric;
+    for (const each of head.parentNode.children) each.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const key = (row) => {
+      const cell = row.children[place];
+      const value = cell.dataset.v ?? (numeric ? "" : cell.textContent);
+      return value === "" ? null : numeric ? Number(value) : value;
+    };
+    const compare = numeric ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
+    const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
+    rows.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null);
+      return descending ? compare(b, a) : compare(a, b);
+    });
+    table.tBodies[0].append(...rows.map(([, row]) => row));
+  });
+}
+
+// The filter hides rows of the leaderboards that do not hold every word, and data sets without any row left.
+const filter = document.querySelector(".filter");
+filter.hidden = false;
+filter.querySelector("input").addEventListener("input", (event) => {
+  const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const section of document.querySelectorAll("#leaderboards > section")) {
+    const name = section.querySelector("h3").textContent;
+    let left = 0;
+    for (const row of section.querySelectorAll("tbody tr")) {
+      const text = `${name} ${row.textContent}`.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+      left += !row.hidden;
+    }
+    section.hidden = left === 0;
+  }
+});

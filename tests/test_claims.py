@@ -1,0 +1,212 @@
+"""``scripts/claims.py``: rules decide from records and printed tables only, and the page is what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_ind
+
+from graphbench.errors import UserError
+from graphbench.results.record import RunRecord, Score
+from graphbench.sweeps import read_sweep
+from scripts import claims
+from scripts.judging import verdicts
+from scripts.judging.findings import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from scripts.judging.quantities import measured, published
+from scripts.judging.rules import judge, references
+from scripts.judging.verdicts import Claim, decide, read_claims
+
+ROOT = Path(__file__).resolve().parents[1]
+CLAIMS = ROOT / "results/claims.yaml"
+
+
+def _write(folder: Path, config: str, *values: float, train: float = 1.0, metric: str = "accuracy") -> None:
+    for seed, value in enumerate(values):
+        up = metric != "mae"
+        scores = (Score("train", metric, train, up, 9), Score("test", metric, value, up, 9))
+        record = RunRecord.start(
+            config=config, config_hash="h", seed=seed, run_id=str(seed), metric=metric, maximize=up
+        )
+        record.end("finished", scores=scores, params=1000).write(folder / config / str(seed) / "record.json")
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path = tmp_path_factory.mktemp("records")
+    _write(tmp_path, "high", 0.90, 0.91, 0.92)
+    _write(tmp_path, "low", 0.80, 0.81, 0.82, train=0.85)
+    _write(tmp_path, "wide", 0.70, 0.85, 1.00)
+    _write(tmp_path, "once", 0.95)
+    _write(tmp_path, "small error", 0.10, 0.11, metric="mae")
+    _write(tmp_path, "large error", 0.20, 0.21, metric="mae")
+    return tmp_path
+
+
+SEVERAL = {"best": {"a": "{x}", "of": ["low"]}, "each": {"x": ["high", "nowhere"]}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ({"better": {"a": "high", "than": "low"}}, HOLDS),
+        ({"better": {"a": "low", "than": "high"}}, FAILS),
+        ({"better": {"a": "high", "than": "wide"}}, UNDECIDED),
+        ({"better": {"a": "once", "than": "low"}}, UNDECIDED),  # a single run has no test
+        ({"better": {"a": "high", "than": ["low", "nowhere"]}}, UNDECIDED),
+        ({"better": {"a": "low", "than": ["high", "nowhere"]}}, FAILS),
+        ({"better": {"a": "nowhere", "than": "low"}}, NOT_RUN),
+        ({"better": {"a": "high", "than": "nowhere"}}, NOT_RUN),
+        ({"better": {"a": "high", "than": "low", "points": 20}}, FAILS),
+        ({"better": {"a": "small error", "than": "large error"}}, HOLDS),
+        ({"better": {"a": "low@gap", "than": "high@gap"}}, HOLDS),  # 0.04 against 0.09
+        ({"best": {"a": "wide", "of": ["low"]}}, HOLDS),
+        ({"best": {"a": "wide", "of": ["low", "high"]}}, UNDECIDED),
+        ({"best": {"a": "wide", "of": ["low", "high"], "by": "mean"}}, FAILS),
+        ({"best": {"a": "low", "of": ["high"]}}, FAILS),
+        ({"order": {"of": ["high", "low"]}}, HOLDS),
+        ({"order": {"of": ["low", "high"]}}, FAILS),
+        ({"par": {"of": ["high", "wide"]}}, UNDECIDED),
+        ({"par": {"of": ["high", "low"]}}, FAILS),
+        ({"par": {"of": ["high", "low"], "points": 11}}, HOLDS),
+        ({"not_worse": {"a": "wide", "than": ["high", "low"]}}, HOLDS),
+        ({"not_worse": {"a": "low", "than": ["high"]}}, FAILS),
+        ({"between": {"a": "high", "low": 0.9, "high": 0.92}}, HOLDS),
+        ({"between": {"a": "high@params", "low": 0, "high": 999}}, FAILS),
+        ({"loses_less": {"a": ["high", "wide"], "than": ["high", "low"]}}, UNDECIDED),
+        ({"loses_less": {"a": ["high", "high"], "than": ["high", "low"]}}, HOLDS),
+        ({"loses_less": {"a": ["high", "low"], "than": ["high", "high"]}}, FAILS),
+        ({"most": {"least": 1, "of": [SEVERAL]}}, HOLDS),
+        ({"most": {"least": 2, "of": [SEVERAL]}}, UNDECIDED),
+        ({"most": {"least": 3, "of": [SEVERAL, {"best": {"a": "low", "of": ["high"]}}]}}, FAILS),
+    ],
+)  # fmt: skip
+def test_rules_on_runs(records: Path, rule: dict, state: str) -> None:
+    [finding] = judge(rule, measured(records), "here")
+    assert finding.state == state, finding.text
+
+
+def test_findings_show_means_counts_and_tests(records: Path) -> None:
+    [finding] = judge({"better": {"a": "high", "than": "wide"}}, measured(records), "here")
+    p_value = ttest_ind([0.90, 0.91, 0.92], [0.70, 0.85, 1.00], equal_var=False).pvalue
+    assert finding.text == f"`high` 0.9100 ± 0.0100 (n = 3) against `wide` 0.8500 ± 0.1500 (n = 3), p = {p_value:.3f}"
+
+
+COCO = "sfi-former_table1: dataset=COCO-SP; model="
+HALF = "sgformer_table8: dataset=Cora; attention="
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ({"better": {"a": COCO + "Graph-mamba", "than": COCO + "SFi-Former"}}, HOLDS),
+        ({"better": {"a": COCO + "SFi-Former", "than": COCO + "Graph-mamba"}}, FAILS),
+        ({"figure": {"of": [[HALF + "default", HALF + "Softmax"]], "kind": "points", "printed": "12.75"}}, HOLDS),
+        ({"figure": {"of": [[HALF + "default", HALF + "Softmax"]], "kind": "points", "printed": "12.9"}}, FAILS),
+        ({"best": {"table": "sgformer_table2", "models": ["SGFormer"], "least": 4}}, HOLDS),
+        ({"best": {"table": "sgformer_table2", "models": ["SGFormer"], "least": 5}}, FAILS),
+        ({"best": {"table": "gradformer_table1", "models": ["Gradformer"], "least": 5}}, FAILS),
+        ({"best": {"table": "gradformer_table1", "models": ["Gradformer"], "least": 5, "ties": True}}, HOLDS),
+    ],
+)
+def test_rules_on_printed_numbers(rule: dict, state: str) -> None:
+    [finding] = judge(rule, published, "here")
+    assert finding.state == state, finding.text
+
+
+def test_the_verdict_follows_from_the_findings(records: Path) -> None:
+    def word(**facts: object) -> str:
+        return decide(Claim("X-1", "X", "1", "something", **facts), records).word  # type: ignore[arg-type]
+
+    good, bad = {"better": {"a": "high", "than": "low"}}, {"better": {"a": "low", "than": "high"}}
+    missing, open_ = {"better": {"a": "no", "than": "low"}}, {"better": {"a": "high", "than": "wide"}}
+    false = {"better": {"a": COCO + "SFi-Former", "than": COCO + "Graph-mamba"}}
+    assert word(runs=[good]) == word(runs=[good, good], needs={"gpu": "big"}) == verdicts.CONFIRMED
+    assert word(runs=[good, bad, missing]) == word(tests=["a::b"], against=["a::b"]) == verdicts.CONTRADICTED
+    assert word(runs=[good], own=[false]) == verdicts.OWN_TABLES
+    assert word(runs=[good, missing]) == word(runs=[open_]) == verdicts.UNDECIDED
+    assert word(runs=[missing], needs={"gpu": "big", "data": "much"}) == "needs a GPU"
+    assert word(needs={"data": "much"}, also=[good]) == "needs data not at hand"
+    assert word(runs=[missing]) == word(also=[bad]) == verdicts.OPEN
+    assert word(tests=["a::b"]) == verdicts.CONFIRMED
+    assert word(tests=["a::b"], runs=[missing]) == verdicts.OPEN
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {id: A, paper: P, section: 1, claim: c, own: [{bettr: {a: x, than: y}}]}", "A: unknown rule 'bettr'. Did"),
+        ("- {id: A, paper: P, section: 1, claim: c, runs: [{best: {aa: x}}]}", "A: best: got an unexpected keyword"),
+        ("- {id: A, paper: P, section: 1, claim: c, own: [{between: {a: 'geco_table1: model=GECO', low: 0, high: 1}}]}",
+         "'geco_table1: model=GECO' fits 5 lines of results/published/geco_table1.csv, not one."),
+        ("- {id: A, paper: P, section: 1, claim: c, test: [x]}", "A: unknown key 'test'. Did you mean 'tests'?"),
+        ("- {id: A, paper: P, section: 1, claim: c, tests: ['tests/test_claims.py::test_rules_on_run']}",
+         "unknown test of tests/test_claims.py 'test_rules_on_run'. Did you mean 'test_rules_on_runs'?"),
+        ("- {id: A, paper: P, section: 1, claim: c, tests: [tests/x.py::test]}", "A: the test file tests/x.py does"),
+        ("- {id: A, paper: P, section: 1}", "A: lacks claim."),
+        ("- {id: A, paper: P, section: 1, claim: c}\n- {id: A, paper: P, section: 1, claim: c}", "A: is there twice."),
+        ("nothing", "a list of claims is expected"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    out = tmp_path / "out.md"
+    assert claims.main(["--claims", str(path), "--records", str(tmp_path), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("error: ")
+    assert len(error.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_all_claims_of_the_five_papers_are_there() -> None:
+    numbers = {"SFi": 13, "SG": 15, "GE": 17, "GR": 15, "FF": 11}
+    assert [each.id for each in read_claims(CLAIMS)] == [
+        f"{paper}-{number}" for paper, last in numbers.items() for number in range(1, last + 1)
+    ]
+
+
+def test_the_page_is_what_the_records_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert claims.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_an_outdated_page_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "claims.md"
+    out.write_text((ROOT / "docs/claims.md").read_text().replace(" 0.8", " 0.9"))
+    assert claims.main(["--check", "--out", str(out)]) == 1
+    assert "not what the records say" in capsys.readouterr().out
+
+
+def _awaited() -> dict[str, set[tuple[str, str]]]:
+    """Sweep -> (claim, configuration) of the folders that rules ask for and that are not there yet."""
+    awaited: dict[str, set[tuple[str, str]]] = {}
+    for claim in read_claims(CLAIMS):
+        for rule in (*claim.runs, *claim.also):
+            for text in references(rule):
+                folder = text.partition("@")[0]
+                if not (ROOT / "results/measured/records" / folder).is_dir():
+                    sweep, _, config = folder.rpartition("/")
+                    awaited.setdefault(sweep, set()).add((claim.id, config))
+    return awaited
+
+
+def test_records_that_rules_ask_for_are_there_or_of_a_sweep() -> None:
+    for sweep, asked in _awaited().items():
+        assert (ROOT / f"configs/sweeps/{sweep}.yaml").is_file(), f"no records and no sweep '{sweep}': {asked}"
+
+
+@pytest.mark.exhaustive
+def test_records_that_rules_ask_for_can_come_to_be() -> None:
+    """A misspelt folder would be "not yet run" for ever."""
+    for sweep, asked in _awaited().items():
+        known = {entry.config.name for entry in read_sweep(ROOT / f"configs/sweeps/{sweep}.yaml").entries}
+        assert {config for _, config in asked} <= known, sweep
+
+
+def test_a_published_cell_without_a_number_is_none() -> None:
+    assert published("sgformer_table4: model=Graphormer; dataset=PubMed; metric=inference_time_ms") is None
+    with pytest.raises(UserError, match="a part is key=value, received 'x'"):
+        published("sgformer_table4: x")

@@ -1,0 +1,52 @@
+"""docs/python-api.md, word by word, and that importing the package imports nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphbench
+from graphbench.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_page_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python-api.md").read_text(), re.DOTALL)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, "docs/python-api.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "quickstart" in printed
+    assert "46533 parameters" in printed
+    assert re.search(r"torch\.Size\(\[(\d+)(, 1)?\]\) \1\n", printed)
+    assert "accuracy-SBM 2 0." in printed
+    assert (tmp_path / "results/quickstart/agg/test/best.json").is_file()
+    assert len(re.findall(r"torch\.Size\(\[8, 16\]\)", printed)) == 4
+
+
+def test_a_wrong_key_is_the_message_of_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("optim:\n  base_lrr: 0.1\n")
+    with pytest.raises(UserError, match=r"a\.yaml:2: unknown .*'optim\.base_lrr'.* Did you mean 'optim\.base_lr'"):
+        graphbench.load_config(tmp_path / "a.yaml")
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    """Its functions are imported where they are asked for: ``import graphbench`` costs no second."""
+    tree = ast.parse((ROOT / "graphbench/__init__.py").read_text())
+    for node in tree.body:
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+        assert set(modules) <= set(sys.stdlib_module_names), ast.unparse(node)
+    assert {"build_model", "load_config", "run"} <= set(dir(graphbench))
+    with pytest.raises(AttributeError, match="module 'graphbench' has no attribute 'model'"):
+        _ = graphbench.model
