@@ -1,0 +1,110 @@
+"""Guides: links lead somewhere, commands name what exists, generated pages are current, the site builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphbench import cli
+from graphbench.config import load_config
+from graphbench.sweeps import cli as sweeps
+from graphbench.sweeps import read_sweep
+from scripts import reproduction_guide
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "results").glob("*/README.md")),
+]
+CREATED = ("results/", "your/", "path/to/", "my", "/")  # what a command makes, or the reader has
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=_name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)\s#]*)(#[^)\s]*)?\)", text):
+        if target.startswith(("http:", "https:")):
+            continue
+        found = (path.parent / target).resolve() if target else path
+        assert found.exists(), f"{path.name} links to {target}"
+        if anchor and found.suffix == ".md":
+            assert anchor[1:] in _anchors(found), f"{path.name} links to {target}{anchor}"
+
+
+def _anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+
+
+def _commands() -> list[tuple[Path, list[str]]]:
+    """Every line of a shell block, continuations joined, comments left out."""
+    found = []
+    for path in GUIDES:
+        for block in re.findall(r"```(?:bash|sh)?\n(.*?)```", path.read_text(), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True) if line.startswith(("python ", "bash ")) else []
+                if words[1:] and words[1].startswith(("main.py", "scripts/")):
+                    found.append((path, [each for word in words for each in _braces(word)]))
+    return found
+
+
+def _braces(word: str) -> list[str]:
+    """``a{b,c}d`` as a shell reads it."""
+    parts = re.split(r"\{([^}]*,[^}]*)\}", word)
+    choices = [each.split(",") if i % 2 else [each] for i, each in enumerate(parts)]
+    return ["".join(each) for each in itertools.product(*choices)]
+
+
+COMMANDS = _commands()
+
+
+def test_commands_were_found() -> None:
+    assert len(COMMANDS) > 50
+
+
+@pytest.mark.parametrize(("path", "words"), COMMANDS, ids=[f"{p.name}:{' '.join(w[1:4])}" for p, w in COMMANDS])
+def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
+    files = [word for word in words[1:] if re.fullmatch(r"[\w./*-]+\.(yaml|py|sh)", word)]
+    for word in files:
+        if not word.startswith(CREATED) and "/" in word:
+            assert list(ROOT.glob(word)), f"{path.name} names {word}"
+    shipped = [word for word in files if word.startswith("configs/") and "*" not in word]
+    form = any(word == "..." or word.startswith("[") for word in words)  # a form, not a command
+    if not shipped or form or words[1] not in ("main.py", "scripts/sweep.py"):
+        return
+    arguments = [str(ROOT / word) if word in shipped else word for word in words[2:]]
+    if words[1] == "main.py":
+        options = cli._parse(arguments)
+        for file in options.cfg:
+            load_config(file, options.overrides)
+    else:
+        options = sweeps._parse(arguments)
+        read_sweep(options.sweep, options.overrides)
+
+
+def test_the_reproduction_guide_is_current() -> None:
+    assert reproduction_guide.TARGET.read_text() == reproduction_guide.guide()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="mkdocs-material is not installed")
+def test_the_site_builds(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "graphbench" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "docs" / "reproducing.html").is_file()
