@@ -29,6 +29,10 @@ class Interrupted(Exception):
     exit_code = 130
 
 
+class Pruned(Exception):
+    """A search gave the run up, since others do better: status ``pruned``, state kept."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name most likely meant by ``name``, or None when nothing is close.
 

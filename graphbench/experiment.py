@@ -34,6 +34,7 @@ from graphbench.structures import DataInfo
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
 from graphbench.train.loop import Loop
+from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import Settings
 
@@ -73,12 +74,14 @@ class Checked:
         runs: what is to be trained.
         description: from :func:`describe`.
         fabric: device, number format and processes, not launched yet.
+        maximize: whether larger values of the selecting metric are better.
     """
 
     config: Config
     runs: Sequence[Run]
     description: dict[str, Any]
     fabric: Fabric
+    maximize: bool
 
     @property
     def folder(self) -> Path:
@@ -101,10 +104,10 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))
+    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))[0]
 
 
-def _described(config: Config) -> dict[str, Any]:
+def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
     info = build.declared_info(config)
     if info is None:
         loaded = build.read_data(config)
@@ -112,12 +115,13 @@ def _described(config: Config) -> dict[str, Any]:
     model = build.model(config, info)
     build.check_samplers(config, model)
     build.task(config, info)
-    return {
+    description = {
         "dataset": info.name,
         "metric": info.metric,
         "params": count_parameters(model),
         "layers": build.layer_names(model),
     }
+    return description, info
 
 
 def check(
@@ -146,7 +150,8 @@ def check(
     if not runs:
         raise ValueError(f"only must be one of {[each.run_id for each in planned]}, received {only}")
     config = _with_mode(build.adopt_pretrained(config, runs[0].run_id, starts=starts))
-    checked = Checked(config, runs, _described(config), build.fabric(config))
+    description, info = _described(config)
+    checked = Checked(config, runs, description, build.fabric(config), info.maximize)
     for directory in () if overwrite else map(checked.directory, runs):
         record = directory.record
         if record is not None and record.config_hash != config.hash:
@@ -155,7 +160,14 @@ def check(
     return checked
 
 
-def run(config: Config, *, repeat: int = 1, only: int | None = None, overwrite: bool = False) -> dict[str, Any] | None:
+def run(
+    config: Config,
+    *,
+    repeat: int = 1,
+    only: int | None = None,
+    overwrite: bool = False,
+    reporters: Sequence[Reporter] = (),
+) -> dict[str, Any] | None:
     """Trains what is not trained yet, then aggregates over the runs asked for.
 
     Args:
@@ -163,6 +175,7 @@ def run(config: Config, *, repeat: int = 1, only: int | None = None, overwrite: 
         repeat: number of seeds, counted up from ``seed``.
         only: run id of the one run of these that is meant; None: all of them.
         overwrite: move earlier runs aside instead of skipping or resuming them.
+        reporters: told about every run that is trained, beside those of the configuration.
 
     Returns:
         The final line; None in all but the first process of a data-parallel run.
@@ -187,7 +200,7 @@ def run(config: Config, *, repeat: int = 1, only: int | None = None, overwrite: 
             # Everything is built before anything is written: wrong input leaves no trace.
             parts = _prepare(config, fabric, data, each)
             with directory.open(config_hash=config.hash, config_text=config.dump(), overwrite=overwrite) as decision:
-                _train(config, fabric, parts, each, directory, decision == "resume")
+                _train(config, fabric, parts, each, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None
         write_aggregate(checked.folder, config_hash=config.hash)
@@ -287,7 +300,15 @@ def _targets(loaded: LoadedDataset, splits: Splits) -> Tensor:
     return y[torch.cat(list(splits.parts().values()))] if loaded.card.transductive else y
 
 
-def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: RunDirectory, resumes: bool) -> None:
+def _train(
+    config: Config,
+    fabric: Fabric,
+    parts: _Parts,
+    run: Run,
+    directory: RunDirectory,
+    resumes: bool,
+    reporters: Sequence[Reporter],
+) -> None:
     info, title = parts.info, f"{config.name} {run.run_id}"
     sizes = "/".join(f"{size:,}" for size in parts.facts["sizes"].values())
     logger.info(
@@ -316,10 +337,12 @@ def _train(config: Config, fabric: Fabric, parts: _Parts, run: Run, directory: R
         data=parts.facts,
     )
     seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
-    directory.recorded(record, _work(config, fabric, parts, directory, title))
+    directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
 
 
-def _work(config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory, title: str) -> Callable[[], Outcome]:
+def _work(
+    config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory, title: str, reporters: Sequence[Reporter]
+) -> Callable[[], Outcome]:
     """What ``train.mode`` stands for, ready to be called."""
     mode = config.tree.train.mode
     if mode in build.INFERENCE_MODES:
@@ -341,7 +364,7 @@ def _work(config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory
         parts.schedule,
         parts.settings,
         run=directory,
-        reporters=build.reporters(config, title, parts.info),
+        reporters=[*build.reporters(config, title, parts.info, directory.path.name), *reporters],
     )
     return loop.run
 

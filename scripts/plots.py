@@ -3,6 +3,8 @@
 ``traingap``: the difference between training and test metric over the epochs, for one or several configurations.
 ``attention``: the attention pattern of a trained model on one graph, exactly-zero entries in white.
 ``surrogate``: the matrices that stand for attention in a GECO model, on one graph.
+``focal``: a test metric over the focal length of FFGT or GRPE.
+``decay``: Gradformer's decay mask over distance, and its start points over the epochs.
 ``layers``: a test metric over the number of attention layers, with and without self-loop.
 ``scaling``: time and memory of a training step over the number of nodes; measures what it has not measured before.
 
@@ -20,12 +22,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from graphbench.errors import UserError
-from scripts.plotting import attention, canvas, layers, scaling, surrogate, traingap
+from scripts.plotting import attention, canvas, decay, focal, layers, scaling, surrogate, traingap
 
 FIGURES = {
     "traingap": traingap,
     "attention": attention,
     "surrogate": surrogate,
+    "decay": decay,
+    "focal": focal,
     "layers": layers,
     "scaling": scaling,
 }

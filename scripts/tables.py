@@ -40,19 +40,26 @@ FORMATS = {"md": markdown, "latex": latex, "html": html}
 
 
 def folder_sheet(folders: Sequence[Path]) -> Sheet:
-    """One row per configuration folder.
+    """One row per configuration folder; what a search has given up is a note below.
 
     Raises:
         UserError: a folder has no finished run.
     """
-    results = []
+    results, pruned = [], []
     for folder in folders:
-        results.append(result := aggregate(folder))
-        if not result.runs:
+        result = aggregate(folder)
+        if result.runs:
+            results.append(result)
+        elif result.left_out and len(folders) > 1 and all(why.startswith("pruned") for why in result.left_out.values()):
+            pruned.append(folder.name)
+        else:
             raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
     reported = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
     rows = [_row(each, reported) for each in results]
-    return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], left=4)
+    if not rows:
+        raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
+    notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
+    return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
 def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "experiment": {"structures", "config", "build", "data", "tasks", "train", "results"},
     "comparison": {"config", "experiment", "results"},
     "cli": {"config", "build", "experiment", "comparison"},
-    "sweeps": {"config", "experiment", "train"},
+    "sweeps": {"config", "experiment", "train", "results"},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,14 @@ from yacs.config import CfgNode
 from graphbench import registry
 from graphbench.build.blame import blame
 from graphbench.build.compat import variant
-from graphbench.build.layers import reads_expander
+from graphbench.build.layers import layer_kinds, reads_expander
 from graphbench.config import Config
 from graphbench.config.load import component_names, parts_of
 from graphbench.config.values import parse_range
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.structures import DataInfo
+from graphbench.transforms._cache import describe
 
 
 def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, int]:
@@ -31,7 +33,7 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
             )
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
     key = "dataset.node_encoder_name"
-    named = _named(config, key, "encoders/node", level="node")
+    named = _named(config, key, "encoders/node", level="node", added=dataset.node_encoder_join == "add")
     encodings = {name: _encoding(config, info, key, name, named.width_before(name, dim)) for name in named.encodings}
     features: nn.Module | None = None
     width = named.width_left(dim)
@@ -47,6 +49,7 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
             dim,
             batch_norm=dataset.node_encoder_bn,
             contextual={name: encodings[name] for name in named.contextual},
+            join=dataset.node_encoder_join,
         )
     return encoder, dim
 
@@ -79,6 +82,7 @@ class _Named:
     features: str
     encodings: tuple[str, ...]
     contextual: tuple[str, ...]
+    added: bool = False
 
     @property
     def concatenated(self) -> tuple[str, ...]:
@@ -87,12 +91,16 @@ class _Named:
 
     def width_before(self, name: str, dim: int) -> int:
         """Columns of ``dim`` that are there when it is the turn of ``name``: not those of what is named after it."""
+        if self.added:
+            return dim
         later = self.encodings[self.encodings.index(name) + 1 :]
         width: int = dim - sum(self.config.tree[f"posenc_{each}"].dim_pe for each in later if each in self.concatenated)
         return width
 
     def width_left(self, dim: int) -> int:
         """Columns of ``dim`` that the encodings leave to the features."""
+        if self.added:
+            return self._all_wide(dim)
         width: int = dim - sum(self.config.tree[f"posenc_{name}"].dim_pe for name in self.concatenated)
         if width < 0 or (self.features and width == 0):
             raise UserError(
@@ -101,8 +109,18 @@ class _Named:
             )
         return width
 
+    def _all_wide(self, dim: int) -> int:
+        for name in self.concatenated:
+            width = self.config.tree[f"posenc_{name}"].dim_pe
+            if width != dim:
+                raise UserError(
+                    f"{self.config.where('dataset.node_encoder_join')}: with dataset.node_encoder_join add every "
+                    f"encoding has the width of the model, {dim}; posenc_{name}.dim_pe is {width}."
+                )
+        return dim
 
-def _named(config: Config, key: str, room: str, level: str) -> _Named:
+
+def _named(config: Config, key: str, room: str, level: str, added: bool = False) -> _Named:
     where = config.where(key)
     names = component_names(config.value(key))
     features = [name for name in names if name in registry.names(room)]
@@ -115,7 +133,7 @@ def _named(config: Config, key: str, room: str, level: str) -> _Named:
         if getattr(kind, "level", "node") != level:
             raise UserError(f"{where}: {name} encodes {getattr(kind, 'level', 'node')}s and cannot stand in {key}.")
     contextual = tuple(name for name, kind in encodings.items() if getattr(kind, "mode", "concat") == "context")
-    return _Named(config, key, features[0] if features else "", tuple(encodings), contextual)
+    return _Named(config, key, features[0] if features else "", tuple(encodings), contextual, added)
 
 
 def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> nn.Module:
@@ -182,7 +200,7 @@ def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
 
 
 def transforms(config: Config) -> dict[str, Any]:
-    """The transforms that precompute the encodings the model reads, by encoder name."""
+    """The transforms that precompute what the model reads: of encoders by their names, of layers by the transforms'."""
     dataset, found = config.tree.dataset, {}
     used = [
         *(component_names(dataset.node_encoder_name) if dataset.node_encoder else ()),
@@ -208,4 +226,24 @@ def transforms(config: Config) -> dict[str, Any]:
         }
         with blame(config, "prep"):
             found["expander"] = registry.construct(registry.lookup("transforms", "Expander"), expander, {})
+    return found | _transforms_of_layers(config)
+
+
+def _transforms_of_layers(config: Config) -> dict[str, Any]:
+    """What layers say they read: ``transforms(own) -> {transform: arguments}``, from their own arguments."""
+    found: dict[str, Any] = {}
+    for group, layer, kind in layer_kinds(config):
+        if not hasattr(kind, "transforms"):
+            continue
+        defaults = {name: each.default for name, each in registry.parameters(kind).items()}
+        own = {name: value for name, value in defaults.items() if value is not inspect.Parameter.empty}
+        with blame(config, f"{group}.{layer}"):
+            for name, arguments in kind.transforms(own | config.own(group, layer)).items():
+                transform = registry.construct(registry.lookup("transforms", name), arguments, {})
+                if name in found and describe(found[name]) != describe(transform):
+                    raise ValueError(
+                        f"the layers of a model share one {name}, received the arguments "
+                        f"{describe(found[name])['arguments']} and {describe(transform)['arguments']}"
+                    )
+                found[name] = transform
     return found

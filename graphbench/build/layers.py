@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from graphbench import registry
 from graphbench.build.blame import blame
 from graphbench.build.compat import variant
 from graphbench.config import Config
-from graphbench.config.load import LEFT_OUT, Part, parts_of
+from graphbench.config.load import LEFT_OUT, Part, component_names, parts_of
+from graphbench.config.model_keys import GRAPH_LAYERS
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
@@ -40,6 +41,16 @@ def _edge_set(part: Part) -> str | None:
 def reads_expander(parts: Sequence[Part]) -> bool:
     """Whether a part of a block works on the pairs that Exphormer's ``prep`` group describes."""
     return any(part.name == "Exphormer" or _edge_set(part) == "exp" for part in parts)
+
+
+def layer_kinds(config: Config) -> Iterator[tuple[str, str, Any]]:
+    """Group, name and class of every kind of layer that the model is made of, those of its blocks included."""
+    model = registry.lookup("models", config.tree.model.type, config.where("model.type"))
+    group, only = getattr(model, "layers_from", "gt"), getattr(model, "layer", None)
+    for name in [only] if only else dict.fromkeys(component_names(config.value(_SOURCES[group][0]))):
+        for room in GRAPH_LAYERS:
+            if name in registry.names(room):
+                yield group, name, registry.lookup(room, name)
 
 
 @dataclass(frozen=True)

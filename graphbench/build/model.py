@@ -29,7 +29,7 @@ HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "
 _WITH_GRAPHGYM_NORM = (NodeEncoder, EdgeEncoder, PreLayer, ConvLayer)
 """Whose BatchNorm the group ``bn`` describes; GPS layers have their own, as in GraphGPS."""
 
-_HEADS_OF_NODES = ("node", "inductive_node", "edge", "inductive_edge", "link_pred")
+_HEADS_OF_NODES = ("node", "inductive_node", "san_node", "edge", "inductive_edge", "link_pred")
 
 
 def model(config: Config, info: DataInfo) -> nn.Module:
@@ -54,6 +54,7 @@ def model(config: Config, info: DataInfo) -> nn.Module:
     dim_edge = _dim_edge(config, layers_from)
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, tree.gnn.dim_inner)
+    _check_token(config, nodes)
     factory = LayerFactory(
         config,
         info,
@@ -105,23 +106,37 @@ def _check_graphormer(config: Config, layers_from: str) -> None:
     """What the ``graphormer`` group says must fit the rest of the model."""
     tree = config.tree
     encodings = component_names(tree.dataset.node_encoder_name) if tree.dataset.node_encoder else []
-    has_bias = "GraphormerBias" in encodings
     reads_bias = layers_from == "gt" and "BiasedTransformer" in component_names(tree.gt.layer_type)
-    if has_bias and reads_bias and tree.graphormer.num_heads != tree.gt.n_heads:
+    if "GraphormerBias" in encodings and reads_bias and tree.graphormer.num_heads != tree.gt.n_heads:
         raise UserError(
             f"{config.where('graphormer.num_heads')}: graphormer.num_heads sizes the bias that BiasedTransformer adds "
             f"and must equal gt.n_heads, received {tree.graphormer.num_heads} and {tree.gt.n_heads}."
         )
-    has_token = has_bias and tree.graphormer.use_graph_token
-    if tree.model.graph_pooling == "graph_token" and not has_token:
+
+
+def _check_token(config: Config, encoder: nn.Module) -> None:
+    """A graph token needs a head that has a use for it, and the other way round."""
+    tree, key = config.tree, "dataset.node_encoder_name"
+    contextual = getattr(encoder, "contextual", {})
+    tokens = [name for name, each in contextual.items() if getattr(each, "token", None) is not None]
+    bias = "graphormer.use_graph_token"
+    if tree.model.graph_pooling == "graph_token" and not tokens:
         raise UserError(
-            f"{config.where('model.graph_pooling')}: model.graph_pooling graph_token reads the token that "
-            "GraphormerBias adds; name it in dataset.node_encoder_name and set graphormer.use_graph_token to true."
+            f"{config.where('model.graph_pooling')}: model.graph_pooling graph_token reads the token that GraphToken, "
+            f"or GraphormerBias with {bias} true, adds; name one of them in {key}."
         )
-    if has_token and tree.gnn.head in _HEADS_OF_NODES:
+    if len(tokens) > 1:
         raise UserError(
-            f"{config.where('graphormer.use_graph_token')}: the graph token is a further node of every graph, for "
-            f"which gnn.head {tree.gnn.head} has no target; set graphormer.use_graph_token to false."
+            f"{config.where(key)}: {' and '.join(tokens)} each add a graph token, and graphs have one; leave "
+            f"GraphToken out of {key}, or set {bias} to false."
+        )
+    if tokens and tree.gnn.head in _HEADS_OF_NODES:
+        place, advice = (key, f"leave {tokens[0]} out of {key}")
+        if "GraphormerBias" in tokens:
+            place, advice = bias, f"set {bias} to false"
+        raise UserError(
+            f"{config.where(place)}: the graph token is a further node of every graph, for which gnn.head "
+            f"{tree.gnn.head} has no target; {advice}."
         )
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from graphbench import registry
 from graphbench.build.blame import blame
+from graphbench.build.wandb_name import wandb_name, wandb_tags
 from graphbench.config import Config
 from graphbench.structures import DataInfo
 from graphbench.tasks.task import Task, logged_metrics
@@ -57,6 +58,8 @@ def schedule(config: Config, optimizer: Any) -> Any:
     names = ("max_epoch", "num_warmup_epochs", "steps", "lr_decay", "reduce_factor", "schedule_patience", "min_lr")
     supplied = {"optimizer": optimizer, **{name: optim[name] for name in names}}
     with blame(config, "optim.scheduler"):
+        if optim.scheduler_step == "iteration" and not kind.follows_epoch:
+            raise ValueError(f"{optim.scheduler} changes with the validation loss; set optim.scheduler_step to epoch")
         return registry.construct(kind, config.own("optim", optim.scheduler), supplied)
 
 
@@ -76,6 +79,7 @@ def settings(config: Config, info: DataInfo) -> Settings:
             batch_accumulation=optim.batch_accumulation,
             clip_grad_norm=optim.clip_grad_norm,
             clip_grad_norm_value=optim.clip_grad_norm_value,
+            schedule_every_step=optim.scheduler_step == "iteration",
             patience=train.early_stop_patience,
         )
 
@@ -87,8 +91,8 @@ def fabric(config: Config) -> Fabric:
         return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision)
 
 
-def reporters(config: Config, title: str, info: DataInfo) -> list[Reporter]:
-    """Progress bar and loggers of one run."""
+def reporters(config: Config, title: str, info: DataInfo, run_id: str) -> list[Reporter]:
+    """Progress bar and loggers of one run; ``run_id`` is the name of its folder."""
     tree = config.tree
     chosen: list[Reporter] = [ProgressBar(title=title)]
     if tree.csv_each_run:
@@ -96,6 +100,7 @@ def reporters(config: Config, title: str, info: DataInfo) -> list[Reporter]:
     if tree.tensorboard_each_run:
         chosen.append(TensorBoardLogger())
     if tree.wandb.use:
-        name = tree.wandb.name or f"{info.name}.{title}"
-        chosen.append(WandbLogger(tree.wandb.project, tree.wandb.entity, name, config.plain()))
+        name, tags = tree.wandb.name or wandb_name(config, run_id), wandb_tags(config, info.name)
+        place = (tree.wandb.project, tree.wandb.entity)
+        chosen.append(WandbLogger(*place, name, config.plain(), group=config.name, tags=tags))
     return chosen

@@ -24,6 +24,11 @@ DATASET = {
     "split_seed": Key(None, "seed of random splits; none: the seed of the run", holds=int, optional=True, minimum=0),
     "node_encoder": Key(False, "encode node features"),
     "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", rooms=NODE_ENCODERS),
+    "node_encoder_join": Key(
+        "concat",
+        "features and encodings side by side, or added (then each has the full width: posenc_*.dim_pe)",
+        allowed=("concat", "add"),
+    ),
     "node_encoder_bn": Key(True, "BatchNorm after the node encoder"),
     "node_encoder_num_types": Key(0, "vocabulary of TypeDictNode; 0: the data set card's", minimum=0),
     "edge_encoder": Key(False, "encode edge features"),
@@ -146,6 +151,12 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         "num_in_degrees": Key(None, "in-degrees that are told apart", holds=int, optional=True, minimum=1),
         "num_out_degrees": Key(None, "out-degrees that are told apart", holds=int, optional=True, minimum=1),
     },
+    "posenc_AddLapPE": {
+        "enable": ENCODING["enable"],
+        "layers": Key(2, "layers of the network that embeds the encoding", minimum=1),
+        **_EIGEN,
+    },
+    "posenc_GraphToken": {"enable": ENCODING["enable"]},
     "posenc_ERN": _RESISTANCE,
     "posenc_ERE": _RESISTANCE,
     "posenc_SVDPE": {

@@ -127,7 +127,10 @@ OPTIM = {
         None, "learning rate of implicit filters (GECO, Hyena); none: base_lr", holds=float, optional=True, minimum=0.0
     ),
     "momentum": Key(0.9, "momentum of sgd", minimum=0.0),
-    "scheduler": Key("cos", "learning-rate schedule, stepped once per epoch", rooms=("train/schedules",)),
+    "scheduler": Key("cos", "learning-rate schedule", rooms=("train/schedules",)),
+    "scheduler_step": Key(
+        "epoch", "the rate changes after every epoch, or before every step", allowed=("epoch", "iteration")
+    ),
     "steps": Key([30, 60, 90], "epochs at which the step schedule decays", item=int),
     "lr_decay": Key(0.1, "factor of the step schedule", minimum=0.0),
     "max_epoch": Key(200, "epochs", minimum=1),

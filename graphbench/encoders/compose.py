@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ class NodeEncoder(nn.Module):
             nothing follows.
         dim: width of the result.
         batch_norm: BatchNorm over the result (``dataset.node_encoder_bn``), after everything else.
+        join: ``concat`` as above; ``add``: the parts, all of width ``dim``, are added (``dataset.node_encoder_join``).
         contextual: modules ``(h, batch) -> (h, batch)`` by name (class attribute ``mode = "context"``), run one after
             the other on the concatenation. They take no columns; they may change ``h``, leave what they computed for
             later layers in ``batch.state``, and prepend nodes.
@@ -42,8 +44,10 @@ class NodeEncoder(nn.Module):
         dim: int,
         batch_norm: bool,
         contextual: Mapping[str, nn.Module] | None = None,
+        join: Literal["concat", "add"] = "concat",
     ):
         super().__init__()
+        self.join = join
         self.features = features
         self.positional = nn.ModuleDict(positional)
         self.contextual = nn.ModuleDict(contextual or {})
@@ -55,7 +59,10 @@ class NodeEncoder(nn.Module):
         """Encodes every node."""
         encoders = _parts(self.features, self.positional)
         parts = [encoder(batch) for encoder in encoders] or [_raw(batch)]
-        h = _side_by_side("node", encoders, parts, self.dim)
+        if self.join == "add" and len(parts) > 1:
+            h: Features = _added(encoders, [as_dense(part) for part in parts], self.dim)
+        else:
+            h = _side_by_side("node", encoders, parts, self.dim)
         if not self.keeps_sparse or self.contextual or self.norm is not None:
             h = as_dense(h)
         for encoder in self.contextual.values():
@@ -107,6 +114,14 @@ class EdgeEncoder(nn.Module):
 
 def _parts(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.Module]:
     return [*([] if features is None else [features]), *positional.values()]
+
+
+def _added(encoders: list[nn.Module], parts: list[Tensor], dim: int) -> Tensor:
+    widths = [part.shape[1] for part in parts]
+    if any(width != dim for width in widths):
+        names = ", ".join(type(each).__name__ for each in encoders)
+        raise ValueError(f"the parts of the node encoder ({names}) have widths {widths}, which must all be {dim}")
+    return torch.stack(parts).sum(0)
 
 
 def _side_by_side(what: str, encoders: list[nn.Module], parts: list[Features], dim: int) -> Features:

@@ -1,4 +1,4 @@
-"""One prediction per graph through a network that narrows (the head of SAN, and of GraphGPS on ZINC and PCQM4Mv2)."""
+"""Predictions through a network that narrows (SAN; GraphGPS on ZINC and PCQM4Mv2; Gradformer, of nodes as well)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,45 @@ class SANGraphHead(nn.Module):
         super().__init__()
         self.pool = pooling_function(pooling)
         self.act = activation(act)
-        widths = (dim_in, dim_in // 2, dim_in // 4, out_dim)
-        self.lin = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.lin = narrowing_maps(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Predicts every graph."""
-        h = self.pool(h, batch.ragged)
-        for narrowing in self.lin[:-1]:
-            h = self.act(narrowing(h))
-        return self.lin[-1](h)
+        return narrowed(self.pool(h, batch.ragged), self.lin, self.act)
+
+
+@register("san_node")
+class SANNodeHead(nn.Module):
+    """y_i = W_3 act( W_2 act( W_1 h_i ) ), widths d, d/2, d/4, out.
+
+    Args:
+        dim_in: width d of the hidden state.
+        out_dim: width of the prediction.
+        act: activation (``gnn.act``).
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, act: str = "relu"):
+        super().__init__()
+        self.act = activation(act)
+        self.lin = narrowing_maps(dim_in, out_dim)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every node."""
+        return narrowed(h, self.lin, self.act)
+
+
+def narrowing_maps(dim_in: int, out_dim: int) -> nn.ModuleList:
+    """Three linear maps, each but the last to half the width."""
+    widths = (dim_in, dim_in // 2, dim_in // 4, out_dim)
+    return nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+
+def narrowed(h: Tensor, lin: nn.ModuleList, act: nn.Module) -> Tensor:
+    """The activation between the maps."""
+    for narrowing in lin[:-1]:
+        h = act(narrowing(h))
+    out: Tensor = lin[-1](h)
+    return out

@@ -9,7 +9,7 @@ from graphbench.layers.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """``drop_out(W_2 drop(act(W_1 h)))``, of width ``expansion * dim`` inside.
+    """``drop_out(W_2 drop(act(W_1 h)))``, of width ``expansion * dim`` or ``width`` inside.
 
     Args:
         dim: channels of input and output.
@@ -17,6 +17,7 @@ class FeedForward(nn.Module):
         dropout: probability of dropping an entry inside.
         dropout_out: the same for the result; None: as ``dropout``.
         expansion: inner width as a multiple of ``dim``.
+        width: inner width; None: by ``expansion``.
 
     Shape:
         h (N, dim) -> (N, dim).
@@ -30,12 +31,14 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
         dropout_out: float | None = None,
         expansion: int = 2,
+        width: int | None = None,
     ) -> None:
         super().__init__()
-        self.lin_in = nn.Linear(dim, expansion * dim)
+        inner = expansion * dim if width is None else width
+        self.lin_in = nn.Linear(dim, inner)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
-        self.lin_out = nn.Linear(expansion * dim, dim)
+        self.lin_out = nn.Linear(inner, dim)
         self.dropout_out = Dropout(dropout if dropout_out is None else dropout_out)
 
     def forward(self, h: Tensor) -> Tensor:

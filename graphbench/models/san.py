@@ -16,9 +16,3 @@ class SANTransformer(GPSModel):
 
     All layers share the feature of pairs that are no edges, one row that counts once among the parameters.
     """
-
-    def tie_blocks(self) -> None:
-        """One ``fake_edge_emb`` for all layers."""
-        sharing = [layer for layer in self.layers if getattr(layer, "fake_edge_emb", None) is not None]
-        for layer in sharing:
-            layer.fake_edge_emb = sharing[0].fake_edge_emb

@@ -17,6 +17,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.norm import BatchNorm
+from graphbench.layers.sharing import tie_layers
 from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
@@ -87,11 +88,8 @@ class GPSModel(nn.Module):
             for i in range(layers_pre_mp)
         )
         self.layers = nn.ModuleList(block() for _ in range(layers))
-        self.tie_blocks()
+        tie_layers(self.layers)
         self.head = head(dim)
-
-    def tie_blocks(self) -> None:
-        """Makes blocks share parameters; a subclass says which, none do here."""
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""

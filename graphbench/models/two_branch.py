@@ -19,6 +19,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.norm import BatchNorm
+from graphbench.layers.sharing import tie_layers
 from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
@@ -212,6 +213,7 @@ class AttentionBranch(nn.Module):
             raise ValueError(f"alpha must lie between 0 and 1, received {alpha}")
         self.lin_in = InputLinear(dim_in, dim)
         self.layers = nn.ModuleList(layers)
+        tie_layers(self.layers)
         self.norms = nn.ModuleList(nn.LayerNorm(dim) if norm else nn.Identity() for _ in range(len(layers) + 1))
         self.act = activation(act)
         self.act_every_layer = act_every_layer

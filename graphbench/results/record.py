@@ -14,7 +14,7 @@ from graphbench.results import atomic, json_text
 from graphbench.results.environment import environment
 
 SCHEMA_VERSION = 1
-STATUSES = ("running", "finished", "failed", "interrupted")
+STATUSES = ("running", "finished", "failed", "interrupted", "pruned")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from graphbench.errors import Interrupted, UserError
+from graphbench.errors import Interrupted, Pruned, UserError
 from graphbench.results import atomic
 from graphbench.results.record import Outcome, RunRecord
 
@@ -90,16 +90,14 @@ class RunDirectory:
 
         Args:
             record: from :meth:`RunRecord.start`.
-            work: the training; its exceptions are recorded (``interrupted`` or ``failed``) and raised
-                again.
+            work: the training; its exceptions are recorded (``interrupted``, ``pruned`` or ``failed``) and
+                raised again.
         """
         self._write(record)
         try:
             outcome = work()
         except BaseException as error:
-            stopped = isinstance(error, (KeyboardInterrupt, Interrupted))
-            reason = str(error) or type(error).__name__
-            self._write(record.end("interrupted" if stopped else "failed", reason))
+            self._write(record.end(_status(error), str(error) or type(error).__name__))
             raise
         record = record.end("finished", **vars(outcome))
         self._write(record)
@@ -183,6 +181,13 @@ class RunDirectory:
             handler.close()
             if screen is not None:
                 logger.removeHandler(screen)
+
+
+def _status(error: BaseException) -> str:
+    """What a run is called that ended in this way."""
+    if isinstance(error, Pruned):
+        return "pruned"
+    return "interrupted" if isinstance(error, (KeyboardInterrupt, Interrupted)) else "failed"
 
 
 _ADVICE = (

@@ -15,6 +15,13 @@ from torch import Tensor
 UNREACHABLE = 255
 """Distance stored for a pair without a path (or beyond the cut-off of the transform that made it)."""
 
+TOKEN = 254
+"""Distance stored for a pair of which one node is the graph token; the token is 0 from itself. See
+:mod:`graphbench.encoders.token`."""
+
+LONGEST = TOKEN - 1
+"""Largest number of hops that can be stored."""
+
 
 @dataclass(frozen=True, eq=False)
 class PairBlocks:
@@ -24,7 +31,7 @@ class PairBlocks:
     node i to node j of graph 1 is ``distance[4 + 3 * i + j]``.
 
     Attributes:
-        distance: (sum n_g^2,) uint8, row-major per graph, hops; 255 = unreachable.
+        distance: (sum n_g^2,) uint8, row-major per graph, hops; 255 = unreachable, 254 = to or from the graph token.
         sizes: nodes per graph, on the host.
     """
 
@@ -83,7 +90,7 @@ class HopNeighbors:
     Attributes:
         row_ptr: (N+1,) int64.
         col: (P,) int64, node numbers counted through the batch.
-        hop: (P,) uint8, distance of the pair.
+        hop: (P,) uint8, distance of the pair; 254 = to or from the graph token.
     """
 
     row_ptr: Tensor

@@ -18,11 +18,13 @@ from graphbench.errors import Interrupted, UserError
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
-    from graphbench.sweeps.plan import Planned
+    from graphbench.sweeps.plan import Planned, Unit
+    from graphbench.sweeps.search import SearchPlan
+    from graphbench.sweeps.slurm import Arrays
     from graphbench.sweeps.watch import Failure, Watcher
 
 FAILED = 1
-LAUNCHERS = ("local",)
+LAUNCHERS = ("local", "slurm", "ray")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code
     except (Interrupted, KeyboardInterrupt):
-        print("interrupted: what was running has saved its state; the same command goes on.", file=sys.stderr)
+        state = (
+            "the jobs go on (scancel ends them)"
+            if options.launcher == "slurm"
+            else "what was running has saved its state"
+        )
+        print(f"interrupted: {state}; the same command goes on.", file=sys.stderr)
         return Interrupted.exit_code
 
 
@@ -42,7 +49,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sweep.py", description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (default: 1)")
+    parser.add_argument(
+        "--jobs",
+        type=_count,
+        metavar="N",
+        help="runs at the same time (default: 1; slurm, ray: as many as there is room)",
+    )
+    parser.add_argument("--trials", type=_count, metavar="N", help="run each search until it has N trials")
     parser.add_argument("--dry_run", action="store_true", help="check and list the entries, train nothing")
     parser.add_argument(
         "--only",
@@ -54,12 +67,27 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out_dir", metavar="DIR", help="root of the records (default: the configurations' out_dir)")
     parser.add_argument("--launcher", choices=LAUNCHERS, default="local", help="what starts the runs")
+    parser.add_argument(
+        "--slurm",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="what a job gets, e.g. time=4:00:00 gpus=1; wins over sweep.slurm",
+    )
+    parser.add_argument("--wait", action="store_true", help="slurm: watch the jobs until they have ended")
     options = parser.parse_intermixed_args(arguments)
-    if options.jobs < 1:
-        parser.error(f"--jobs must be at least 1, received {options.jobs}")
+    if options.launcher != "slurm" and (options.wait or options.slurm):
+        parser.error("--wait and --slurm need --launcher slurm")
     if options.out_dir:
         options.overrides += ["out_dir", options.out_dir]
     return options
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, received {text}")
+    return int(text)
 
 
 def _main(options: argparse.Namespace) -> int:
@@ -67,26 +95,68 @@ def _main(options: argparse.Namespace) -> int:
     from graphbench.sweeps.plan import plan, select
     from graphbench.sweeps.watch import Watcher
 
-    planned = plan(sweep, select(sweep, options.only))
-    total = sum(len(each.checked.runs) for each in planned)
-    finished = sum(len(each.finished) for each in planned)
+    trials = options.trials or sweep.trials
+    planned = plan(sweep, select(sweep, options.only), trials=trials)
+    total, finished = sum(each.total for each in planned), sum(each.done for each in planned)
     if options.dry_run:
         for each in planned:
             print(_dry_line(sweep, each))
-    if sweep.search:
-        keys = ", ".join(dict.fromkeys(each.key for each in sweep.search))
-        print(f"{sweep.path}: search over {keys} is not run; entries keep their own values.", file=sys.stderr)
-    print(f"{sweep.name}: {len(planned)} entries, {total} runs, {finished} finished already.", file=sys.stderr)
-    if options.dry_run:
+    keys = ", ".join(dict.fromkeys(each.key for entry in planned for each in entry.entry.search))
+    if keys and not trials:
+        print(
+            f"{sweep.path}: search over {keys} is not run (--trials); entries keep their own values.", file=sys.stderr
+        )
+    what = "trials" if all(each.search for each in planned) else "runs and trials" if trials else "runs"
+    print(f"{sweep.name}: {len(planned)} entries, {total} {what}, {finished} finished already.", file=sys.stderr)
+    units = [unit for each in planned for unit in each.missing]
+    arrays = _submit(sweep, planned, units, options) if options.launcher == "slurm" else None
+    if options.dry_run or (arrays and units and not options.wait):
         return 0
     with Watcher(total, finished) as watcher:
-        if total > finished:
-            from graphbench.sweeps.local import launch
+        if units:
+            _work(units, watcher, arrays, options)
+    _list_failures(watcher.failures + watcher.failed_trials)
+    _conclude(sweep, [each for each in planned if not each.search], watcher)
+    found = [_conclude_search(each.search) for each in planned if each.search]
+    return FAILED if watcher.failures or not all(found) else 0
 
-            launch(planned, watcher, jobs=options.jobs, threads=max(1, _cores() // options.jobs))
-    _list_failures(watcher.failures)
-    _conclude(sweep, planned, total, watcher)
-    return FAILED if watcher.failures else 0
+
+def _submit(sweep: Sweep, planned: Sequence[Planned], units: Sequence[Unit], options: argparse.Namespace) -> Arrays:
+    """Hands SLURM what is not in its queue yet, or prints the scripts that would do it."""
+    from graphbench.sweeps.slurm import Arrays, not_queued
+    from graphbench.sweeps.slurm_settings import with_flags
+
+    settings = with_flags(sweep.slurm, options.slurm)
+    arrays = Arrays(planned[0].checked.folder.parent, sweep.name)
+    if options.dry_run:
+        print("\n".join(arrays.scripts(units, settings, options.jobs)), end="")
+    elif units:
+        left = not_queued(units, arrays.queued())
+        jobs = ", ".join(arrays.submit(left, settings, options.jobs))
+        print(
+            f"{len(left)} submitted{f' as job array {jobs}' if jobs else ''}, {len(units) - len(left)} in the queue "
+            f"already; scripts and logs in {arrays.folder}. The same command says how far it is, with --wait all the "
+            "time.",
+            file=sys.stderr,
+        )
+    return arrays
+
+
+def _work(units: Sequence[Unit], watcher: Watcher, arrays: Arrays | None, options: argparse.Namespace) -> None:
+    """Comes back when all units have ended."""
+    if arrays is not None:
+        from graphbench.sweeps.slurm import wait
+
+        wait(arrays, units, watcher)
+    elif options.launcher == "ray":
+        from graphbench.sweeps.ray import launch as launch_on_ray
+
+        launch_on_ray(units, watcher, jobs=options.jobs)
+    else:
+        from graphbench.sweeps.local import launch
+
+        jobs = options.jobs or 1
+        launch(units, watcher, jobs=jobs, threads=max(1, _cores() // jobs))
 
 
 def _cores() -> int:
@@ -96,7 +166,7 @@ def _cores() -> int:
 def _dry_line(sweep: Sweep, planned: Planned) -> str:
     entry, facts = planned.entry, planned.checked.description
     command = shlex.join(["python", "main.py", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
-    runs = f"{len(planned.checked.runs)} runs, {len(planned.finished)} finished"
+    runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     return (
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
         f"{command} {shlex.join(entry.overrides)}".rstrip()
@@ -105,22 +175,39 @@ def _dry_line(sweep: Sweep, planned: Planned) -> str:
 
 def _list_failures(failures: Sequence[Failure]) -> None:
     """Every reason once, below the runs that have it."""
-    from graphbench.sweeps.watch import name
-
     by_reason: dict[str, list[Failure]] = {}
     for each in failures:
         by_reason.setdefault(each.reason, []).append(each)
     for reason, group in by_reason.items():
         for each in group:
-            print(f"failed: {name(each.planned, each.run)}, log: {each.planned.log_file}", file=sys.stderr)
+            print(f"failed: {each.name}, log: {each.unit.planned.log_file}", file=sys.stderr)
         print(f"  {reason}", file=sys.stderr)
 
 
-def _conclude(sweep: Sweep, planned: Sequence[Planned], total: int, watcher: Watcher) -> None:
-    """Where everything is, and what to type for the table."""
+def _conclude(sweep: Sweep, planned: Sequence[Planned], watcher: Watcher) -> None:
+    """Where the runs are, and what to type for the table."""
+    if not planned:
+        return
     roots = sorted({str(each.checked.folder.parent) for each in planned})
-    done = watcher.finished + watcher.done
+    total = sum(each.total for each in planned)
+    done = total - sum(len(each.missing) for each in planned) + watcher.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
         command = ["python", "scripts/tables.py", "--sweep", str(sweep.path), "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
+
+
+def _conclude_search(search: SearchPlan) -> bool:
+    """The best trial, and what to type for more of it; False where there is none."""
+    from graphbench.sweeps.plan import standing
+    from graphbench.sweeps.trial import describe, rerun
+
+    now = standing(search)
+    print(describe(search, now), file=sys.stderr)
+    if now.best is None:
+        return False
+    print("  " + ", ".join(f"{key} {value}" for key, value in now.parameters), file=sys.stderr)
+    print(f"  with more seeds: {rerun(search)}", file=sys.stderr)
+    trials = shlex.quote(str(search.folder / search.name)) + "-trial-*"
+    print(f"  all trials: python scripts/tables.py {trials}", file=sys.stderr)
+    return True

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from graphbench.experiment import Run
-from graphbench.sweeps.plan import Planned
+from graphbench.sweeps.plan import Unit
 from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, Task, work
+from graphbench.sweeps.worker import Answer, work
 from graphbench.train.signals import StopRequest
 
 TICK = 0.5
@@ -30,39 +29,17 @@ ATTEMPTS = 2
 
 
 @dataclass
-class Unit:
-    """One run of one entry on its way through the launcher."""
-
-    planned: Planned
-    run: Run
-    attempts: int = 0
-
-    def task(self) -> Task:
-        """In words that travel."""
-        entry = self.planned.entry
-        return Task(
-            file=entry.file,
-            overrides=entry.overrides,
-            places=dict(entry.places),
-            repeat=self.planned.repeat,
-            run_id=self.run.run_id,
-            config_hash=entry.config.hash,
-            log_file=self.planned.log_file,
-        )
-
-
-@dataclass
 class _Worker:
     process: SpawnProcess
     pipe: Connection
     unit: Unit | None = None
 
 
-def launch(planned: Sequence[Planned], watcher: Watcher, *, jobs: int, threads: int) -> None:
+def launch(units: Sequence[Unit], watcher: Watcher, *, jobs: int, threads: int) -> None:
     """Trains what is missing, in order, ``jobs`` runs at a time.
 
     Args:
-        planned: entries; their missing runs are started in this order.
+        units: what is missing.
         watcher: hears of every start and end.
         jobs: worker processes.
         threads: CPU threads of each; a set ``OMP_NUM_THREADS`` wins, and ``num_threads`` of a configuration over both.
@@ -70,7 +47,7 @@ def launch(planned: Sequence[Planned], watcher: Watcher, *, jobs: int, threads: 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM, after the workers have saved their state.
     """
-    waiting = deque(Unit(each, run) for each in planned for run in each.missing)
+    waiting = deque(units)
     workers: list[_Worker] = []
     with StopRequest() as stop, _thread_number(threads):
         try:
@@ -105,7 +82,7 @@ def _give(worker: _Worker, unit: Unit, watcher: Watcher) -> None:
     worker.unit = unit
     with suppress(OSError):  # it died while idle: noticed by _hear
         worker.pipe.send(unit.task())
-    watcher.started(unit.planned, unit.run)
+    watcher.started(unit)
 
 
 def _hear(worker: _Worker, waiting: deque[Unit], watcher: Watcher, stop: StopRequest) -> bool:
@@ -121,7 +98,7 @@ def _hear(worker: _Worker, waiting: deque[Unit], watcher: Watcher, stop: StopReq
         gone = True
     unit = worker.unit
     if answer is not None and unit is not None and answer.status != "interrupted":
-        watcher.ended(unit.planned, unit.run, answer)
+        watcher.ended(unit, answer)
         worker.unit = None
         return False
     if answer is None and not gone:
@@ -131,10 +108,10 @@ def _hear(worker: _Worker, waiting: deque[Unit], watcher: Watcher, stop: StopReq
     if unit is not None and not stop.received:
         how = _how(worker.process.exitcode) if answer is None else answer.reason
         if unit.attempts < ATTEMPTS:
-            watcher.retried(unit.planned, unit.run, how)
+            watcher.retried(unit, how)
             waiting.appendleft(unit)
         else:
-            watcher.ended(unit.planned, unit.run, Answer("failed", f"{how}, {unit.attempts} times"))
+            watcher.ended(unit, Answer("failed", f"{how}, {unit.attempts} times"))
     return True
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
 from graphbench.experiment import Checked, Run, check
+from graphbench.sweeps.search import SearchPlan
+from graphbench.sweeps.study import Standing, Study, load_optuna
 from graphbench.sweeps.sweep import Entry, Sweep
+from graphbench.sweeps.worker import Task
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,16 @@ class Planned:
         checked: with its runs and its folder.
         repeat: number of seeds that its runs were planned with.
         finished: run ids of those that need not be trained.
+        search: what its trials are made from; None: the entry itself is trained.
+        ended: trials of the search that are done.
     """
 
     entry: Entry
     checked: Checked
     repeat: int
     finished: frozenset[int]
+    search: SearchPlan | None = None
+    ended: int = 0
 
     @property
     def column(self) -> str:
@@ -36,26 +43,92 @@ class Planned:
     @property
     def log_file(self) -> Path:
         """Where its runs write what they would print."""
-        return self.checked.folder / "sweep.log"
+        return (self.search.folder if self.search else self.checked.folder) / "sweep.log"
 
     @property
-    def missing(self) -> list[Run]:
-        """The runs that are still to be trained."""
-        return [run for run in self.checked.runs if run.run_id not in self.finished]
+    def total(self) -> int:
+        """Runs, or trials."""
+        return self.search.trials if self.search else len(self.checked.runs)
+
+    @property
+    def done(self) -> int:
+        """Runs that are finished, or trials that have ended."""
+        return min(self.ended, self.search.trials) if self.search else len(self.finished)
+
+    @property
+    def missing(self) -> list[Unit]:
+        """What is still to be trained."""
+        if self.search is not None:
+            return [Unit(self, None, number) for number in range(self.ended, self.search.trials)]
+        return [Unit(self, run, run.run_id) for run in self.checked.runs if run.run_id not in self.finished]
 
 
-def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
+@dataclass
+class Unit:
+    """One run of an entry, or one trial of its search, on its way through a launcher.
+
+    Attributes:
+        planned: the entry.
+        run: None: whichever trial of the search comes next.
+        number: run id, or a count of trials; tells the units of an entry apart.
+        attempts: how often it was started.
+    """
+
+    planned: Planned
+    run: Run | None
+    number: int
+    attempts: int = field(default=0, compare=False)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Folder and run: the same for the same work in another call."""
+        search = self.planned.search
+        return str(search.folder if search else self.planned.checked.folder), str(self.number)
+
+    @property
+    def name(self) -> str:
+        """Row, column and folder of the run."""
+        entry = self.planned.entry
+        what = f"{entry.config.name} {self.run.run_id}" if self.run else f"{entry.config.name} search"
+        return f"{entry.label} / {self.planned.column} ({what})"
+
+    def task(self) -> Task:
+        """In words that travel."""
+        entry = self.planned.entry
+        return Task(
+            file=entry.file,
+            overrides=entry.overrides,
+            places=dict(entry.places),
+            repeat=self.planned.repeat,
+            run_id=self.run.run_id if self.run else None,
+            config_hash=entry.config.hash,
+            log_file=self.planned.log_file,
+            search=self.planned.search,
+        )
+
+
+def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -> list[Planned]:
     """Checks every entry, and reads off the disk which of its runs are finished.
 
+    Args:
+        sweep: the sweep.
+        entries: those of its entries that are wanted.
+        trials: of each search; entries with a search are trained as they are without.
+
     Raises:
-        UserError: an entry cannot be trained, or two fill the same cell of the table.
+        UserError: an entry cannot be trained, two fill the same cell of the table, or a search cannot be run.
     """
+    if trials and not any(entry.search for entry in entries):
+        raise UserError(f"{sweep.path}: {trials} trials are asked for, but no entry has a search.")
+    if trials:
+        load_optuna()
     planned = []
     cells: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         repeat = sweep.repeat(entry)
         try:
-            checked = check(entry.config, repeat=repeat)
+            # A search writes into a folder of its own: what lies in the entry's is no obstacle.
+            checked = check(entry.config, repeat=repeat, overwrite=bool(trials and entry.search))
         except UserError as error:
             raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
         if checked.fabric.world_size > 1:
@@ -63,7 +136,9 @@ def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
                 f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
                 "a sweep runs every training in one process. Run this one with main.py."
             )
-        found = Planned(entry, checked, repeat, _finished(checked))
+        search = _search(sweep, entry, checked, trials) if trials and entry.search else None
+        ended = standing(search).ended if search else 0
+        found = Planned(entry, checked, repeat, _finished(checked), search, ended)
         cell = (entry.label, found.column)
         other = cells.setdefault(cell, entry)
         if other is not entry:
@@ -73,6 +148,32 @@ def plan(sweep: Sweep, entries: Sequence[Entry]) -> list[Planned]:
             )
         planned.append(found)
     return planned
+
+
+def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> SearchPlan:
+    tree = entry.config.tree
+    return SearchPlan(
+        folder=checked.folder.with_name(f"{entry.config.name}-search"),
+        name=entry.config.name,
+        name_tag=tree.name_tag,
+        config_hash=entry.config.hash,
+        space=entry.search,
+        metric=str(checked.description["metric"]),
+        maximize=checked.maximize,
+        trials=trials,
+        pruner=sweep.pruner,
+        seed=tree.seed,
+        max_epoch=tree.optim.max_epoch,
+    )
+
+
+def standing(search: SearchPlan) -> Standing:
+    """How far a search is; nothing is written where there is none yet.
+
+    Raises:
+        UserError: its folder holds another search.
+    """
+    return Study(search).standing() if search.journal.is_file() else Standing(0, 0, 0, 0)
 
 
 def _finished(checked: Checked) -> frozenset[int]:

@@ -1,14 +1,17 @@
-"""Search spaces of sweep files: data for a search by a library such as Optuna; the local launcher runs none."""
+"""Searches over configuration keys: the space as a sweep file says it, and the plan that a study is made from."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.sweeps.document import Placed
 
 SEARCH_KEYS = ("low", "high", "log", "choices")
+PRUNERS = ("median", "halving", "none")
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Search:
 
     Attributes:
         key: dotted configuration key.
-        choices: the values; None where there is a range.
+        choices: the values, written as on the command line; None where there is a range.
         low: smallest value of a range.
         high: largest value of a range; whole numbers stay whole where both bounds are.
         log: whether the range is walked in ratios.
@@ -25,29 +28,97 @@ class Search:
     """
 
     key: str
-    choices: tuple[Any, ...] | None
+    choices: tuple[str, ...] | None
     low: float | None
     high: float | None
     log: bool
     where: str
 
+    @property
+    def example(self) -> str:
+        """A value of the space, written as on the command line."""
+        return self.choices[0] if self.choices is not None else written(self.low)
 
-def read_search(section: Placed) -> list[Search]:
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search over one entry of a sweep, in words that travel between processes.
+
+    Attributes:
+        folder: takes the study and, below it, the run folders of the trials.
+        name: of the entry's configuration, its tag included.
+        name_tag: that tag.
+        config_hash: of the entry's configuration, whose values the trials change.
+        space: the keys.
+        metric: the validation metric that is optimised, at each run's best epoch; mean over a trial's runs.
+        maximize: its direction.
+        trials: how many in all, whatever becomes of them.
+        pruner: one of :data:`PRUNERS`.
+        seed: of the sampler.
+        max_epoch: of a run.
+    """
+
+    folder: Path
+    name: str
+    name_tag: str
+    config_hash: str
+    space: tuple[Search, ...]
+    metric: str
+    maximize: bool
+    trials: int
+    pruner: str
+    seed: int
+    max_epoch: int
+
+    @property
+    def journal(self) -> Path:
+        """The file that holds the study."""
+        return self.folder / "study.journal"
+
+    @property
+    def best_file(self) -> Path:
+        """The configuration of the best trial."""
+        return self.folder / f"{self.name}-best.yaml"
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> SearchPlan:
+        """From what ``dataclasses.asdict`` and JSON make of it."""
+        lists = [{**each, "choices": each["choices"] and tuple(each["choices"])} for each in plain["space"]]
+        return cls(**{**plain, "folder": Path(plain["folder"]), "space": tuple(Search(**each) for each in lists)})
+
+    def tag(self, number: int) -> str:
+        """The ``name_tag`` of a trial."""
+        return f"{self.name_tag}-trial-{number:03d}".removeprefix("-")
+
+
+def written(value: Any) -> str:
+    """A value in one line, as on the command line."""
+    return Placed(value, "").as_override()
+
+
+def read_search(section: Placed, fixed: Collection[str] = ()) -> list[Search]:
     """The block ``search: {KEY: {choices: [...]}, KEY: {low: 1e-4, high: 1e-2, log: true}}``.
+
+    Args:
+        section: the block.
+        fixed: keys that the command line sets, and which are not searched over therefore.
 
     Raises:
         UserError: anything else.
     """
-    return [_one(key, space) for key, space in section.mapping("search").items()]
+    found = [_one(key, space) for key, space in section.mapping("search").items()]
+    return [each for each in found if each.key not in fixed]
 
 
 def _one(key: str, space: Placed) -> Search:
     parts = {name: each.plain() for name, each in space.mapping(f"search over {key}", SEARCH_KEYS).items()}
     if "choices" in parts:
-        choices = space.value["choices"].items(f"choices of {key}")
+        choices = tuple(each.as_override() for each in space.value["choices"].items(f"choices of {key}"))
         if len(parts) > 1:
             raise UserError(f"{space.where}: search over {key} has either choices or low and high, received {parts}.")
-        return Search(key, tuple(each.plain() for each in choices), None, None, False, space.where)
+        if len(set(choices)) < len(choices):
+            raise UserError(f"{space.where}: search over {key} has a choice twice, received {list(choices)}.")
+        return Search(key, choices, None, None, False, space.where)
     try:
         low, high = float(parts["low"]), float(parts["high"])
     except (KeyError, TypeError, ValueError):

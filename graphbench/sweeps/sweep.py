@@ -14,6 +14,7 @@
         variants:                     # default: one variant without keys
           - {column: "10 %", name_tag: r10, dataset.split: [0.1, 0.25, 0.25], published: "train_ratio=10%"}
         grid: {optim.base_lr: [0.01, 0.001]}             # product with every variant; name_tag is made from the values
+        search: {gnn.dropout: {low: 0.0, high: 0.5}}     # with trials: every entry becomes a search (search.py)
 
 An entry is one variant on one configuration. Its keys are set as on the command line of main.py; three are the table's:
 ``label`` (row), ``column`` (default: the data set) and ``published`` (which published value stands beside it).
@@ -24,17 +25,18 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphbench.config import Config, load_config
 from graphbench.config.load import COMMAND_LINE
-from graphbench.errors import UserError
+from graphbench.errors import UserError, unknown
 from graphbench.sweeps.document import Placed, read_document
-from graphbench.sweeps.search import Search, read_search
+from graphbench.sweeps.search import PRUNERS, Search, read_search
 from graphbench.sweeps.settings import grid_points, keys_of, suffix, with_point
+from graphbench.sweeps.slurm_settings import SlurmSettings, read_slurm
 
-SWEEP_KEYS = ("name", "seeds", "published")
+SWEEP_KEYS = ("name", "seeds", "published", "trials", "pruner", "slurm")
 GROUP_KEYS = ("configs", "label", "common", "variants", "grid", "search")
 TABLE_KEYS = ("label", "column", "published")
 
@@ -52,6 +54,7 @@ class Entry:
         config: loaded with them.
         where: ``file:line`` of its variant.
         places: ``file:line`` of every key that the sweep sets.
+        search: keys that its group searches over.
     """
 
     label: str
@@ -62,6 +65,7 @@ class Entry:
     config: Config
     where: str
     places: Mapping[str, str]
+    search: tuple[Search, ...] = ()
 
     @property
     def cell(self) -> str:
@@ -79,7 +83,9 @@ class Sweep:
         seeds: runs per entry whose configuration does not list splits.
         published: name of the table of published values, without ending.
         entries: in the order of the file.
-        search: keys to be searched over (data only; nothing runs them yet).
+        trials: of each search; None: searches are not run.
+        pruner: when trials are given up early, one of :data:`~graphbench.sweeps.search.PRUNERS`.
+        slurm: what a job of a cluster gets.
     """
 
     name: str
@@ -87,7 +93,9 @@ class Sweep:
     seeds: int
     published: str | None
     entries: tuple[Entry, ...]
-    search: tuple[Search, ...] = ()
+    trials: int | None = None
+    pruner: str = "median"
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
 
     def repeat(self, entry: Entry) -> int:
         """The number of seeds of an entry: 1 where it is repeated over splits."""
@@ -107,18 +115,19 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     path = Path(path)
     root = read_document(path).mapping("a sweep file", ("sweep", "groups"), ("sweep", "groups"))
     head = root["sweep"].mapping("sweep", SWEEP_KEYS, ("name", "seeds"))
-    seeds = head["seeds"].value
-    if type(seeds) is not int or seeds < 1:
-        raise UserError(f"{head['seeds'].where}: seeds is a whole number from 1 on, received {seeds!r}.")
+    seeds = _count(head["seeds"], "seeds")
     entries: list[Entry] = []
-    search: list[Search] = []
     for group in root["groups"].items("groups"):
         parts = group.mapping("a group", GROUP_KEYS, ("configs",))
         entries += _entries(path, group, parts, tuple(overrides))
-        search += _search(path, parts) if "search" in parts else ()
     _check_folders(entries)
     published = head["published"].text("published") if "published" in head else None
-    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), tuple(search))
+    trials = _count(head["trials"], "trials") if "trials" in head else None
+    pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
+    if pruner not in PRUNERS:
+        raise unknown("pruner", pruner, PRUNERS, head["pruner"].where)
+    slurm = read_slurm(head["slurm"]) if "slurm" in head else SlurmSettings()
+    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm)
 
 
 def load_entry(file: Path, overrides: Sequence[str], places: Mapping[str, str]) -> Config:
@@ -141,6 +150,12 @@ def load_entry(file: Path, overrides: Sequence[str], places: Mapping[str, str]) 
     return dataclasses.replace(config, origin={**config.origin, **places})
 
 
+def _count(number: Placed, what: str) -> int:
+    if type(number.value) is not int or number.value < 1:
+        raise UserError(f"{number.where}: {what} is a whole number from 1 on, received {number.value!r}.")
+    return number.value
+
+
 def _guilty(file: Path, overrides: Sequence[str], message: str) -> str | None:
     """The key that causes a message about the overrides: the one that alone causes the same."""
     if not message.startswith(COMMAND_LINE):
@@ -159,6 +174,7 @@ def _entries(path: Path, group: Placed, parts: Mapping[str, Placed], overrides: 
     default = parts["label"].text("label") if "label" in parts else None
     common = keys_of(parts["common"], "common") if "common" in parts else {}
     points = list(grid_points(parts["grid"])) if "grid" in parts else [{}]
+    search = tuple(read_search(parts["search"], fixed=overrides[::2])) if "search" in parts else ()
     variants = parts["variants"].items("variants") if "variants" in parts else [Placed({}, group.where)]
     for name in parts["configs"].items("configs"):
         for variant in variants:
@@ -174,9 +190,13 @@ def _entries(path: Path, group: Placed, parts: Mapping[str, Placed], overrides: 
                 all_overrides = (*own_overrides, *overrides)
                 places = {key: value.where for key, value in settings.items() if key not in overrides[::2]}
                 file, config = _load(path.parent, name, all_overrides, places)
+                if search:  # the keys must exist and take such values
+                    examples = (text for each in search for text in (each.key, each.example))
+                    marks = {**places, **{each.key: each.where for each in search}}
+                    _load(path.parent, name, (*all_overrides, *examples), marks)
                 row = label + suffix(point)
                 yield Entry(
-                    row, table["column"], table["published"], file, all_overrides, config, variant.where, places
+                    row, table["column"], table["published"], file, all_overrides, config, variant.where, places, search
                 )
 
 
@@ -188,16 +208,6 @@ def _load(folder: Path, name: Placed, overrides: tuple[str, ...], places: Mappin
     except UserError as error:
         missing = str(error).startswith("no such")
         raise UserError(f"{name.where}: {error}" if missing else str(error)) from None
-
-
-def _search(path: Path, parts: Mapping[str, Placed]) -> list[Search]:
-    """The search space of a group; its keys must exist in the group's first configuration."""
-    found = read_search(parts["search"])
-    for each in found:
-        value = Placed(each.low if each.choices is None else each.choices[0], each.where).as_override()
-        first = parts["configs"].items("configs")[0]
-        _load(path.parent, first, (each.key, value), {each.key: each.where})
-    return found
 
 
 def _check_folders(entries: Sequence[Entry]) -> None:

@@ -11,34 +11,35 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from graphbench.experiment import Run
-from graphbench.sweeps.plan import Planned
+from graphbench.sweeps.plan import Unit
 from graphbench.sweeps.worker import Answer
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not come to its end."""
+    """A run or trial that did not come to its end."""
 
-    planned: Planned
-    run: Run
+    unit: Unit
     reason: str
+    name: str
 
 
 class Watcher:
     """Counts and shows what the launcher reports.
 
     Args:
-        total: runs of the sweep, finished ones included.
-        finished: runs that were finished before.
+        total: runs and trials of the sweep, finished ones included.
+        finished: those that were finished before.
         console: where to write; default: standard error.
     """
 
     def __init__(self, total: int, finished: int, console: Console | None = None) -> None:
         self.total, self.finished, self.done = total, finished, 0
+        self.finished_runs = 0
         self.failures: list[Failure] = []
+        self.failed_trials: list[Failure] = []
         self._console = console or Console(stderr=True)
-        self._running: dict[tuple[str, int], tuple[Planned, Run, float]] = {}
+        self._running: dict[tuple[str, str], tuple[Unit, float]] = {}
         self._begin = time.monotonic()
         self._live: Live | None = None
 
@@ -55,71 +56,76 @@ class Watcher:
             self._live.stop()
             self._live = None
 
-    def started(self, planned: Planned, run: Run) -> None:
-        """A worker has begun a run."""
-        self._running[_key(planned, run)] = (planned, run, time.monotonic())
+    def started(self, unit: Unit) -> None:
+        """A worker has begun."""
+        self._running[unit.key] = (unit, time.monotonic())
         self.tick()
 
-    def ended(self, planned: Planned, run: Run, answer: Answer) -> None:
-        """A run is finished, or has failed for good."""
-        *_, begin = self._running.pop(_key(planned, run), (planned, run, time.monotonic()))
+    def ended(self, unit: Unit, answer: Answer) -> None:
+        """A run or trial is over, for good."""
+        _, begin = self._running.pop(unit.key, (unit, time.monotonic()))
         seconds = time.monotonic() - begin
-        if answer.status == "finished":
-            self.done += 1
-            line = answer.line or {}
-            metric = line.get("metric")
-            says = f"test {metric} {line.get('test', {}).get(metric, float('nan')):.4f}"
-        else:
-            self.failures.append(Failure(planned, run, answer.reason))
-            first, *_ = answer.reason.split("\n")  # all of it is listed at the end
+        name = unit.name if answer.trial is None else f"{unit.name[:-1]}, trial {answer.trial})"
+        first, *_ = answer.reason.split("\n")  # all of it is listed at the end
+        if answer.status == "failed":
+            failures = self.failures if answer.trial is None else self.failed_trials
+            failures.append(Failure(unit, answer.reason, name))
             says = f"FAILED: {first}"
-        self._say(f"{self._place()} {name(planned, run)}: {says} ({_clock(seconds)})")
+        else:
+            self.done += 1
+            self.finished_runs += unit.run is not None
+            says = first if answer.line is None else _score(answer)
+        self._say(f"{self._place()} {name}: {says} ({_clock(seconds)})")
 
-    def retried(self, planned: Planned, run: Run, reason: str) -> None:
-        """A run's process was killed; the run goes on in another one."""
-        self._running.pop(_key(planned, run), None)
-        self._say(f"{self._place()} {name(planned, run)}: {reason}; it is started once more")
+    def retried(self, unit: Unit, reason: str) -> None:
+        """A process was killed; its run goes on in another one."""
+        self._running.pop(unit.key, None)
+        self._say(f"{self._place()} {unit.name}: {reason}; it is started once more")
 
     def tick(self) -> None:
         """Draws."""
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
 
+    @property
+    def ended_here(self) -> int:
+        """What has ended since this began."""
+        return self.done + len(self.failures) + len(self.failed_trials)
+
     def _say(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
         self.tick()
 
     def _place(self) -> str:
-        return f"[{self.finished + self.done + len(self.failures)}/{self.total}]"
+        return f"[{self.finished + self.ended_here}/{self.total}]"
 
     def _picture(self) -> Group:
         table = Table(box=None, pad_edge=False)
         for heading in ("running", "row", "column", "run", "for"):
             table.add_column(heading, overflow="ellipsis", no_wrap=True)
         now = time.monotonic()
-        for planned, run, begin in self._running.values():
-            entry = planned.entry
-            cells = (entry.config.name, entry.label, planned.column, str(run.run_id), _clock(now - begin))
+        for unit, begin in self._running.values():
+            entry, run = unit.planned.entry, str(unit.run.run_id) if unit.run else "search"
+            cells = (entry.config.name, entry.label, unit.planned.column, run, _clock(now - begin))
             table.add_row(*map(escape, cells))
         return Group(table, Text(self._summary(now)))
 
     def _summary(self, now: float) -> str:
-        ended = self.done + len(self.failures)
+        ended = self.ended_here
         left = self.total - self.finished - ended
         text = f"{self.finished + self.done} of {self.total} done, {len(self._running)} running, "
-        text += f"{left - len(self._running)} waiting, {len(self.failures)} failed"
+        text += f"{left - len(self._running)} waiting, {len(self.failures) + len(self.failed_trials)} failed"
         if ended and left:
             text += f", about {_clock((now - self._begin) / ended * left)} left"
         return text
 
 
-def name(planned: Planned, run: Run) -> str:
-    """Row, column and folder of a run."""
-    return f"{planned.entry.label} / {planned.column} ({planned.entry.config.name} {run.run_id})"
-
-
-def _key(planned: Planned, run: Run) -> tuple[str, int]:
-    return planned.entry.config.name, run.run_id
+def _score(answer: Answer) -> str:
+    """A run's test score; of a trial the validation score, since nobody should choose by the other."""
+    line = answer.line or {}
+    metric, split = line.get("metric"), "test" if answer.trial is None else "val"
+    shown = "test" if split == "test" else "validation"
+    return f"{shown} {metric} {line.get(split, {}).get(metric, float('nan')):.4f}"
 
 
 def _clock(seconds: float) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
 from lightning_fabric.strategies import DDPStrategy
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
@@ -47,11 +51,16 @@ def make_fabric(
     if number and count > 1:
         raise ValueError(f"accelerator {accelerator!r} names one device, but devices is {count}")
     several = count * num_nodes > 1 or strategy == "ddp"
-    return Fabric(
-        accelerator=kind,
-        devices=[int(number)] if number else count,
-        num_nodes=num_nodes,
-        # A part switched off in a GPS block still owns parameters, which then never get a gradient.
-        strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",
-        precision=precision,  # type: ignore[arg-type]
-    )
+    with warnings.catch_warnings():
+        if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
+            warnings.filterwarnings("ignore", "The `srun` command is available")
+        return Fabric(
+            accelerator=kind,
+            devices=[int(number)] if number else count,
+            num_nodes=num_nodes,
+            # A part switched off in a GPS block still owns parameters, which then never get a gradient.
+            strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",
+            precision=precision,  # type: ignore[arg-type]
+            # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
+            plugins=None if several else [LightningEnvironment()],
+        )

@@ -112,10 +112,22 @@ class WandbLogger(Reporter):
         entity: W&B entity, None for the user's own.
         name: of the run.
         config: shown with the run.
+        group: the runs that are averaged in W&B's tables: the seeds, or splits, of one configuration.
+        tags: to filter by.
     """
 
-    def __init__(self, project: str, entity: str | None, name: str, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        project: str,
+        entity: str | None,
+        name: str,
+        config: Mapping[str, Any],
+        *,
+        group: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> None:
         self._arguments = {"project": project, "entity": entity or None, "name": name, "config": dict(config)}
+        self._arguments |= {"group": group, "tags": list(tags)}
         self._run: Any = None
         self._metric = ""
 

@@ -158,6 +158,8 @@ class Loop:
                         max_norm=settings.clip_grad_norm_value,
                         error_if_nonfinite=False,  # finding out would wait for the device in every step
                     )
+                if settings.schedule_every_step:
+                    self.schedule.set(self.state.epoch + done / last)
                 self._stepper.step()
                 self._stepper.zero_grad()
             self.state.batches_done = done

@@ -8,7 +8,7 @@ per-iteration stepping (``epoch + batch / batches``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.optim import Optimizer
 
@@ -25,6 +25,9 @@ class Schedule(ABC):
         self.base_lrs: list[float] = [group["lr"] for group in optimizer.param_groups]
         self.epoch = 0
         self.set(0.0)
+
+    follows_epoch: ClassVar[bool] = True
+    """Whether the rate is a function of the (fractional) epoch, so that it can change before every step."""
 
     @abstractmethod
     def rate(self, base: float, epoch: float) -> float:

@@ -21,6 +21,7 @@ class Settings:
             last group of an epoch steps as well.
         clip_grad_norm: clip the gradients of all parameters to a common norm.
         clip_grad_norm_value: the norm.
+        schedule_every_step: the learning rate follows the schedule before every step; else after every epoch.
         patience: stop after this many epochs without a better validation metric; 0: never.
         ckpt_seconds: wall time after which a checkpoint is due.
         metrics_period: epochs between two computations of all metrics; in the others only the losses and the
@@ -39,6 +40,7 @@ class Settings:
     batch_accumulation: int = 1
     clip_grad_norm: bool = False
     clip_grad_norm_value: float = 1.0
+    schedule_every_step: bool = False
     patience: int = 0
     ckpt_seconds: float = 60.0
     metrics_period: int = 0

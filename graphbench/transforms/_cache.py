@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from filelock import FileLock
 from torch import Tensor
 
@@ -66,6 +67,9 @@ def apply(
 
     Returns:
         The store with every output of every transform, see :class:`Transform`.
+
+    Raises:
+        ValueError: two transforms measure different distances (other cut-offs).
     """
     files = _Files(Path(cache_dir) / "transforms", store)
     outputs = files.read(transforms)
@@ -89,8 +93,11 @@ def apply(
         elif level == "hops":
             added["hops"] = StoredHops(**values)
         else:
-            if level == "pair":
-                added["pairs"] = values.pop("distance", added["pairs"])
+            if level == "pair" and "distance" in values:
+                distance = values.pop("distance")
+                if added["pairs"] is not None and not torch.equal(added["pairs"], distance):
+                    raise ValueError(f"{name} measures other distances than a transform before it; a graph has one set")
+                added["pairs"] = distance
             group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
             group_of_level.update({f"{name}.{output}": each for output, each in values.items()})
     return store.with_encodings(**added)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms.shortest_paths import LONGEST, breadth_first, unreached
+from graphbench.structures.pairs import LONGEST
+from graphbench.transforms.shortest_paths import breadth_first, unreached
 
 
 @register("GraphormerPaths")
@@ -22,15 +23,15 @@ class GraphormerPaths:
     """Distances of all pairs and the edge types along one shortest path between them.
 
     Args:
-        num_spatial_types: D; paths are recorded up to their first D - 1 edges, 1 .. 254.
+        num_spatial_types: D; paths are recorded up to their first D - 1 edges, 1 .. 253.
         num_in_degrees: in-degrees must be smaller.
         num_out_degrees: out-degrees must be smaller.
         node_degrees_only: check degrees and compute nothing.
         edge_types: size of the table of edge types; larger types are an error, 0 leaves the edges out. None: unknown.
 
     Returns:
-        ``distance`` (sum n_g^2,) uint8 as of :class:`~graphbench.transforms.shortest_paths.ShortestPaths`, with 254
-        for 254 hops and more. Where edges have types (one column of integers): ``edge_types`` (sum n_g^2, K), column
+        ``distance`` (sum n_g^2,) uint8 as of :class:`~graphbench.transforms.shortest_paths.ShortestPaths`, with 253
+        for 253 hops and more. Where edges have types (one column of integers): ``edge_types`` (sum n_g^2, K), column
         k the type of the (k+1)-th edge on the path from i to j, 0 beyond its end; K is D - 1, or the length of the
         longest path. Of several shortest paths the one that ``networkx.shortest_path`` chooses; with several edges
         between two nodes their first.
@@ -42,7 +43,7 @@ class GraphormerPaths:
         Edge features other than one integer per edge, which it cannot read, take no part.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     level: ClassVar[str] = "pair"
 
     def __init__(

@@ -13,7 +13,7 @@ from torch import Tensor
 from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.structures.pairs import UNREACHABLE
+from graphbench.structures.pairs import LONGEST
 
 _WORK = 1 << 22  # edges that the sources of one block may walk in one step, about (16 bytes each)
 
@@ -27,7 +27,7 @@ class HopNeighbors:
     A: adjacency as stored; a directed edge is walked from source to target only.
 
     Args:
-        cutoff: c, 1 .. 254.
+        cutoff: c, 1 .. 253.
 
     Returns:
         ``row_ptr`` (N+1,) int64, ``col`` (P,) int32 numbered inside each graph, ascending in every row, and ``hop``
@@ -41,8 +41,8 @@ class HopNeighbors:
     level: ClassVar[str] = "hops"
 
     def __init__(self, cutoff: int = 1) -> None:
-        if not 1 <= cutoff < UNREACHABLE:
-            raise ValueError(f"cutoff must lie in 1 .. {UNREACHABLE - 1}, received {cutoff}")
+        if not 1 <= cutoff <= LONGEST:
+            raise ValueError(f"cutoff must lie in 1 .. {LONGEST}, received {cutoff}")
         self.cutoff = cutoff
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:

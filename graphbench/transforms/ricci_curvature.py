@@ -12,12 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from scipy.optimize import linprog
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
+from graphbench.transforms._all_pairs import check_pairs
 
+_SHORTEST = 1e-9
 _CELLS = 1 << 22  # distances between neighbours at a time
 
 
@@ -35,23 +38,37 @@ class RicciCurvature:
         alpha: mass that stays at the node, 0 .. 1 (1 excluded). Lin, Lu and Yau's curvature, the limit of
             kappa / (1 - alpha), is twice that of alpha = 1/2.
 
+        pairs: measure all pairs of nodes instead, by paths along which an edge has the length 1 - kappa, the cost of
+            moving m_x onto m_y: short inside dense regions, long across bridges.
+
     Returns:
-        ``curvature`` (E, 1) float32.
+        ``curvature`` (E, 1) float32. With ``pairs``: ``length`` (sum n_g^2,) float32 of the shortest path, in the order
+        of :class:`~graphbench.structures.PairBlocks`; infinite where there is none.
 
     Conventions (ours): directions, repeated edges and self loops are left out of neighbourhoods and distances; a
     repeated edge has the same value every time, a self loop 0.
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge"
 
-    def __init__(self, alpha: float = 0.5) -> None:
+    def __init__(self, alpha: float = 0.5, pairs: bool = False) -> None:
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in 0 .. 1, 1 excluded, received {alpha}")
-        self.alpha = alpha
+        self.alpha, self.pairs = alpha, pairs
+
+    @property
+    def level(self) -> str:
+        """What a row belongs to."""
+        return "pair" if self.pairs else "edge"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Measures all edges of a store."""
+        """Measures all edges, or all pairs of nodes of a graph."""
+        if self.pairs:
+            check_pairs(store, 4)
+        curvature = self._of_store(store)
+        return {"length": _lengths(store, 1 - curvature)} if self.pairs else {"curvature": curvature.unsqueeze(1)}
+
+    def _of_store(self, store: GraphStore) -> Tensor:
         total = store.num_nodes
         shift = np.repeat(store.node_ptr.numpy()[:-1], store.edge_counts.numpy())
         source, target = np.sort(store.edge_index.numpy().astype(np.int64) + shift, axis=0)
@@ -60,7 +77,7 @@ class RicciCurvature:
         curvature = np.zeros(len(pairs))
         proper = np.flatnonzero(left != right)
         curvature[proper] = self._of_edges(left[proper], right[proper], total)
-        return {"curvature": torch.from_numpy(curvature[of_pair].astype(np.float32)).unsqueeze(1)}
+        return torch.from_numpy(curvature[of_pair].astype(np.float32))
 
     def _of_edges(self, left: np.ndarray, right: np.ndarray, total: int) -> np.ndarray:
         """Curvatures of the edges of a simple graph, each given once."""
@@ -145,3 +162,19 @@ def _contains(matrix: sp.csr_array, wanted: np.ndarray) -> np.ndarray:
     place = np.searchsorted(present, wanted)
     found: np.ndarray = present[np.minimum(place, len(present) - 1)] == wanted
     return found
+
+
+def _lengths(store: GraphStore, edge: Tensor) -> Tensor:
+    """(sum n_g^2,) shortest paths of all pairs, directions left out; ``edge``: (E,) lengths, not below 0."""
+    # an edge of length 0 would be none for scipy
+    cost = np.maximum(edge.numpy().astype(np.float64), _SHORTEST)
+    blocks = [np.zeros(0, dtype=np.float32)]
+    ends, edge_ptr = store.edge_index.numpy().astype(np.int64), store.edge_ptr.numpy()
+    for graph, size in enumerate(store.sizes.tolist()):
+        own = slice(int(edge_ptr[graph]), int(edge_ptr[graph + 1]))
+        low, high = np.sort(ends[:, own], axis=0)
+        _, first = np.unique(low * max(size, 1) + high, return_index=True)  # repeated edges have one length
+        lengths = sp.coo_array((cost[own][first], (low[first], high[first])), shape=(size, size)).tocsr()
+        blocks.append(dijkstra(lengths, directed=False).astype(np.float32).ravel())
+        report(graph + 1, store.num_graphs)
+    return torch.from_numpy(np.concatenate(blocks))

@@ -13,10 +13,8 @@ from torch import Tensor
 from graphbench.data.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.structures.pairs import UNREACHABLE
-
-LONGEST = UNREACHABLE - 1
-"""Largest distance that can be stored."""
+from graphbench.structures.pairs import LONGEST, UNREACHABLE
+from graphbench.transforms._all_pairs import check_pairs
 
 # Nodes and edges that the searches of one batch of sources may touch: bounds memory (about 100 bytes for each).
 _WORK = 1 << 21
@@ -31,16 +29,17 @@ class ShortestPaths:
     A: adjacency as stored; a directed edge is walked from source to target only.
 
     Args:
-        cutoff: pairs further apart count as unreachable, 1 .. 254.
+        cutoff: pairs further apart count as unreachable, 1 .. 253.
 
     Returns:
         ``distance`` (sum n_g^2,) uint8, row i and column j of a graph the hops from i to j, 255 = unreachable.
 
     Raises:
         ValueError: the cut-off is out of range.
+        UserError: there are too many pairs, see :data:`graphbench.transforms._all_pairs.LIMIT`.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     level: ClassVar[str] = "pair"
 
     def __init__(self, cutoff: int = LONGEST) -> None:
@@ -58,6 +57,7 @@ class ShortestPaths:
 
 def unreached(store: GraphStore) -> np.ndarray:
     """(sum n_g^2,) uint8, no pair reached yet."""
+    check_pairs(store, 1)
     return np.full(int(store.sizes.square().sum()), UNREACHABLE, dtype=np.uint8)
 
 

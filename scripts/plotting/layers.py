@@ -71,7 +71,7 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no finished run, or two configurations that stand for the same point.
     """
-    folders = [*options.runs, *_of_sweep(options.sweep, options.records)]
+    folders = [*options.runs, *of_sweep(options.sweep, options.records)]
     if not folders:
         raise UserError("no runs: name folders of configurations, --sweep FILE, or a folder of folders as --records.")
     read = {folder: read_depth(folder) for folder in folders}
@@ -156,9 +156,9 @@ def table(found: Iterable[Depth]) -> str:
     """Every point as Markdown."""
     rows = ["| data set | attention | layers | metric | test | s/epoch | runs | configuration |", "|---" * 8 + "|"]
     for each in found:
-        mean, spread = _mean(each.scores)
+        mean, spread = mean_and_spread(each.scores)
         score = f"{mean:.4f}" + (f" ± {spread:.4f}" if len(each.scores) > 1 else "")
-        seconds = f"{_mean(each.seconds)[0]:.3g}"
+        seconds = f"{mean_and_spread(each.seconds)[0]:.3g}"
         cells = (each.dataset, each.line, each.layers, each.metric, score, seconds, len(each.scores), each.config)
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(rows)
@@ -170,7 +170,7 @@ def _panel(axes: Axes, found: Sequence[Depth], lines: Sequence[str], kind: str) 
         if not points:
             continue
         shift = (number - (len(lines) - 1) / 2) * _SHIFT
-        means, spreads = zip(*(_mean(getattr(each, kind)) for each in points))
+        means, spreads = zip(*(mean_and_spread(getattr(each, kind)) for each in points))
         axes.errorbar(
             [each.layers + shift for each in points], means, spreads, capsize=1.5, elinewidth=0.7, **_looks(number)
         )
@@ -191,14 +191,15 @@ def _looks(number: int) -> dict:
     return {"color": color, "linestyle": dashes, "marker": "o", "markersize": 2.5}
 
 
-def _mean(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation; a single run has none, an empty list no mean."""
     if not values:
         return float("nan"), 0.0
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def _of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
+def of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
+    """Folders of the entries of a sweep, or all in a folder of records; none where neither is named."""
     if records is not None and not records.is_dir():
         raise UserError(f"--records: {records} is no folder.")
     if sweep is not None:

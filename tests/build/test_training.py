@@ -51,3 +51,11 @@ def test_a_model_without_filters_refuses_their_rate() -> None:
     model = build.model(config, build.declared_info(config))
     with pytest.raises(UserError, match=r"command line: optim.filter_lr: .*no implicit filters"):
         build.optimizer(config, model)
+
+
+def test_a_rate_that_follows_the_loss_changes_after_epochs_only() -> None:
+    chosen = ["optim.scheduler", "reduce_on_plateau", "optim.scheduler_step", "iteration"]
+    config = load_config(CONFIGS / "quickstart.yaml", chosen)
+    optimizer = build.optimizer(config, build.model(config, build.declared_info(config)))
+    with pytest.raises(UserError, match=r"reduce_on_plateau changes with the validation loss.*scheduler_step"):
+        build.schedule(config, optimizer)

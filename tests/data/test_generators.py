@@ -87,6 +87,22 @@ def test_parts_share_patterns_in_order() -> None:
     assert sizes[0] != sizes[5]
 
 
+@pytest.mark.parametrize(("p", "nodes", "degree"), [(0.16, 125, 6.13), (0.1, 130, 4.85)])
+def test_connected_graphs_have_the_statistics_printed_for_ffgt(p: float, nodes: float, degree: float) -> None:
+    """Table 7 of https://arxiv.org/abs/2311.04653; without the condition graphs have 118 nodes whatever p is."""
+    base = BlockModel(5, 5, 34, p, 0.01)
+    recipe = {"base": base, "pattern_sizes": (20, 20), "pattern_p": p, "pattern_q": 0.05}
+    store = sbm_pattern((200,), 0, **recipe, connected=True)
+    assert store.num_nodes / 200 == pytest.approx(nodes, rel=0.03)
+    assert store.edge_index.shape[1] / store.num_nodes == pytest.approx(degree, rel=0.03)
+    degrees = np.bincount((store.edge_index[0] + store.node_ptr[:-1].repeat_interleave(store.edge_counts)).numpy())
+    assert degrees.min() > 0
+    plain = sbm_pattern((200,), 0, **recipe)
+    assert plain.num_nodes / 200 < 121
+    with pytest.raises(ValueError, match="none of 10000 graphs was connected"):
+        sbm_pattern((1,), 0, base=BlockModel(2, 1, 1, 0.0, 0.0), pattern_q=0.0, connected=True)
+
+
 @pytest.mark.parametrize(("make", "base"), [(sbm_pattern, PATTERN), (sbm_cluster, CLUSTER)])
 def test_seed_decides_and_more_graphs_begin_with_the_same(make: object, base: BlockModel) -> None:
     def prints(count: int, seed: int) -> list[int]:

@@ -142,3 +142,11 @@ def test_widths_of_edge_parts_must_add_up(batch):
         EdgeEncoder(LinearEdge(5, 2), {"RWSEEdge": RWSEEdge(3, [1, 2])}, 9, batch_norm=False)(batch)
     with pytest.raises(ValueError, match="an edge encoder without parts reads edge features"):
         EdgeEncoder(None, {}, 2, batch_norm=False)(batch.replace(edge_attr=None))
+
+
+def test_parts_added(batch):
+    encoder = NodeEncoder(_Constant(1.0, 3), {"A": _Constant(2.0, 3)}, 3, batch_norm=False, join="add")
+    assert torch.equal(encoder(batch)[0], torch.full((5, 3), 3.0))
+    uneven = NodeEncoder(_Constant(1.0, 3), {"A": _Constant(2.0, 2)}, 3, batch_norm=False, join="add")
+    with pytest.raises(ValueError, match=r"widths \[3, 2\], which must all be 3"):
+        uneven(batch)

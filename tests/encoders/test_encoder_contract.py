@@ -31,6 +31,7 @@ CONTEXT = {
 NODE_IN = {"ASTNode": 3, "VOCNode": 14, "COCONode": 14}
 EDGE_IN = {"ASTEdge": 2, "PPAEdge": 7, "VOCEdge": 2, "COCOEdge": 2}
 OWN = {
+    "AtomTable": [{"num_types": 174}],
     "LapPE": [{"model": "DeepSet"}, {"model": "Transformer"}],
     "RWSE": [{"model": "mlp"}, {"model": "linear"}],
     "ElstaticSE": [{"times": list(range(10))}],
@@ -70,9 +71,10 @@ def _graph(size, edges, seed, name):
     if size < 4:
         eigvecs[:, size:] = torch.nan
         eigvals[:, size:] = torch.nan
-    pe = {f"{each}.eigvecs": eigvecs for each in ("LapPE", "SignNet", "EquivStableLapPE")}
+    pe = {f"{each}.eigvecs": eigvecs for each in ("LapPE", "AddLapPE", "SignNet", "EquivStableLapPE")}
     pe |= {
         "LapPE.eigvals": eigvals,
+        "AddLapPE.eigvals": eigvals,
         "RWSE.landing": numbers(size, 5),
         "HKdiagSE.heat": numbers(size, 5),
         "ElstaticSE.potential": numbers(size, 10),

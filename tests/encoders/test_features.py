@@ -15,6 +15,7 @@ from graphbench.encoders.edge.superpixels import COCOEdge, VOCEdge
 from graphbench.encoders.edge.type_dict import TypeDictEdge
 from graphbench.encoders.node.ast import ASTNode
 from graphbench.encoders.node.atom import ATOM_COLUMNS, CHIRALITY, Atom
+from graphbench.encoders.node.atom_table import AtomTable
 from graphbench.encoders.node.linear import LinearNode
 from graphbench.encoders.node.ppa import PPANode
 from graphbench.encoders.node.superpixels import COCONode, VOCNode
@@ -174,6 +175,8 @@ def test_parameters_as_in_the_originals():
         (lambda: TypeDictNode(4, 3)(_batch(torch.tensor([[1], [3], [0]]))), r"3 categories \(0 to 2\).* from 0 to 3"),
         (lambda: TypeDictEdge(4, 2)(_batch(edge_attr=torch.tensor([-1, 0, 0, 0]))), "from -1 to 0"),
         (lambda: Atom(4)(_batch(torch.tensor([[0, 5, 0, 0, 0, 0, 0, 0, 0]]))), "column 1.* 5 categories"),
+        (lambda: AtomTable(4, 173), "num_types must be 174 or more, received 173"),
+        (lambda: AtomTable(4, 174)(_batch(torch.zeros(3, 8, dtype=torch.int64))), r"9 columns.*\(3, 8\)"),
         (lambda: Atom(4)(_batch(torch.zeros(3, 8, dtype=torch.int64))), r"9 columns, received x of shape \(3, 8\)"),
         (lambda: Bond(4)(_batch(edge_attr=torch.zeros(4, dtype=torch.int64))), r"3 columns.*shape \(4,\)"),
         (lambda: LinearNode(4, 2)(_batch()), "have none"),
@@ -193,6 +196,14 @@ def test_parameters_as_in_the_originals():
 def test_wrong_values_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_one_table_of_atoms_is_nine_tables_behind_each_other():
+    one, nine = AtomTable(3, 200), Atom(3)
+    with torch.no_grad():
+        one.atom_emb.weight[:174] = torch.cat([each.weight for each in nine.atom_emb])
+    batch = _batch(torch.stack([torch.randint(0, size, (20,)) for size in ATOM_COLUMNS], dim=1))
+    torch.testing.assert_close(one(batch), nine(batch))
 
 
 def test_names():

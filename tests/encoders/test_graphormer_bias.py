@@ -142,7 +142,7 @@ def test_the_graph_token_comes_first_and_everything_moves_with_the_nodes() -> No
     assert after.edge_attr is batch.edge_attr
     assert after.y is batch.y
     assert after.x is None
-    assert after.pairs is None
+    assert after.pairs.block(1).tolist() == [[0, 254], [254, 0]]
     assert torch.equal(h[[0, 4], :4], one.token.expand(2, 4))
     assert h[:, 5].tolist() == [0, 0, 1, 2, 0, 3]  # columns of encodings named later: 0 for the token
     bias = after.state["pair_bias"]

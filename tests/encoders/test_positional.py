@@ -343,7 +343,7 @@ def _empty(frequencies):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LapPE(4, model="none"), "DeepSet or Transformer, received 'none'"),
+        (lambda: LapPE(4, model="none"), "Transformer or Linear, received 'none'"),
         (lambda: LapPE(4, raw_norm_type="layer"), "none or BatchNorm, received 'layer'"),
         (lambda: LapPE(6, model="Transformer", n_heads=4), "divide dim_pe, received 4 and 6"),
         (lambda: LapPE(4, layers=0), "1 or more"),
@@ -374,3 +374,14 @@ def _empty(frequencies):
 def test_wrong_values_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_eigenvectors_through_one_map() -> None:
+    encoder = LapPE(2, model="Linear", max_freqs=3, raw_norm_type="BatchNorm").eval()
+    with torch.no_grad():
+        encoder.lin_in.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1, 1]]))
+        encoder.lin_in.bias.zero_()
+    batch = _lap_batch()
+    vectors = batch.pe["LapPE.eigvecs"].nan_to_num(0.0)
+    expected = torch.stack([vectors[:, 0], vectors[:, 1] + vectors[:, 2]], dim=1) / (1 + encoder.raw_norm.eps) ** 0.5
+    torch.testing.assert_close(encoder(batch), expected.to(encoder.lin_in.weight.dtype), atol=1e-5, rtol=1e-5)

@@ -12,12 +12,12 @@ from rich.console import Console
 from graphbench.config import load_config
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
-from graphbench.experiment import Run, check
+from graphbench.experiment import check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, Task, _run
+from graphbench.sweeps.worker import Answer, Task, train
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 GCN = CONFIGS / "nodes/gcn-cora.yaml"
@@ -107,13 +107,13 @@ def test_wrong_input_is_one_message_and_exit_code_2(
 def test_jobs_are_counted_from_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["some.yaml", "--jobs", "0"])
-    assert "--jobs must be at least 1, received 0" in capsys.readouterr().err
+    assert "argument --jobs: must be a whole number of at least 1, received 0" in capsys.readouterr().err
 
 
 def test_a_search_is_announced_as_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN, search: {{gnn.layers_mp: {{choices: [1, 2]}}}}}}")
     assert main([str(sweep.path), "--dry_run"]) == 0
-    assert "search over gnn.layers_mp is not run; entries keep their own values." in capsys.readouterr().err
+    assert "search over gnn.layers_mp is not run (--trials); entries keep their own values." in capsys.readouterr().err
 
 
 def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
     task = Task(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
-    answer = _run(task)
+    answer = train(task)
     assert answer.status == "failed"
     assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in answer.reason
     assert not (tmp_path / "mine").exists()
@@ -142,7 +142,7 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    answer = _run(Task(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
+    answer = train(Task(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
     assert answer == Answer("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 
@@ -150,21 +150,20 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
 def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}")
     (planned,) = plan(sweep, sweep.entries)
-    first, second = planned.checked.runs
+    first, second = planned.missing
     screen = Console(file=io.StringIO(), force_terminal=True, width=120, height=30, color_system=None)
     with Watcher(2, 0, screen) as watcher:
-        watcher.started(planned, first)
-        watcher.started(planned, second)
+        watcher.started(first)
+        watcher.started(second)
         assert "0 of 2 done, 2 running, 0 waiting, 0 failed" in screen.file.getvalue()
         line = {"metric": "accuracy", "test": {"accuracy": 0.815}}
-        watcher.ended(planned, first, Answer("finished", line=line))
-        watcher.ended(planned, second, Answer("failed", "no reason [bold]at all[/]"))
+        watcher.ended(first, Answer("finished", line=line))
+        watcher.ended(second, Answer("failed", "no reason [bold]at all[/]"))
     shown = screen.file.getvalue()
     assert "1 of 2 done, 1 running, 0 waiting, 0 failed, about" in shown
     assert "[1/2] GCN / Cora (gcn-cora 123): test accuracy 0.8150 (0:00)" in shown
     assert "[2/2] GCN / Cora (gcn-cora 124): FAILED: no reason [bold]at all[/] (0:00)" in shown
-    assert [(each.run, each.reason) for each in watcher.failures] == [(second, "no reason [bold]at all[/]")]
-    assert isinstance(second, Run)
+    assert [(each.unit, each.reason) for each in watcher.failures] == [(second, "no reason [bold]at all[/]")]
 
 
 @pytest.mark.parametrize("num_examples", [101, 890, 2708])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
@@ -152,6 +153,41 @@ def test_a_killed_worker_is_noticed_and_its_run_started_once_more(
     assert record("gcn-cora/123")["status"] == "finished"
     assert record("gcn-cora/123")["resumed"] == 2
     assert lines("gcn-cora/123") == 100
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_of_twenty_runs_the_two_whose_processes_are_killed_are_started_once_more(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = "num_threads: 1, print: file, train.early_stop_patience: 0, train.ckpt_period: 1, optim.max_epoch: 20"
+    group = f"  - {{configs: [{CONFIGS}/gcn-cora.yaml], label: GCN, common: {{{settings}}}}}\n"
+    sweep = write(tmp_path / "twenty.yaml", group, seeds=20)
+    runs = range(123, 143)
+    victims = sorted(random.sample(runs, 2))
+
+    def kill() -> None:
+        for run in victims:
+            until(lambda run=run: lines(f"gcn-cora/{run}") > 0)
+            (worker,) = multiprocessing.active_children()
+            worker.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert main([sweep]) == 0
+    killer.join()
+    said = capfd.readouterr().err
+    assert "20 of 20 runs finished" in said
+    assert said.count("its process was killed (SIGKILL); it is started once more") == 2
+    records = {run: record(f"gcn-cora/{run}") for run in runs}
+    assert {run for run in runs if records[run]["resumed"] == 1} == set(victims)
+    assert sum(each["resumed"] for each in records.values()) == 2
+    for run in runs:
+        stats = Path(f"results/gcn-cora/{run}/train/stats.json").read_text().splitlines()
+        assert [json.loads(line)["epoch"] for line in stats] == list(range(20))
+    assert main([sweep]) == 0
+    assert "1 entries, 20 runs, 20 finished already." in capfd.readouterr().err
+    assert records == {run: record(f"gcn-cora/{run}") for run in runs}
 
 
 @pytest.mark.slow

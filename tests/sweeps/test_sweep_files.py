@@ -101,10 +101,13 @@ def test_a_search_space_is_data(tmp_path: Path) -> None:
       gnn.layers_mp: {{low: 1, high: 4}}
       gnn.act: {{choices: [relu, gelu]}}
 """
-    rate, layers, act = read(tmp_path, group).search
+    (entry,) = read(tmp_path, group).entries
+    rate, layers, act = entry.search
     assert (rate.key, rate.low, rate.high, rate.log, rate.choices) == ("optim.base_lr", 1e-4, 0.01, True, None)
     assert (type(layers.low), layers.high, layers.log) == (int, 4, False)
     assert (act.choices, act.low, act.where) == (("relu", "gelu"), None, f"{tmp_path / 'mine.yaml'}:8")
+    (entry,) = read(tmp_path, group, "gnn.act", "prelu").entries
+    assert [each.key for each in entry.search] == ["optim.base_lr", "gnn.layers_mp"], "the command line fixes a key"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +175,11 @@ def test_wrong_groups_are_named_with_their_line(tmp_path: Path, group: str, mess
         (
             "{name: mine, seeds: 1, publish: x}",
             r"mine.yaml:1: unknown key of sweep 'publish'. Did you mean 'published'",
+        ),
+        ("{name: mine, seeds: 1, trials: 0}", r"mine.yaml:1: trials is a whole number from 1 on, received 0\."),
+        (
+            "{name: mine, seeds: 1, pruner: best}",
+            r"mine.yaml:1: unknown pruner 'best'\..* Allowed: halving, median, none",
         ),
         ("{name: '', seeds: 1}", r"mine.yaml:1: name is a text, received ''\."),
         ("{name: mine, seeds: 1", r"mine.yaml:\d: not valid YAML"),

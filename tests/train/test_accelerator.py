@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -17,6 +19,18 @@ def test_defaults_are_one_process() -> None:
 
 def test_two_devices_are_data_parallel() -> None:
     assert type(make_fabric("cpu", devices=2).strategy).__name__ == "DDPStrategy"
+
+
+def test_one_process_is_no_task_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "srun").touch(mode=0o755)  # Lightning warns where it is installed and not used: an error in tests
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert make_fabric().world_size == 1
+    assert make_fabric("cpu", devices=2).strategy.world_size == 2
+    job = {"JOB_ID": 1, "JOB_NAME": "four", "NTASKS": 4, "NTASKS_PER_NODE": 4, "PROCID": 2, "LOCALID": 2, "NODEID": 0}
+    for name, value in job.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    fabric = make_fabric()
+    assert (fabric.world_size, fabric.global_rank) == (1, 0)
 
 
 @pytest.mark.parametrize(

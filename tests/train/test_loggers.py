@@ -86,12 +86,16 @@ def test_wandb_offline(tmp_path: Path, monkeypatch) -> None:
     class Look(Reporter):
         def epoch(self, report) -> None:
             kept.update(dict(wandb.run.summary), step=wandb.run.step)
+            kept.update(name=wandb.run.name, group=wandb.run.group, tags=wandb.run.tags)
 
-    logger = WandbLogger("project", None, "tiny", {"seed": 0})
+    logger = WandbLogger("project", None, "tiny.r0", {"seed": 0}, group="tiny", tags=["Cora", "gnn"])
     outcome = tiny_loop(tmp_path, tiny_settings(max_epoch=3), reporters=[logger, Look()]).run()
     assert wandb.run is None
     assert list((tmp_path / "tiny" / "0" / "wandb").glob("offline-run-*"))
     (test,) = [s.value for s in outcome.scores if (s.split, s.name) == ("test", "accuracy")]
     assert kept["best_test_perf"] == test
     assert kept["best/epoch"] == outcome.best_epoch
-    assert {"train/loss", "val/accuracy", "best/val_accuracy", "full_epoch_time_avg"} <= set(kept)
+    assert {f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")} <= set(kept)
+    assert {f"best/{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")} <= set(kept)
+    assert {"best_train_perf", "best_val_perf", "full_epoch_time_avg", "full_epoch_time_sum"} <= set(kept)
+    assert (kept["name"], kept["group"], kept["tags"]) == ("tiny.r0", "tiny", ("Cora", "gnn"))

@@ -185,6 +185,17 @@ def test_rates_in_the_statistics_are_those_the_epoch_was_trained_with(tmp_path: 
     assert rates[:3] == pytest.approx([0.02 * 1e-6, 0.01, 0.02])
 
 
+def test_the_rate_may_change_before_every_step(tmp_path: Path) -> None:
+    """Five batches in groups of two: the rates after 2/5, 4/5 and all of an epoch; warm-up over two epochs."""
+    settings = tiny_settings(max_epoch=4, batch_accumulation=2, schedule_every_step=True)
+    loop = tiny_loop(tmp_path, settings, scheduler="polynomial_with_warmup", lr=0.02)
+    rates: list[float] = []
+    loop.schedule.optimizer.register_step_pre_hook(lambda opt, *_: rates.append(opt.param_groups[0]["lr"]))
+    loop.run()
+    assert rates[:6] == pytest.approx([0.01 * each for each in (0.4, 0.8, 1.0, 1.4, 1.8, 2.0)])
+    assert rates[6:] == pytest.approx([0.01 * each for each in (1.6, 1.2, 1.0, 0.6, 0.2, 0.0)], rel=1e-4, abs=2e-7)
+
+
 def test_plateau_takes_the_latest_validation_loss_every_epoch(tmp_path: Path) -> None:
     loop = tiny_loop(tmp_path, tiny_settings(max_epoch=8, eval_period=4), scheduler="reduce_on_plateau", lr=0.0)
     loop.schedule.optimizer.param_groups[0]["lr"] = 0.02  # rates fall, weights hardly matter

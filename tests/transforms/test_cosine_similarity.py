@@ -28,3 +28,13 @@ def test_features_too_large_for_float32() -> None:
 def test_no_features() -> None:
     with pytest.raises(ValueError, match="these nodes have none"):
         CosineSimilarity()(GraphStore.from_arrays([2], [1], EDGES[:, :1]))
+
+
+def test_all_pairs_of_a_graph() -> None:
+    x = torch.tensor([[3, 4], [6, 8], [0, 0], [1, 0], [-2, 2]], dtype=torch.int8)
+    found = CosineSimilarity(pairs=True)
+    assert found.level == "pair"
+    far = found(GraphStore.from_arrays([3, 2], [4, 1], EDGES, x=x))["dissimilarity"]
+    # a node without features is at 1 from all others, and at 0 from itself
+    assert far[:9].tolist() == pytest.approx([0, 0, 1, 0, 0, 1, 1, 1, 0])
+    assert far[9:].tolist() == pytest.approx([0, 1 + 0.5**0.5, 1 + 0.5**0.5, 0])

@@ -84,3 +84,26 @@ def test_nothing_to_measure() -> None:
 def test_bad_alpha(alpha: float) -> None:
     with pytest.raises(ValueError, match=f"alpha must lie in 0 .. 1, 1 excluded, received {alpha}"):
         RicciCurvature(alpha)
+
+
+def test_lengths_of_paths_by_hand() -> None:
+    # alpha 0; a triangle has curvature 1/2, the edge to the fourth node -2 max(0, 1 - 1/3 - 1) = 0; the fifth is alone
+    edges = [(0, 1), (1, 2), (2, 0), (2, 3)]
+    measure = RicciCurvature(0, pairs=True)
+    assert measure.level == "pair"
+    store = undirected(5, *edges)
+    cost = 1 - RicciCurvature(0)(store)["curvature"][:, 0]
+    length = measure(store)["length"].view(5, 5)
+    ends = {tuple(pair): float(value) for pair, value in zip(store.edge_index.T.tolist(), cost, strict=True)}
+    for (a, b), value in ends.items():
+        assert float(length[a, b]) == pytest.approx(value, abs=1e-6)
+    assert float(length[0, 3]) == pytest.approx(ends[0, 2] + ends[2, 3], abs=1e-6)
+    assert length[4].tolist() == [torch.inf] * 4 + [0]
+    torch.testing.assert_close(length, length.T)
+
+
+def test_lengths_of_nothing_and_of_repeated_edges() -> None:
+    assert RicciCurvature(pairs=True)(GraphStore.from_arrays([], [], torch.empty(2, 0)))["length"].shape == (0,)
+    edges = torch.tensor([[0, 1, 1, 2, 2], [1, 2, 2, 2, 0]])
+    twice = RicciCurvature(0, pairs=True)(GraphStore.from_arrays([3], [5], edges))["length"]
+    assert twice.view(3, 3)[1].tolist() == pytest.approx([0.5, 0, 0.5], abs=1e-6)

@@ -79,8 +79,8 @@ def test_pairs_beyond_the_cutoff_count_as_unreachable() -> None:
 
 
 def test_distances_beyond_the_range_of_a_byte() -> None:
-    assert ShortestPaths()(path_graph(300))["distance"][[254, 255, 299]].tolist() == [254, 255, 255]
-    assert GraphormerPaths(20, 3, 3)(path_graph(300))["distance"][[253, 254, 255, 299]].tolist() == [253, 254, 254, 254]
+    assert ShortestPaths()(path_graph(300))["distance"][[253, 254, 299]].tolist() == [253, 255, 255]
+    assert GraphormerPaths(20, 3, 3)(path_graph(300))["distance"][[252, 253, 254, 299]].tolist() == [252, 253, 253, 253]
 
 
 def test_columns_end_with_the_longest_path() -> None:
@@ -128,9 +128,9 @@ def test_edge_types_outside_their_table_are_found_before_training() -> None:
 
 
 def test_wrong_values_are_named() -> None:
-    with pytest.raises(ValueError, match=r"cutoff must lie in 1 \.\. 254, received 255"):
-        ShortestPaths(255)
-    with pytest.raises(ValueError, match=r"num_spatial_types must lie in 1 \.\. 254, received None"):
+    with pytest.raises(ValueError, match=r"cutoff must lie in 1 \.\. 253, received 254"):
+        ShortestPaths(254)
+    with pytest.raises(ValueError, match=r"num_spatial_types must lie in 1 \.\. 253, received None"):
         GraphormerPaths()
     with pytest.raises(ValueError, match="edge types must not be negative, received -1"):
         GraphormerPaths(3, 3, 3)(path_graph(2).replace(edge_attr=torch.tensor([[-1]])))

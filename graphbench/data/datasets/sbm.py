@@ -29,7 +29,7 @@ class SBM:
 
     The recipe is the published one. The variant of Hybrid Focal and Full-Range Attention Based Graph Transformers
     (FFGT), appendix B, is ``q: 0.01, p: 0.16, pattern_p: 0.16, pattern_q: 0.05, pattern_size: 20``, p from 0.10 to
-    0.16.
+    0.16; its printed statistics are those of connected graphs only (``connected: true``), which its text does not say.
 
     Args:
         name: ``PATTERN`` (is the node part of the hidden pattern?) or ``CLUSTER`` (which community?).
@@ -46,6 +46,7 @@ class SBM:
         pattern_size: PATTERN only: nodes per pattern; None draws each from size_min .. size_max, as published.
         pattern_p: PATTERN only: edge probability inside a pattern.
         pattern_q: PATTERN only: probability of an edge between a pattern node and a base node.
+        connected: PATTERN only: draw every graph again until it is connected.
         features: the signal as ``one_hot`` floats (as PyG ships these sets) or as one ``category`` column.
     """
 
@@ -66,6 +67,7 @@ class SBM:
         pattern_size: int | None = None,
         pattern_p: float = 0.5,
         pattern_q: float = 0.5,
+        connected: bool = False,
         features: Literal["one_hot", "category"] = "one_hot",
     ) -> None:
         self.name = known_name("SBM", name, _PUBLISHED)
@@ -88,7 +90,7 @@ class SBM:
         )
         self.patterns = patterns
         self.pattern_sizes = (size_min, size_max) if pattern_size is None else (pattern_size, pattern_size)
-        self.pattern_p, self.pattern_q = pattern_p, pattern_q
+        self.pattern_p, self.pattern_q, self.connected = pattern_p, pattern_q, connected
         self.features = features
 
     @property
@@ -129,6 +131,7 @@ class SBM:
                 pattern_p=self.pattern_p,
                 pattern_q=self.pattern_q,
                 categories=_SIGNALS,
+                connected=self.connected,
             )
         else:
             store = sbm_cluster(self.counts, self.seed, base=self.base)

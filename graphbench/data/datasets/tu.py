@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class _Facts:
     node_labels: int = 0
     node_attributes: int = 0
     edge_labels: int = 0
+    max_degree: int | None = None
 
 
 def _averages(graphs: int, nodes: float, undirected_edges: float) -> dict[str, float]:
@@ -49,9 +51,9 @@ _FACTS = {
     "PROTEINS": _Facts(_averages(1113, 39.06, 72.82), node_labels=3, node_attributes=1),
     "ENZYMES": _Facts(_averages(600, 32.63, 62.14), classes=6, node_labels=3, node_attributes=18),
     "DD": _Facts(_averages(1178, 284.32, 715.66), node_labels=89),
-    "IMDB-BINARY": _Facts({"graphs": 1000, "nodes": 19773, "edges": 193062}),
+    "IMDB-BINARY": _Facts({"graphs": 1000, "nodes": 19773, "edges": 193062}, max_degree=135),
     "IMDB-MULTI": _Facts(_averages(1500, 13.00, 65.94), classes=3),
-    "COLLAB": _Facts({"graphs": 5000, "nodes": 372474, "edges": 24572158}, classes=3),
+    "COLLAB": _Facts({"graphs": 5000, "nodes": 372474, "edges": 24572158}, classes=3, max_degree=491),
     "REDDIT-BINARY": _Facts(_averages(2000, 429.63, 497.75)),
     "REDDIT-MULTI-5K": _Facts(_averages(4999, 508.52, 594.87), classes=5),
     "REDDIT-MULTI-12K": _Facts(_averages(11929, 391.41, 456.89), classes=11),
@@ -74,6 +76,7 @@ class TUDataset:
         labels: node and edge labels as ``one_hot`` floats (as PyG) or as ``category`` columns (type dictionaries).
         node_attributes: put the continuous node attributes before the one-hot labels.
         edge_attributes: put the continuous edge attributes before the one-hot labels.
+        degrees: where nodes have no labels, their degree is their label (PyG's ``OneHotDegree`` with ``one_hot``).
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class TUDataset:
         labels: Literal["one_hot", "category"] = "one_hot",
         node_attributes: bool = False,
         edge_attributes: bool = False,
+        degrees: bool = False,
     ) -> None:
         if labels not in ("one_hot", "category"):
             raise ValueError(f"labels must be 'one_hot' or 'category', received {labels!r}")
@@ -91,6 +95,7 @@ class TUDataset:
         self.name = name
         self.labels = labels
         self.node_attributes, self.edge_attributes = node_attributes, edge_attributes
+        self.degrees = degrees
 
     @property
     def card(self) -> DatasetCard | None:
@@ -98,6 +103,10 @@ class TUDataset:
         if self.name not in _FACTS or self.edge_attributes:
             return None
         facts = _FACTS[self.name]
+        if self.degrees and not facts.node_labels:
+            if facts.max_degree is None:
+                return None
+            facts = dataclasses.replace(facts, node_labels=facts.max_degree + 1)
         one_hot = self.labels == "one_hot"
         columns = facts.node_labels if one_hot else min(facts.node_labels, 1)
         vocabularies = {"node": (facts.node_labels,), "edge": (facts.edge_labels,)}
@@ -138,6 +147,8 @@ class TUDataset:
             "raw": {file.name: file_sha256(file) for file in files},
         }
         read = cached_tensors(roots.cache / "TUDataset", self.name, key, lambda: _read(files, self.name))
+        if self.degrees and "node_labels" not in read:
+            read["node_labels"] = _degrees(read)[:, None]
         x, node_vocabulary = _features(read, "node", self.labels, self.node_attributes)
         edge_attr, edge_vocabulary = _features(read, "edge", self.labels, self.edge_attributes)
         store = GraphStore(
@@ -236,6 +247,13 @@ def _clean(nodes: np.ndarray, edges: np.ndarray, y: Tensor, **optional: Tensor) 
         chosen = values[first] if part.startswith("edge") else values
         read[part] = chosen - chosen.min(0).values if part.endswith("labels") and len(chosen) else chosen
     return read
+
+
+def _degrees(read: dict[str, Tensor]) -> Tensor:
+    """(N,) int64, distinct neighbours of every node."""
+    counts = read["edge_ptr"].diff()
+    ends = read["edge_index"][1].long() + torch.repeat_interleave(read["node_ptr"][:-1], counts)
+    return torch.bincount(ends, minlength=int(read["node_ptr"][-1]))
 
 
 def _features(

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphbench.encoders.inputs import embed
+from graphbench.encoders.token import insert, pairs_behind_token, with_token
 from graphbench.layers.dropout import Dropout
 from graphbench.registry import register
-from graphbench.structures import EdgeSet, GraphBatch, Ragged
+from graphbench.structures import GraphBatch
 from graphbench.structures.pairs import UNREACHABLE
 
 
@@ -34,8 +35,8 @@ class GraphormerBias(nn.Module):
     edges have no types.
 
     With a graph token every graph, empty ones included, gets one more node, its first, with a learned state and one
-    learned bias per head towards and from all nodes; ``batch`` changes accordingly: edges keep their ends, ``x``,
-    ``pe`` and ``pairs`` are gone.
+    learned bias per head towards and from all nodes; ``batch`` changes accordingly, see
+    :mod:`graphbench.encoders.token`.
 
     Args:
         dim: columns of ``h`` that the degrees are added to, its first; encodings named after this one follow them.
@@ -99,12 +100,10 @@ class GraphormerBias(nn.Module):
         own, rest = h[:, : self.dim], h[:, self.dim :]
         own = own + embed(self.in_degree_emb, incoming, "GraphormerBias (num_in_degrees)")
         own = own + embed(self.out_degree_emb, outgoing, "GraphormerBias (num_out_degrees)")
+        h = torch.cat([own, rest], dim=1) if rest.shape[1] else own
         if self.token is not None:
-            rows, with_token = batch.derived("graph_token", prepend_token)
-            batch = with_token.with_state(**batch.state)
-            own = insert(own, rows, self.token, batch.num_nodes)
-            rest = insert(rest, rows, rest.new_zeros(1, rest.shape[1]), batch.num_nodes)
-        own = self.dropout(own)
+            h, batch = with_token(h, self.token, batch, "GraphormerBias")
+        own, rest = self.dropout(h[:, : self.dim]), h[:, self.dim :]
         h = torch.cat([own, rest], dim=1) if rest.shape[1] else own
         return h, batch if bias is None else batch.with_state(pair_bias=bias)
 
@@ -176,38 +175,3 @@ def degrees(batch: GraphBatch) -> tuple[Tensor, Tensor]:
     distinct[1:] = (source.diff() != 0) | (target.diff() != 0)
     none = source.new_zeros(batch.num_nodes)
     return none.index_add(0, target, distinct), none.index_add(0, source, distinct)
-
-
-def prepend_token(batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-    """(N,) new number of every node, and the batch in which every graph begins with one more node."""
-    ragged = batch.ragged
-    rows = torch.arange(batch.num_nodes, device=batch.device) + ragged.graph_id + 1
-    new = GraphBatch(
-        ragged=Ragged.from_sizes([size + 1 for size in ragged.sizes], batch.device),
-        edge_index=rows[batch.edge_index],
-        edge_attr=batch.edge_attr,
-        y=batch.y,
-        edge_pe=batch.edge_pe,
-        edge_sets={name: EdgeSet(rows[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()},
-    )
-    return rows, new
-
-
-def pairs_behind_token(batch: GraphBatch) -> Tensor:
-    """(P,) position of every pair of nodes after one more node was put first in every graph."""
-    sizes = batch.ragged.size_tensor
-    total = sum(size * size for size in batch.ragged.sizes)
-    graph = torch.arange(batch.num_graphs, device=batch.device).repeat_interleave(sizes.square(), output_size=total)
-    before, before_new = (
-        sizes.square().cumsum(0) - sizes.square(),
-        (sizes + 1).square().cumsum(0) - (sizes + 1).square(),
-    )
-    within = torch.arange(total, device=batch.device) - before[graph]
-    size = sizes[graph]
-    # (i, j) -> (i + 1, j + 1) in rows longer by one
-    return before_new[graph] + within + within.div(size, rounding_mode="floor") + size + 2
-
-
-def insert(rows: Tensor, places: Tensor, other: Tensor, total: int) -> Tensor:
-    """(total, c): rows (R, c) at their places (R,), and the one row ``other`` (1, c) everywhere else."""
-    return other.expand(total, -1).index_copy(0, places, rows)

@@ -6,6 +6,8 @@ GraphGPS, https://arxiv.org/abs/2205.12454.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +25,16 @@ class LapPE(nn.Module):
     attend to each other (PyTorch's encoder layer: norm after, ReLU, feed-forward width 2048, dropout 0.1).
     Frequencies a small graph does not have are NaN in the input; they take no part in attention or in the sum.
 
+    ``Linear`` is another encoding (Gradformer's): pe_i = W [v_1i, v_2i, ...] + b, absent frequencies 0.
+
     Args:
         dim_pe: width of the encoding.
-        model: ``DeepSet`` or ``Transformer`` (case ignored).
+        model: ``DeepSet``, ``Transformer`` or ``Linear`` (case ignored).
         layers: depth of ``net``; for DeepSet the first map counts.
         n_heads: attention heads (Transformer only); must divide ``dim_pe``.
-        post_layers: linear maps after the sum, each with a ReLU.
-        raw_norm_type: ``none`` or ``BatchNorm``, applied to each frequency over nodes and both entries.
+        post_layers: linear maps after the sum (or after W), each with a ReLU.
+        raw_norm_type: ``none`` or ``BatchNorm``, applied to each frequency over nodes and both entries (``Linear``: the
+            eigenvector's).
         max_freqs: frequencies per node in the input.
 
     Shape:
@@ -41,6 +46,7 @@ class LapPE(nn.Module):
     """
 
     transform = "LaplacianPE"
+    name: ClassVar[str] = "LapPE"
 
     def __init__(
         self,
@@ -55,8 +61,8 @@ class LapPE(nn.Module):
     ):
         super().__init__()
         kind = model.lower()
-        if kind not in ("deepset", "transformer"):
-            raise ValueError(f"LapPE: model must be DeepSet or Transformer, received '{model}'")
+        if kind not in ("deepset", "transformer", "linear"):
+            raise ValueError(f"LapPE: model must be DeepSet, Transformer or Linear, received '{model}'")
         if min(dim_pe, layers, max_freqs) < 1 or post_layers < 0:
             raise ValueError(
                 "LapPE: dim_pe, layers and max_freqs must be 1 or more and post_layers 0 or more, received "
@@ -67,7 +73,10 @@ class LapPE(nn.Module):
         self.max_freqs = max_freqs
         self.raw_norm = raw_norm("LapPE", raw_norm_type, max_freqs)
         self.mlp = self.layers = None
-        if kind == "deepset":
+        self.by_frequency = kind == "linear"
+        if self.by_frequency:
+            self.lin_in = nn.Linear(max_freqs, dim_pe)
+        elif kind == "deepset":
             self.lin_in = nn.Linear(2, dim_pe if layers == 1 else 2 * dim_pe)
             self.mlp = ReLUStack(2 * dim_pe, dim_pe, layers - 1)
         else:
@@ -80,11 +89,14 @@ class LapPE(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Encodes every node."""
         dtype = self.lin_in.weight.dtype
-        eigvecs = precomputed(batch, "LapPE", "eigvecs", self.max_freqs).to(dtype)
-        eigvals = precomputed(batch, "LapPE", "eigvals", self.max_freqs).to(dtype)
+        eigvecs = precomputed(batch, self.name, "eigvecs", self.max_freqs).to(dtype)
         absent = torch.isnan(eigvecs)
         if self.training:
             eigvecs = eigvecs * self._random_signs(batch, dtype)
+        if self.by_frequency:
+            eigvecs = eigvecs.masked_fill(absent, 0.0)
+            return self.post_mlp(self.lin_in(eigvecs if self.raw_norm is None else self.raw_norm(eigvecs)))
+        eigvals = precomputed(batch, self.name, "eigvals", self.max_freqs).to(dtype)
         pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
         if self.raw_norm is not None:
             pairs = self.raw_norm(pairs)

@@ -94,6 +94,10 @@ class SANLayer(nn.Module):
         y = self.feed_forward(x)
         return self._normalised(self.norm_out, x + y if self.residual else y, batch), e, batch
 
+    def tie(self, first: SANLayer) -> None:
+        """All layers of a model share one feature of pairs that are no edges."""
+        self.fake_edge_emb = first.fake_edge_emb
+
     def attend(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, heads, d) what attention gathers, before the output map."""
         # A column of ones beside v gathers the denominator.

@@ -35,9 +35,11 @@ class CustomGatedGCN(nn.Module):
         residual: add the old states, where their width is that of the new ones.
         edge_residual: the same for edge states alone; None: as ``residual``.
         equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` supplies.
+        update_edges: False: e' = e, and ``edge_norm`` is not used, as in Gradformer's released code.
+        residual_again: the block around the layer adds the old states once more, as there.
 
     Shape:
-        h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out).
+        h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.
 
     Differences from the paper: none known; the order norm, activation, dropout, residual is that of GraphGPS.
     """
@@ -56,6 +58,8 @@ class CustomGatedGCN(nn.Module):
         residual: bool = True,
         edge_residual: bool | None = None,
         equivstable: bool = False,
+        update_edges: bool = True,
+        residual_again: bool = False,
     ) -> None:
         super().__init__()
         self.lin_self = nn.Linear(dim_in, dim_out)
@@ -69,6 +73,8 @@ class CustomGatedGCN(nn.Module):
         self.act = activation(act)
         self.dropout = Dropout(dropout)
         self.node_residual = residual and dim_in == dim_out
+        self.update_edges = update_edges
+        self.residual_inside = not residual_again
         self.edge_residual = (residual if edge_residual is None else edge_residual) and dim_edge == dim_out
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
@@ -85,5 +91,8 @@ class CustomGatedGCN(nn.Module):
             gate=None if self.pe_gate is None else self.pe_gate(adj, batch),
         )
         h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours)))
+        h_new = h + h_new if self.node_residual else h_new
+        if not self.update_edges:
+            return h_new, e
         e_new = self.dropout(self.act(self.edge_norm(logit)))
-        return (h + h_new if self.node_residual else h_new), (e + e_new if self.edge_residual else e_new)
+        return h_new, (e + e_new if self.edge_residual else e_new)

@@ -48,7 +48,7 @@ class _EdgeAttention(torch.autograd.Function):
             weight_MH = score_MH.clamp(-clamp, clamp).exp_()
         total_NH = _sums(weight_MH, adj.by_target) + eps
         total_NH.masked_fill_(total_NH == 0, 1)  # a node without edges: 0 / 1
-        out_NHf = _weighted(v, weight_MH, adj.by_target).div_(total_NH.unsqueeze(2))
+        out_NHf = weighted(v, weight_MH, adj.by_target).div_(total_NH.unsqueeze(2))
         inside_MH = None if clamp is None else score_MH.abs_().le(clamp)
         ctx.adj = adj
         ctx.save_for_backward(q, k, v, e, weight_MH, inside_MH, out_NHf, total_NH)
@@ -60,7 +60,7 @@ class _EdgeAttention(torch.autograd.Function):
         q, k, v, e, weight_MH, inside_MH, out_NHf, total_NH = ctx.saved_tensors
         adj: Adjacency = ctx.adj
         arriving_NHf = grad / total_NH.unsqueeze(2)
-        grad_v = _weighted(arriving_NHf, weight_MH, adj.by_source)
+        grad_v = weighted(arriving_NHf, weight_MH, adj.by_source)
         # d/d score = w (v_s - out_t) . arriving_t, 0 where the clamp acts
         change_MHf = v.index_select(0, adj.source).sub_(out_NHf.index_select(0, adj.target))
         score_MH = change_MHf.mul_(arriving_NHf.index_select(0, adj.target)).sum(2)
@@ -70,8 +70,8 @@ class _EdgeAttention(torch.autograd.Function):
         if e is None:
             return (
                 None,
-                _weighted(k, score_MH, adj.by_target),
-                _weighted(q, score_MH, adj.by_source),
+                weighted(k, score_MH, adj.by_target),
+                weighted(q, score_MH, adj.by_source),
                 grad_v,
                 None,
                 None,
@@ -106,7 +106,7 @@ def _sums(rows: Tensor, lists: Csr) -> Tensor:
     return bag_sum(rows.reshape(rows.shape[0], -1), lists.entry, lists.ptr).view(shape)
 
 
-def _weighted(rows: Tensor, weight_MH: Tensor, lists: Csr) -> Tensor:
+def weighted(rows: Tensor, weight_MH: Tensor, lists: Csr) -> Tensor:
     """(N, H, f) sums over every node's edges of weight times the row at the other end."""
     if rows.numel() == 0 or weight_MH.numel() == 0:
         return torch.zeros_like(rows)

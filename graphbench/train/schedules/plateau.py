@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -25,6 +25,8 @@ class Plateau(Schedule):
         schedule_patience: epochs without improvement that are tolerated.
         min_lr: lower bound.
     """
+
+    follows_epoch: ClassVar[bool] = False
 
     def __init__(
         self, optimizer: Optimizer, reduce_factor: float = 0.1, schedule_patience: int = 10, min_lr: float = 0.0

@@ -193,3 +193,15 @@ def test_sets_of_graphgps_without_features() -> None:
     for name, node_in, classes in (("DD", 89, 1), ("PROTEINS", 3, 1), ("NCI1", 37, 1), ("COLLAB", 1, 3)):
         card = TUDataset(name).card
         assert (card.node_in, card.out_dim, card.task, card.metric) == (node_in, classes, "graph", "accuracy")
+
+
+@pytest.mark.parametrize("labels", ["one_hot", "category"])
+def test_degrees_stand_for_labels_where_there_are_none(labels: str, data_root: Path, tmp_path: Path) -> None:
+    loaded = _load("IMDB-BINARY", data_root, tmp_path, labels=labels, degrees=True)
+    x = loaded.store.x
+    degree = x.argmax(1) if labels == "one_hot" else x[:, 0]
+    batch = loaded.store.gather([17])
+    assert degree[slice(*loaded.store.node_ptr[17:19].tolist())].tolist() == batch.edge_index[0].bincount().tolist()
+    assert loaded.card.info().node_in == x.shape[1] == (136 if labels == "one_hot" else 1)
+    assert TUDataset("IMDB-MULTI", degrees=True).card is None  # its largest degree is not declared
+    assert TUDataset("MUTAG", degrees=True).card.node_in == 7  # labels come first

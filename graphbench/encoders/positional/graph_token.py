@@ -1,0 +1,45 @@
+"""A node that stands for the whole graph: the task token of FFGT and GRPE, the graph token of Graphormer.
+
+Ying et al., https://arxiv.org/abs/2106.05234, section 3.1.3; Park et al. (GRPE), https://arxiv.org/abs/2201.12787.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.token import with_token
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("GraphToken")
+class GraphToken(nn.Module):
+    r"""Puts one more node first in every graph, empty ones included.
+
+    .. math:: h \leftarrow [\, t \;|\; h_1, .., h_n \,]
+
+    t: one learned state for all graphs. The token has no edges, so that local layers leave it to itself; it is
+    ``TOKEN`` hops from every node in ``pairs`` and ``hops``, so that attention may treat it as it likes. Read it with
+    ``model.graph_pooling graph_token``.
+
+    Args:
+        dim: columns of ``h``; the columns of encodings named after this one are 0 for the token.
+
+    Shape:
+        h (N, dim + c) -> (N + G, dim + c) and the batch that has these nodes; see :mod:`graphbench.encoders.token`.
+    """
+
+    transform: ClassVar[str | None] = None
+    mode: ClassVar[str] = "context"
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.empty(1, dim))
+        nn.init.normal_(self.token, std=0.02)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """The states with the tokens among them, and the batch to go on with."""
+        return with_token(h, self.token.to(h.dtype), batch, "GraphToken")

@@ -1,0 +1,62 @@
+"""The heads behind pre-norm layers: a last norm, then linear maps with GELU between them (GRPE, FFGT)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from graphbench.heads.pooling import pooling_function
+from graphbench.registry import register
+from graphbench.structures import GraphBatch
+
+
+@register("norm_mlp_node")
+class NormMLPNodeHead(nn.Module):
+    """y_i = W_L gelu( .. gelu(W_1 LayerNorm(h_i)) ); hidden layers keep the width.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        layers_post_mp: L, linear maps.
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 2):
+        super().__init__()
+        self.norm = nn.LayerNorm(dim_in)
+        self.hidden = nn.ModuleList(nn.Linear(dim_in, dim_in) for _ in range(max(layers_post_mp, 1) - 1))
+        self.lin = nn.Linear(dim_in, out_dim)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every node."""
+        return self._predict(h)
+
+    def _predict(self, rows: Tensor) -> Tensor:
+        rows = self.norm(rows)
+        for hidden in self.hidden:
+            rows = nn.functional.gelu(hidden(rows))
+        return self.lin(rows)
+
+
+@register("norm_mlp_graph")
+class NormMLPGraphHead(NormMLPNodeHead):
+    """:class:`NormMLPNodeHead` on one row per graph.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        layers_post_mp: linear maps.
+        pooling: ``graph_token`` (the first node of every graph), ``add``, ``mean`` or ``max``.
+
+    Shape:
+        h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
+    """
+
+    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 2, pooling: str = "graph_token"):
+        super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp)
+        self.pool = pooling_function(pooling)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Predicts every graph."""
+        return self._predict(self.pool(h, batch.ragged))

@@ -1,0 +1,102 @@
+"""Softmax attention inside every graph of a ragged batch, its scores (or weights) damped with distance."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.backend import choose
+from graphbench.ops.decay_attention import cpu, reference
+from graphbench.ops.decay_attention.mask import Decay
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+__all__ = ["Decay", "decay_attention"]
+
+
+def _gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.decay_attention import gpu  # needs Triton
+
+    return gpu.decay_attention(*arguments)
+
+
+# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
+_IMPLEMENTATIONS = {"reference": reference.decay_attention, "gpu": _gpu, "cpu": cpu.decay_attention}
+
+
+def decay_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    index: Tensor,
+    start: Tensor,
+    *,
+    decay: float,
+    slope: float = 0.0,
+    kind: Literal["exponential", "linear"] = "exponential",
+    end: float | None = None,
+    mask_on: Literal["scores", "probs"] = "scores",
+    unreachable: Literal["far", "full", "mask"] = "far",
+    dropout_p: float = 0.0,
+    backend: str = "auto",
+) -> Tensor:
+    r"""``out[i] = sum_j softmax_j(M[i, j] q[i] . k[j] / sqrt(d)) v[j]`` over the nodes j of i's graph, per head.
+
+    .. math:: M_{ij} = \lambda^{x_{ij}}, \qquad x_{ij} = \mathrm{LeakyReLU}(\psi_{ij} - s) \qquad (exponential)
+    .. math:: M_{ij} = \max(0,\, 1 - x_{ij} / \max(e - s,\, 1)) \qquad (linear)
+
+    The mask flattens: a far pair has score 0, not weight 0. With ``mask_on="probs"`` it multiplies the softmax
+    instead, and rows are divided by their sum again.
+
+    Args:
+        q: (N, H, d) queries, rows grouped by graph.
+        k: (N, H, d) keys.
+        v: (N, H, e) values.
+        ragged: the partition of the rows.
+        index: (P,) psi, P = sum n_g^2 pairs, graph after graph and row-major as in
+            :class:`~graphbench.structures.PairBlocks`: uint8 hops with its two special values, or floating distances of
+            any other kind, infinite where there is no path. No gradient.
+        start: (H,) s, in the units of psi.
+        decay: lambda, 0 .. 1; 1 is plain attention. Not read by ``kind="linear"``.
+        slope: of LeakyReLU below the start point, 0 .. 1: pairs nearer than s are amplified. 0 counts at psi = s, too.
+        kind: ``exponential`` or ``linear``.
+        end: e, from where on a linear mask is 0; needed there, and not read elsewhere.
+        mask_on: ``scores`` or ``probs``.
+        unreachable: pairs without a path are at 510 (``far``: as released, M is nearly 0), have M = 1 (``full``) or
+            weight 0 (``mask``). M = 1 for pairs with the graph token in any case.
+        dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
+            torch's global generator.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` (which runs on every device) or ``"gpu"`` (Triton). ``"auto"``
+            takes ``"gpu"`` for CUDA tensors where Triton is installed.
+
+    Returns:
+        (N, H, e) of the type of ``v``.
+
+    Raises:
+        ValueError: shapes do not fit ``ragged``, or an argument is out of range.
+    """
+    if not (q.shape == k.shape and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
+        raise ValueError(
+            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
+            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
+        )
+    pairs = sum(size * size for size in ragged.sizes)
+    if index.shape != (pairs,) or not (index.dtype == torch.uint8 or index.is_floating_point()):
+        raise ValueError(
+            f"index must be uint8 or floating of shape ({pairs},), received {index.dtype} of shape {tuple(index.shape)}"
+        )
+    if index.requires_grad:
+        raise ValueError("index gets no gradient, received a tensor that requires one")
+    if start.shape != (q.shape[1],):
+        raise ValueError(f"start must be ({q.shape[1]},), one number per head, received {tuple(start.shape)}")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
+    mask = Decay(decay, slope, kind, end, mask_on, unreachable)
+    if backend == "auto" and q.is_cuda and importlib.util.find_spec("triton") is not None:
+        backend = "gpu"
+    return choose("decay_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, index, start, mask, dropout_p)

@@ -1,0 +1,127 @@
+"""What a job of a cluster gets: the block ``sweep.slurm`` of a sweep file, and ``--slurm KEY=VALUE``.
+
+::
+
+    sweep:
+      slurm: {time: "4:00:00", memory: 16G, cpus: 4, gpus: 1, partition: gpu, account: me, requeue: true, runs: 1,
+              options: [--constraint=a100], setup: [module load cuda]}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphbench.errors import UserError, unknown
+from graphbench.sweeps.document import Placed
+
+
+@dataclass(frozen=True)
+class SlurmSettings:
+    """Options of ``sbatch``; None leaves one to the cluster.
+
+    Attributes:
+        time: limit of one job, as SLURM writes it (``4:00:00``, ``2-00:00:00``).
+        memory: of one job, e.g. ``16G``.
+        cpus: processor cores of one job, and threads of a run.
+        gpus: number, or ``TYPE:NUMBER``.
+        partition: where it runs.
+        account: who pays.
+        requeue: whether a job that is preempted, or comes close to its time limit, is queued again and goes on.
+        runs: runs that one job trains, one after another.
+        options: further options of ``sbatch``, one each.
+        setup: lines of shell before Python starts.
+    """
+
+    time: str | None = None
+    memory: str | None = None
+    cpus: int = 1
+    gpus: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    requeue: bool = True
+    runs: int = 1
+    options: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+
+    def directives(self) -> list[str]:
+        """The options that are set, as they are written behind ``#SBATCH``."""
+        named: dict[str, str | int | None] = {"time": self.time, "mem": self.memory, "gpus": self.gpus}
+        named |= {"partition": self.partition, "account": self.account, "cpus-per-task": self.cpus}
+        found = [f"--{name}={value}" for name, value in named.items() if value is not None]
+        return [*found, "--requeue" if self.requeue else "--no-requeue", *self.options]
+
+
+_KEYS = tuple(each.name for each in dataclasses.fields(SlurmSettings))
+
+
+def read_slurm(section: Placed) -> SlurmSettings:
+    """The block of a sweep file.
+
+    Raises:
+        UserError: an unknown key, or a value that is none.
+    """
+    found = {key: (value.plain(), value.where) for key, value in section.mapping("slurm", _KEYS).items()}
+    return SlurmSettings(**{key: _checked(key, value, where) for key, (value, where) in found.items()})
+
+
+def with_flags(settings: SlurmSettings, flags: Sequence[str]) -> SlurmSettings:
+    """The settings with those of the command line, ``KEY=VALUE`` each; of lists, one entry is added per flag.
+
+    Raises:
+        UserError: an unknown key, or a value that is none.
+    """
+    changes: dict[str, Any] = {}
+    for flag in flags:
+        key, equals, text = flag.partition("=")
+        if not equals:
+            raise UserError(f"--slurm takes KEY=VALUE, received {flag!r}.")
+        if key not in _KEYS:
+            raise unknown("key", key, _KEYS, "--slurm")
+        if key in ("options", "setup"):
+            changes[key] = (*changes.get(key, getattr(settings, key)), text)
+        else:
+            words: Mapping[str, Any] = {"true": True, "false": False}
+            value = words.get(text.lower(), text) if key == "requeue" else text
+            whole = key in ("cpus", "runs") and text.isdigit()
+            changes[key] = _checked(key, int(text) if whole else value, "--slurm")
+    return dataclasses.replace(settings, **changes)
+
+
+def _checked(key: str, value: Any, where: str) -> Any:
+    kind, fits = _KINDS[key]
+    if not fits(value):
+        raise UserError(f"{where}: {key} is {kind}, received {value!r}.")
+    if key in ("options", "setup"):
+        return tuple(value)
+    return str(value) if key in ("memory", "gpus") else value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\n" not in value
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_lines(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+_TEXT = ("a text", _is_text)
+_COUNT = ("a whole number from 1 on", _is_count)
+_KINDS: dict[str, tuple[str, Any]] = {
+    "time": ('a text such as "4:00:00" (in YAML in quotes: without, it is a number)', _is_text),
+    "memory": ("a text such as 16G, or a number of megabytes", lambda value: _is_text(value) or _is_count(value)),
+    "cpus": _COUNT,
+    "gpus": ("a number, or TYPE:NUMBER", lambda value: _is_text(value) or _is_count(value)),
+    "partition": _TEXT,
+    "account": _TEXT,
+    "requeue": ("true or false", lambda value: type(value) is bool),
+    "runs": _COUNT,
+    "options": ("a list of texts, e.g. [--constraint=a100]", _is_lines),
+    "setup": ("a list of lines of shell", _is_lines),
+}

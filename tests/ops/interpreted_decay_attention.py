@@ -1,0 +1,104 @@
+"""Cases of test_decay_attention_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
+
+Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.decay_attention import decay_attention, gpu
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.test_decay_attention import OPTIONS, index_for, inputs_for
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = dict.fromkeys((4, 8), (16, 16, 4))
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles from 17 rows on."""
+    monkeypatch.setattr(gpu, "BLOCKS", SMALL)
+
+
+def on_device(ragged: Ragged, d: int = 5, e: int = 18) -> list[Tensor]:
+    return [each.detach().to(DEVICE).requires_grad_() for each in inputs_for(ragged, d, e)]
+
+
+def call(ragged: Ragged, index: Tensor, backend: str, **options: Any):
+    options = {"decay": 0.6, **options}
+    return lambda q, k, v, s: decay_attention(q, k, v, ragged, index, s, backend=backend, **options)
+
+
+CASES = [
+    ({}, "scores", "far", False),
+    ({"slope": 0.2}, "scores", "mask", True),
+    ({}, "probs", "full", True),
+    (OPTIONS["linear"], "scores", "full", False),
+    (OPTIONS["linear_slope"], "probs", "mask", False),
+    (OPTIONS["cut"], "scores", "far", False),
+]
+
+
+@pytest.mark.parametrize(("options", "on", "lost", "floating"), CASES, ids=str)
+def test_equals_reference(options: dict[str, Any], on: str, lost: str, floating: bool) -> None:
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index = index_for(ragged, floating).to(DEVICE)
+    both = (call(ragged, index, which, mask_on=on, unreachable=lost, **options) for which in ("gpu", "reference"))
+    assert_same(*both, on_device(ragged))
+
+
+def test_error_in_float32() -> None:
+    """Of output, q, k and v; the three numbers of the start points are too few for a mean."""
+    ragged = Ragged.from_sizes([20, 3], DEVICE)
+    index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged)
+
+    def given(backend: str):
+        one = call(ragged, index, backend, slope=0.1)
+        return lambda q, k, v: one(q, k, v, start.detach().to(q.dtype))
+
+    assert_within_budget(given("gpu"), given("reference"), qkv)
+
+
+def test_half_precision() -> None:
+    ragged = Ragged.from_sizes([20, 3], DEVICE)
+    index, exact = index_for(ragged).to(DEVICE), on_device(ragged)
+    half = [each.detach().bfloat16() for each in exact]
+    out = call(ragged, index, "gpu")(*half)
+    truth = call(ragged, index, "reference")(*(each.double() for each in half))
+    assert out.dtype == torch.bfloat16
+    assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+
+
+def test_dropout_is_one_mask_in_both_passes() -> None:
+    """The output is linear in v: its gradient for v has to be that of the same mask."""
+    ragged = Ragged.from_sizes([17], DEVICE)
+    index, (q, k, v, s) = index_for(ragged).to(DEVICE), on_device(ragged)
+
+    def drawn(values: Tensor, seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return call(ragged, index, "gpu", dropout_p=0.5)(q, k, values, s)
+
+    out = drawn(v, 1)
+    assert torch.equal(out, drawn(v, 1))
+    assert not torch.equal(out, drawn(v, 2))
+    seed = torch.randn_like(out)
+    (of_v, of_q) = torch.autograd.grad(out, (v, q), seed)
+    torch.testing.assert_close((of_v * v).sum(), (out * seed).sum())
+    step = 1e-5 * torch.randn_like(q)
+    with torch.no_grad():
+        q += step
+        up = (drawn(v, 1) * seed).sum()
+        q -= 2 * step
+        down = (drawn(v, 1) * seed).sum()
+    torch.testing.assert_close((up - down) / 2, (of_q * step).sum(), rtol=1e-6, atol=1e-9)
+
+
+def test_nothing_and_devices_without_kernels() -> None:
+    ragged = Ragged.from_sizes([0, 0], DEVICE)
+    assert call(ragged, index_for(ragged).to(DEVICE), "gpu")(*on_device(ragged)).shape == (0, 3, 18)

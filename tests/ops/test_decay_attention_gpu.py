@@ -1,0 +1,79 @@
+"""Triton kernels of attention with a decay mask: what they compute, and that they compile for absent devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from graphbench.ops.decay_attention import decay_attention
+from graphbench.ops.decay_attention.mask import Decay
+from graphbench.structures import Ragged
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.decay_attention import gpu, gpu_kernels  # isort: skip
+
+KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "forward": ("forward", {}),
+    "backward-queries": ("backward", {"OF_QUERIES": True}),
+    "backward-keys": ("backward", {"OF_QUERIES": False}),
+}
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_decay_attention.py")
+
+
+def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: int) -> Any:
+    """The kernel as the launch in gpu.py would compile it for an NVIDIA device that need not be present."""
+    kernel_name, flags = KERNELS[name]
+    meta = torch.empty(1, 2, width, dtype=kind, device="meta")
+    index = torch.empty(1, dtype=torch.uint8, device="meta")
+    rows, keys, constants = gpu._constants(meta, meta, index, mask, 0.5)
+    constants |= {"ROWS": rows, "KEYS": keys, **flags}
+    options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
+    stored = f"*{NAME[kind]}"
+    types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv"), stored)
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "index": "*u8", "row_length": "i32", "seed": "i32"}
+    wide = f"*{NAME[gpu._wide(meta)]}"
+    return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles_for_a_gpu(name: str) -> None:
+    check_program(compiled(name, torch.float32, 24, Decay(0.6, slope=0.1), 90), torch.float32, 90)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("width", [16, 128])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int, capability: int) -> None:
+    linear = Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask")
+    for mask in (Decay(0.6), linear):
+        check_program(compiled(name, kind, width, mask, capability), kind, capability)
+
+
+def test_tensors_must_lie_on_a_gpu() -> None:
+    q, index = torch.zeros(2, 1, 4), torch.zeros(4, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
+        decay_attention(q, q, q, Ragged.from_sizes([2]), index, torch.zeros(1), decay=0.5, backend="gpu")
+
+
+def test_missing_triton_is_named() -> None:
+    check_missing_triton("decay_attention")
