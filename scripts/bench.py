@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphbench.errors import UserError
 from scripts.benchmarks import (
     batching,
+    distance,
     encodings,
     geco,
     gps_step,
@@ -31,6 +32,7 @@ from scripts.benchmarks import (
 
 BENCHMARKS = {
     "batching": batching.run,
+    "distance": distance.run,
     "encodings": encodings.run,
     "geco": geco.run,
     "gps_step": gps_step.run,

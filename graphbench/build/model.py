@@ -29,7 +29,7 @@ HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "
 _WITH_GRAPHGYM_NORM = (NodeEncoder, EdgeEncoder, PreLayer, ConvLayer)
 """Whose BatchNorm the group ``bn`` describes; GPS layers have their own, as in GraphGPS."""
 
-_HEADS_OF_NODES = ("node", "inductive_node", "san_node", "edge", "inductive_edge", "link_pred")
+_HEADS_OF_NODES = ("node", "inductive_node", "norm_mlp_node", "san_node", "edge", "inductive_edge", "link_pred")
 
 
 def model(config: Config, info: DataInfo) -> nn.Module:

@@ -28,8 +28,8 @@ PAIRS = 3
 
 def run() -> list[Case]:
     """Peptides-func, from dataset.dir or $GRAPHBENCH_DATA."""
-    store = _graphs()
-    single = _single(store)
+    store = peptides()
+    single = separate_graphs(store)
     # PyG leaves the trivial eigenvector out, hence one more of ours.
     transforms = {"LapPE": LaplacianPE(FREQUENCIES + 1), "RWSE": RandomWalkSE(list(range(1, STEPS + 1)))}
     eigenvectors, walks = AddLaplacianEigenvectorPE(FREQUENCIES), AddRandomWalkPE(STEPS)
@@ -60,7 +60,7 @@ def run() -> list[Case]:
     ]
 
 
-def _graphs() -> GraphStore:
+def peptides() -> GraphStore:
     """A random choice; the graphs alone."""
     try:
         whole = Peptides("peptides-functional").load(Roots.from_environment(SCHEMA["dataset.dir"].default)).store
@@ -73,7 +73,8 @@ def _graphs() -> GraphStore:
     return GraphStore.from_arrays(whole.sizes[chosen], counts, local)
 
 
-def _single(store: GraphStore) -> list[Data]:
+def separate_graphs(store: GraphStore) -> list[Data]:
+    """The same graphs as PyG has them."""
     edges = store.edge_index.to(torch.int64).split(store.edge_counts.tolist(), dim=1)
     return [Data(edge_index=each, num_nodes=nodes) for each, nodes in zip(edges, store.sizes.tolist(), strict=True)]
 

@@ -16,7 +16,7 @@ from graphbench.errors import UserError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def paired(ours: Callable[[], None], peer: Callable[[], None], pairs: int) -> tuple[list[float], list[float]]:
+def paired(ours: Callable[[], object], peer: Callable[[], object], pairs: int) -> tuple[list[float], list[float]]:
     """Seconds of both, one after the other, in turns so that drift of the machine cancels."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for pair in range(pairs):

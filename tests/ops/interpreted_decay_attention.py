@@ -39,9 +39,7 @@ CASES = [
     ({}, "scores", "far", False),
     ({"slope": 0.2}, "scores", "mask", True),
     ({}, "probs", "full", True),
-    (OPTIONS["linear"], "scores", "full", False),
     (OPTIONS["linear_slope"], "probs", "mask", False),
-    (OPTIONS["cut"], "scores", "far", False),
 ]
 
 

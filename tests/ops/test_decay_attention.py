@@ -199,6 +199,19 @@ def test_other_distances_on_the_same_partition_are_not_mixed_up() -> None:
         torch.testing.assert_close(found, expected)
 
 
+def test_layers_of_different_widths_share_a_partition() -> None:
+    ragged = Ragged.from_sizes([5, 40, 6])
+    *qkv, start = (each.detach() for each in inputs_for(ragged))
+    index = index_for(ragged)
+    for heads in (1, 3, 1):
+        parts = [each[:, :heads] for each in qkv]
+        for decay in (0.5, 0.7):
+            found, expected = (
+                call(ragged, index, which, decay=decay)(*parts, start[:heads]) for which in ("cpu", "reference")
+            )
+            torch.testing.assert_close(found, expected)
+
+
 def test_dropout_is_reproducible_and_unbiased() -> None:
     ragged = Ragged.from_sizes([60, 40])
     *qkv, start = (each.detach() for each in inputs_for(ragged))

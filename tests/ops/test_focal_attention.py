@@ -15,12 +15,12 @@ from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 
 SIZES = {
-    "mixed": [3, 0, 1, 2, 33, 34, 35, 7, 7, 1],
+    "mixed": [3, 0, 1, 2, 17, 18, 7, 7, 1],
     "equal": [6, 6, 6, 6],
     "one": [1],
     "empty_graphs": [0, 0],
     "no_graphs": [],
-    "giant_and_tiny": [2, 90, 1],
+    "giant_and_tiny": [2, 40, 1],
 }
 ALL_SIZES = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 KINDS = 5
@@ -134,7 +134,7 @@ def test_lists_equal_blocks(sizes: list[int], reach: int | tuple[int, ...], monk
 @pytest.mark.parametrize("block", [64, 1000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "_BLOCK", block)
-    sizes = [4, 80, 3]
+    sizes = [4, 60, 3]
     ragged, near = Ragged.from_sizes(sizes), rings(sizes)
     index = torch.randint(KINDS, (near.distance.numel(),))
     inputs = inputs_for(ragged.num_rows, near.distance.numel())
@@ -142,8 +142,8 @@ def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.Monk
 
 
 def test_heads_that_see_little_leave_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reach of 1 in a graph of 80 nodes is below the limit, one of 10 is not."""
-    sizes = [4, 80, 3]
+    """A reach of 1 in a graph of 60 nodes is below the limit, one of 10 is not."""
+    sizes = [4, 60, 3]
     ragged, near = Ragged.from_sizes(sizes), rings(sizes, token=True)
     index = torch.randint(KINDS, (near.distance.numel(),))
     inputs = inputs_for(ragged.num_rows, near.distance.numel())
@@ -255,8 +255,8 @@ def test_dropout(kind: str) -> None:
     torch.manual_seed(1)
     q, k = inputs[:2]
     ones = torch.ones(15, 2, 1, dtype=torch.float64)
-    mean = torch.stack([focal_attention(q, k, ones, ragged, scope, 3, dropout_p=0.3) for _ in range(200)]).mean()
-    assert abs(mean.item() - 1) < 0.02
+    mean = torch.stack([focal_attention(q, k, ones, ragged, scope, 3, dropout_p=0.3) for _ in range(80)]).mean()
+    assert abs(mean.item() - 1) < 0.03
 
 
 def test_memory_of_lists_is_that_of_the_lists() -> None:

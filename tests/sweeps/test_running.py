@@ -135,7 +135,8 @@ def test_a_killed_worker_is_noticed_and_its_run_started_once_more(
             (worker,) = multiprocessing.active_children()
             victims.append(worker.pid)
             worker.kill()
-            until(lambda worker=worker: not worker.is_alive())
+            # Not is_alive(): it would take the exit status from the launcher, which waits for it in another thread.
+            until(lambda worker=worker: not psutil.pid_exists(worker.pid))
 
     killer = threading.Thread(target=kill)
     killer.start()

@@ -152,14 +152,13 @@ def backward(
     graph, start, size, mine = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     head, first = tl.program_id(1), tl.load(pair_ptr + graph)
     begin = tl.load(starts + head).to(ACC)
-    rows, keys = mine, mine  # one of them is replaced below
     of_q, of_start = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
     of_k, of_v = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
     for here in range(0, size, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
-            keys = here + tl.arange(0, KEYS).to(tl.int64)
+            rows, keys = mine, here + tl.arange(0, KEYS).to(tl.int64)
         else:
-            rows = here + tl.arange(0, ROWS).to(tl.int64)
+            rows, keys = here + tl.arange(0, ROWS).to(tl.int64), mine
         queries = block(q, start, rows, size, head, HEADS, D, SPAN_D, ACC)
         each = block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)
         scores = SCALE * dot(queries, tl.trans(each), ACC)

@@ -45,7 +45,7 @@ _BLOCKS: WeakKeyDictionary[Ragged, tuple[tuple[Any, ...], Any, list[PairBlock]]]
 
 def blocks_of(index: Tensor, ragged: Ragged, plan: Plan, mask: Decay, dtype: torch.dtype) -> list[PairBlock]:
     """One block per chunk; the last ones are kept, because all layers of a model ask for the same."""
-    key = (plan, mask, dtype)
+    key = (id(plan), mask, dtype)  # a plan lives as long as its partition
     known = _BLOCKS.get(ragged)
     if known is None or known[0] != key or known[1]() is not index:
         first = [0]

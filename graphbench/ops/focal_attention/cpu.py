@@ -24,7 +24,7 @@ from graphbench.ops.focal_attention.scope import Relation, Scope
 _BLOCK = 1 << 18
 # Heads that see one pair in so many attend along lists, if there are so many pairs: from there on lists are faster.
 _SPARSE = 6
-_LARGE = 1 << 12
+_LARGE = 1 << 11
 
 
 def focal_attention(
