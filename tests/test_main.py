@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from graphbench.cli import main
+
 ROOT = Path(__file__).resolve().parent.parent
 TINY = (
     "dataset.SBM.train_graphs 8 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4 gt.layers 1 gt.n_heads 2 "
@@ -73,13 +75,29 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "gnn.act", "rellu"], "did you mean 'relu'?"),
     ],
 )
-def test_wrong_input_is_one_message_and_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
-    filled = [each.format(quickstart=ROOT / "configs/quickstart.yaml") for each in arguments]
-    done = call(*filled, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_input_is_one_message_and_code_2(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main([each.format(quickstart=ROOT / "configs/quickstart.yaml") for each in arguments])
+    except SystemExit as ended:  # argparse's own messages
+        code = ended.code
+    said = capsys.readouterr()
+    assert code == 2, said.err
+    assert not said.out
+    assert message in said.err
     assert not list(tmp_path.iterdir()), "wrong input leaves no trace"
+
+
+def test_wrong_input_ends_the_program_with_code_2(tmp_path: Path) -> None:
+    done = call("--cfg", "nowhere.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
 
 
 def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(tmp_path: Path) -> None:

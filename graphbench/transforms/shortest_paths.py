@@ -1,4 +1,4 @@
-"""Hop distances of all pairs of nodes, by one breadth-first search from every node."""
+"""Hop distances of all pairs of nodes, by breadth-first searches; :func:`breadth_first` also tells the paths."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST, UNREACHABLE
 from graphbench.transforms._all_pairs import check_pairs
+from graphbench.transforms._bit_search import all_hops
 
 # Nodes and edges that the searches of one batch of sources may touch: bounds memory (about 100 bytes for each).
 _WORK = 1 << 21
@@ -49,10 +50,7 @@ class ShortestPaths:
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Measures all graphs of a store."""
-        distance = unreached(store)
-        for step in breadth_first(store, self.cutoff):
-            distance[step.pair] = step.hops
-        return {"distance": torch.from_numpy(distance)}
+        return {"distance": torch.from_numpy(all_hops(store, self.cutoff))}
 
 
 def unreached(store: GraphStore) -> np.ndarray:

@@ -18,6 +18,7 @@ from graphbench.data.one_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.structures import SparseRows
 from graphbench.train.forward import CarriedModel, Carrier
+from graphbench.transforms.shortest_paths import ShortestPaths
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs/nodes"
 CORA = sorted(path.stem for path in CONFIGS.glob("*-cora.yaml"))
@@ -96,7 +97,7 @@ def assert_alike(model: nn.Module, ours: GraphStore, theirs: GraphStore) -> None
 
 @pytest.mark.parametrize("name", CORA)
 def test_models_of_node_classification(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = stores()
+    ours, theirs = (each.with_encodings(pairs=ShortestPaths()(each)["distance"]) for each in stores())
     with never_dense(monkeypatch):
         assert_alike(model_of(name, {}), ours, theirs)
 

@@ -39,7 +39,7 @@ def call(ragged: Ragged, norm: str, base: str, backend: str = "gpu") -> Callable
 
 @BASES
 @NORMS
-@pytest.mark.parametrize("value_heads", [2, 1])
+@pytest.mark.parametrize("value_heads", [2, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_equals_reference(value_heads: int, norm: str, base: str, small_blocks: None) -> None:
     """In float64, signs that cancel and floors that hold included (base none)."""
     ragged = Ragged.from_sizes([0, 35, 1, 2], DEVICE)
@@ -75,7 +75,7 @@ def test_error_in_float32(offset: float, norm: str) -> None:
     assert_within_budget(call(ragged, norm, "self"), call(ragged, norm, "self", "reference"), [q, k, v])
 
 
-@BASES
+@pytest.mark.parametrize("base", ["self", pytest.param("none", marks=pytest.mark.exhaustive)])
 def test_half_precision(base: str, small_blocks: None) -> None:
     """Read and written in bfloat16, computed as in float32."""
     ragged = Ragged.from_sizes([20, 7], DEVICE)

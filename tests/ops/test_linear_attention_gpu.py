@@ -39,6 +39,12 @@ def test_kernels_against_the_reference() -> None:
     run_interpreted("interpreted_linear_attention.py")
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_kernels_against_the_reference_in_more_cases() -> None:
+    run_interpreted("interpreted_linear_attention.py", marked="exhaustive")
+
+
 def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
     """The kernel as the launch in gpu.py would compile it for an NVIDIA device that need not be present."""
     kernel_name, flags = KERNELS[name]

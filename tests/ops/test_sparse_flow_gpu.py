@@ -36,6 +36,12 @@ def test_kernels_against_the_reference() -> None:
     run_interpreted("interpreted_sparse_flow.py")
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_kernels_against_the_reference_in_more_cases() -> None:
+    run_interpreted("interpreted_sparse_flow.py", marked="exhaustive")
+
+
 def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int, int]]:
     """(rows, keys, warps) of every launch for tensors of this type and width."""
     operand = gpu._operand(torch.empty(0, dtype=kind))

@@ -10,7 +10,7 @@ import torch
 from graphbench.data.store import GraphStore
 from graphbench.registry import lookup
 from graphbench.structures.pairs import UNREACHABLE
-from graphbench.transforms import shortest_paths
+from graphbench.transforms import _bit_search, shortest_paths
 from graphbench.transforms._cache import apply
 from graphbench.transforms.graphormer_paths import GraphormerPaths
 from graphbench.transforms.shortest_paths import ShortestPaths
@@ -63,6 +63,17 @@ def test_equals_networkx(spatial_types: int, work: int, both: bool, monkeypatch:
                 assert types[row].tolist() == along + [0] * (types.shape[1] - len(along))
                 row += 1
     assert row == len(distance)
+
+
+@pytest.mark.parametrize("words", [1, 100, 1 << 13])
+@pytest.mark.parametrize("cutoff", [1, 3, 253])
+def test_equals_the_searches_that_keep_paths(cutoff: int, words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bit_search, "_WORDS", words)
+    store = random_graphs(1, sizes=(130, 64, 0, 65, 1, 128, 63), both=False)
+    expected = shortest_paths.unreached(store)
+    for step in shortest_paths.breadth_first(store, cutoff):
+        expected[step.pair] = step.hops
+    assert np.array_equal(ShortestPaths(cutoff)(store)["distance"].numpy(), expected)
 
 
 def test_a_directed_path_by_hand() -> None:

@@ -19,6 +19,7 @@ SPLIT = {"train": np.array([0, 2]), "val": np.array([1]), "test": np.array([], d
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # a minute to read 15,535 molecules; test_golden_losses reads them as well
 def test_published_statistics(shared_roots: Roots, no_reading: Callable[..., None]) -> None:
     pytest.importorskip("rdkit")
     loaded = OGB("peptides-functional").load(shared_roots)  # the card checks 2,344,859 nodes, 4,773,974 edges
