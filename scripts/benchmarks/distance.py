@@ -50,13 +50,15 @@ def _operators(ragged: Ragged, pairs: PairBlocks) -> list[Case]:
     torch.manual_seed(0)
     inputs = [torch.randn(ragged.num_rows, HEADS, WIDTH, requires_grad=True) for _ in range(3)]
     start = torch.full((HEADS,), 5.0, requires_grad=True)
-    decay = functools.partial(decay_attention, *inputs, ragged, pairs.distance, start, decay=0.6, slope=0.1)
+    decay = functools.partial(decay_attention, *inputs, ragged, pairs.distance, start, decay=0.6)
+    sloped = functools.partial(decay, slope=0.1)
     focal = functools.partial(focal_attention, *inputs, ragged, pairs, REACH)
     softmax = step(functools.partial(softmax_attention, *inputs, ragged), inputs)
     where = f"{BATCH} Peptides graphs, {HEADS} heads of width {WIDTH}, {torch.get_num_threads()} threads"
     cases = []
     for name, ours in (
         ("decay attention", step(decay, [*inputs, start])),
+        ("decay attention, slope 0.1", step(sloped, [*inputs, start])),
         (f"focal attention, length {REACH}", step(focal, inputs)),
     ):
         for warm_up in (ours, softmax):
