@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphbench.results.record import RunRecord
-from graphbench.sweeps import Sweep, read_sweep
+from graphbench.results.sweep_table import Wanted
+from graphbench.sweeps import read_sweep
 from scripts.reproduce import PAPERS, ROOT, sweeps_of
+from scripts.tables import wanted_cells
 
 TARGET = ROOT / "docs" / "reproducing.md"
 MEASURED = ROOT / "results" / "measured" / "README.md"
@@ -53,31 +55,24 @@ def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
 
 def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     sweep = read_sweep(path)
-    runs = sum(_runs(sweep, number) for number in range(len(sweep.entries)))
-    published = "-"
-    if sweep.published:
-        published = f"[{sweep.published}](../results/published/{sweep.published}.csv)"
-    time, measured = "-", "-"
-    if path.stem in stored:
-        records, table = stored[path.stem]
-        time, measured = _time(sweep, records, runs), f"[{table.stem}](../results/measured/{table.name})"
+    records, table = stored.get(path.stem, (None, None))
+    cells = wanted_cells(sweep, records)
+    runs = sum(len(cell.runs) for cell in cells)
+    published = f"[{sweep.published}](../results/published/{sweep.published}.csv)" if sweep.published else "-"
+    time = _time(cells, runs) if records else "-"
+    measured = f"[{table.stem}](../results/measured/{table.name})" if table else "-"
     link = f"[{path.stem}](../configs/sweeps/{path.name})"
     return f"| {_title(path)} | {link} | {runs} | {time} | {published} | {measured} |"
 
 
-def _runs(sweep: Sweep, number: int) -> int:
-    entry = sweep.entries[number]
-    return len(entry.config.tree.run_multiple_splits) or sweep.seeds
-
-
-def _time(sweep: Sweep, records: Path, runs: int) -> str:
+def _time(cells: Sequence[Wanted], runs: int) -> str:
     seconds, known = 0.0, 0
-    for number, entry in enumerate(sweep.entries):
-        found = [RunRecord.read(path) for path in sorted((records / entry.config.name).glob("*/record.json"))]
+    for cell in cells:
+        found = [RunRecord.read(path) for path in sorted(cell.folder.glob("*/record.json"))]
         times = [each.total_time for each in found if each and each.status == "finished" and each.total_time]
         if times:
-            known += _runs(sweep, number)
-            seconds += statistics.median(times) * _runs(sweep, number)
+            known += len(cell.runs)
+            seconds += statistics.median(times) * len(cell.runs)
     return f"{seconds / 3600:.1f} h" + (f" for {known} of them" if known < runs else "")
 
 

@@ -165,3 +165,11 @@ def scaled(q: Tensor) -> Tensor:
 def compute_dtype(q: Tensor) -> torch.dtype:
     """Half precision is widened block by block: sums over many keys need more digits than it has."""
     return torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+
+
+def pair_index(graphs: tuple[int, ...], length: int, sizes: tuple[int, ...]) -> Tensor:
+    """(B, L, L) number of every pair in the flat layout; cells of padding repeat the first pair of their graph."""
+    first = np.cumsum([0, *(size * size for size in sizes)])[list(graphs), None, None]
+    size = np.asarray([sizes[g] for g in graphs])[:, None, None]
+    i, j = np.arange(length)[:, None], np.arange(length)
+    return torch.from_numpy(first + np.where((i < size) & (j < size), i * size + j, 0))

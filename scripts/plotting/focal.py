@@ -15,12 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from graphbench.errors import UserError
 from graphbench.results.aggregate import aggregate
-from scripts.plotting import canvas
-from scripts.plotting.layers import mean_and_spread, of_sweep
+from scripts.plotting import canvas, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,11 +55,7 @@ class Point:
         return "full" if self.length is None else str(self.length)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR", help="results/<config>, with all its seeds")
-    parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="where they lie; without --sweep: take all in it")
+arguments = points.arguments
 
 
 def make(options: argparse.Namespace) -> tuple[Figure, str]:
@@ -72,19 +64,16 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no finished run, or two configurations that stand for the same point.
     """
-    folders = [*options.runs, *of_sweep(options.sweep, options.records)]
-    if not folders:
-        raise UserError("no runs: name folders of configurations, --sweep FILE, or a folder of folders as --records.")
-    read = {folder: read_point(folder) for folder in folders}
-    found = [each for each in read.values() if each is not None]
-    left_out = ", ".join(str(folder) for folder, each in read.items() if each is None)
-    if not found:
-        raise UserError(f"no finished run of FFGT or GRPE in {left_out}.")
-    _refuse_twins(found)
+    found, left_out = points.read_points(options, read_point, "FFGT or GRPE")
+    points.refuse_twins(
+        found,
+        lambda each: (each.panel, each.metric, each.line, each.at),
+        lambda each: f"{each.line} with focal length {each.at} on {each.panel}",
+    )
     found.sort(key=lambda each: (each.panel, each.line, -1 if each.length is None else each.length))
     print(table(found))
     if left_out:
-        print(f"left out, without a finished run or without such an attention: {left_out}")
+        print(f"left out, without a finished run or without such an attention: {', '.join(map(str, left_out))}")
     return draw(found), "focal"
 
 
@@ -97,12 +86,7 @@ def read_point(folder: Path) -> Point | None:
     result = aggregate(folder)
     if not result.runs:
         return None
-    file = folder / "config.yaml"
-    try:
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-        parts = str(tree["gt"]["layer_type"]).split("+")
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
-        raise UserError(f"{file}: missing, or not the configuration of a run.") from None
+    tree, parts = points.read_configuration(folder, lambda tree: (tree, str(tree["gt"]["layer_type"]).split("+")))
     kind = next((part for part in parts if part in _LINES), None)
     if kind is None:
         return None
@@ -134,22 +118,18 @@ def draw(found: Sequence[Point]) -> Figure:
         axes.set_xlabel("focal length")
         if number % columns == 0 or metric != panels[number - 1][1]:
             axes.set_ylabel(f"test {canvas.in_words(metric)}")
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **_looks(number)) for number in range(len(lines))]
-    figure.legend(handles, lines, loc="outside lower center", ncols=min(len(lines), 2 * columns), frameon=False)
+    points.legend(figure, lines, columns)
     return figure
 
 
 def table(found: Iterable[Point]) -> str:
     """Every point as Markdown."""
-    rows = ["| data set | backbone | focal length | metric | test | runs | configuration |", "|---" * 7 + "|"]
-    for each in found:
-        mean, spread = mean_and_spread(each.scores)
-        score = f"{mean:.4f}" + (f" ± {spread:.4f}" if len(each.scores) > 1 else "")
-        cells = (each.panel, each.line, each.at, each.metric, score, len(each.scores), each.config)
-        rows.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(rows)
+    names = ["data set", "backbone", "focal length", "metric", "test", "runs", "configuration"]
+    rows = [
+        [each.panel, each.line, each.at, each.metric, points.in_table(each.scores), len(each.scores), each.config]
+        for each in found
+    ]
+    return points.markdown(names, rows)
 
 
 def _draw_panel(axes: Axes, found: Sequence[Point], lines: Sequence[str]) -> None:
@@ -157,39 +137,24 @@ def _draw_panel(axes: Axes, found: Sequence[Point], lines: Sequence[str]) -> Non
     full = (lengths[0] if lengths else 1) - 1  # where "full" stands, beside the shortest
     for number, line in enumerate(lines):
         own = [each for each in found if each.line == line]
-        for points in (
+        for joined in (
             [each for each in own if each.length is None],
             [each for each in own if each.length is not None],
         ):
-            if not points:
+            if not joined:
                 continue
-            places = [full if each.length is None else each.length for each in points]
-            means, spreads = zip(*(mean_and_spread(each.scores) for each in points))
-            axes.errorbar(places, means, spreads, capsize=1.5, elinewidth=0.7, **_looks(number))
-            if points[0].length is None:
-                axes.axhline(means[0], color=_looks(number)["color"], linestyle=(0, (1, 2)), linewidth=0.7, zorder=1)
+            places = [full if each.length is None else each.length for each in joined]
+            means, spreads = zip(*(points.mean_and_spread(each.scores) for each in joined))
+            axes.errorbar(places, means, spreads, capsize=1.5, elinewidth=0.7, **points.looks(number))
+            if joined[0].length is None:
+                axes.axhline(
+                    means[0], color=points.looks(number)["color"], linestyle=(0, (1, 2)), linewidth=0.7, zorder=1
+                )
     ticks = ([full] if any(each.length is None for each in found) else []) + lengths
     axes.set_xticks(ticks, ["full" if tick == full else str(tick) for tick in ticks])
     axes.margins(x=0.1)
 
 
-def _looks(number: int) -> dict[str, Any]:
-    color, dashes = canvas.COLORS[number % len(canvas.COLORS)], canvas.DASHES[number % len(canvas.DASHES)]
-    return {"color": color, "linestyle": dashes, "marker": "o", "markersize": 2.5}
-
-
 def _panel_of(name: str, dataset: dict[str, Any]) -> str:
     p = (dataset.get("SBM") or {}).get("p") if dataset.get("format") == "SBM" else None
     return name if p is None else f"{name}, p = {p:.2f}"
-
-
-def _refuse_twins(found: Sequence[Point]) -> None:
-    taken: dict[tuple[str, str, str, str], str] = {}
-    for each in found:
-        point = (each.panel, each.metric, each.line, each.at)
-        if point in taken:
-            raise UserError(
-                f"{taken[point]} and {each.config} are both {each.line} with focal length {each.at} on {each.panel}: "
-                "name one of them."
-            )
-        taken[point] = each.config

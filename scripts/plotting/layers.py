@@ -10,17 +10,13 @@ published curves have no printed numbers; none are drawn.
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
-from graphbench.errors import UserError
 from graphbench.results.aggregate import aggregate
-from scripts.plotting import canvas
+from scripts.plotting import canvas, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,9 +55,7 @@ class Depth:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR", help="results/<config>, with all its seeds")
-    parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="where they lie; without --sweep: take all in it")
+    points.arguments(parser)
     parser.add_argument("--scores_only", action="store_true", help="no panels of time")
 
 
@@ -71,19 +65,16 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no finished run, or two configurations that stand for the same point.
     """
-    folders = [*options.runs, *of_sweep(options.sweep, options.records)]
-    if not folders:
-        raise UserError("no runs: name folders of configurations, --sweep FILE, or a folder of folders as --records.")
-    read = {folder: read_depth(folder) for folder in folders}
-    found = [each for each in read.values() if each is not None]
-    left_out = ", ".join(str(folder) for folder, each in read.items() if each is None)
-    if not found:
-        raise UserError(f"no finished run of a model with attention layers in {left_out}.")
-    _refuse_twins(found)
+    found, left_out = points.read_points(options, read_depth, "a model with attention layers")
+    points.refuse_twins(
+        found,
+        lambda each: (each.dataset, each.metric, each.line, each.layers),
+        lambda each: f"{each.line} with {each.layers} layers on {each.dataset}",
+    )
     found.sort(key=lambda each: (each.dataset, each.line, each.layers))
     print(table(found))
     if left_out:
-        print(f"left out, without a finished run or without attention: {left_out}")
+        print(f"left out, without a finished run or without attention: {', '.join(map(str, left_out))}")
     return draw(found, times=not options.scores_only), "layers"
 
 
@@ -96,12 +87,9 @@ def read_depth(folder: Path) -> Depth | None:
     result = aggregate(folder)
     if not result.runs:
         return None
-    file = folder / "config.yaml"
-    try:
-        gt = yaml.safe_load(file.read_text(encoding="utf-8"))["gt"]
-        kind, layers = str(gt["layer_type"]).partition("+")[2], int(gt["layers"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
-        raise UserError(f"{file}: missing, or not the configuration of a run.") from None
+    gt, kind, layers = points.read_configuration(
+        folder, lambda tree: (tree["gt"], str(tree["gt"]["layer_type"]).partition("+")[2], int(tree["gt"]["layers"]))
+    )
     if kind in ("", "None"):
         return None
     line = _LABELS.get(kind, kind)
@@ -147,76 +135,32 @@ def draw(found: Sequence[Depth], times: bool = True) -> Figure:
                 axes.set_xlabel("attention layers")
             else:
                 axes.tick_params(labelbottom=False)
-    handles, labels = _legend(figure, lines)
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(lines), 2 * columns), frameon=False)
+    points.legend(figure, lines, columns)
     return figure
 
 
 def table(found: Iterable[Depth]) -> str:
     """Every point as Markdown."""
-    rows = ["| data set | attention | layers | metric | test | s/epoch | runs | configuration |", "|---" * 8 + "|"]
+    names = ["data set", "attention", "layers", "metric", "test", "s/epoch", "runs", "configuration"]
+    rows = []
     for each in found:
-        mean, spread = mean_and_spread(each.scores)
-        score = f"{mean:.4f}" + (f" ± {spread:.4f}" if len(each.scores) > 1 else "")
-        seconds = f"{mean_and_spread(each.seconds)[0]:.3g}"
-        cells = (each.dataset, each.line, each.layers, each.metric, score, seconds, len(each.scores), each.config)
-        rows.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(rows)
+        seconds = f"{points.mean_and_spread(each.seconds)[0]:.3g}"
+        score, runs = points.in_table(each.scores), len(each.scores)
+        rows.append([each.dataset, each.line, each.layers, each.metric, score, seconds, runs, each.config])
+    return points.markdown(names, rows)
 
 
 def _panel(axes: Axes, found: Sequence[Depth], lines: Sequence[str], kind: str) -> None:
     for number, line in enumerate(lines):
-        points = sorted((each for each in found if each.line == line), key=lambda each: each.layers)
-        if not points:
+        own = sorted((each for each in found if each.line == line), key=lambda each: each.layers)
+        if not own:
             continue
         shift = (number - (len(lines) - 1) / 2) * _SHIFT
-        means, spreads = zip(*(mean_and_spread(getattr(each, kind)) for each in points))
+        means, spreads = zip(*(points.mean_and_spread(getattr(each, kind)) for each in own))
         axes.errorbar(
-            [each.layers + shift for each in points], means, spreads, capsize=1.5, elinewidth=0.7, **_looks(number)
+            [each.layers + shift for each in own], means, spreads, capsize=1.5, elinewidth=0.7, **points.looks(number)
         )
     axes.set_xticks(sorted({each.layers for each in found}))
     axes.margins(x=0.08)
     if kind == "seconds":
         axes.set_ylim(bottom=0)
-
-
-def _legend(figure: Figure, lines: Sequence[str]) -> tuple[list, list[str]]:
-    from matplotlib.lines import Line2D
-
-    return [Line2D([], [], **_looks(number)) for number in range(len(lines))], list(lines)
-
-
-def _looks(number: int) -> dict:
-    color, dashes = canvas.COLORS[number % len(canvas.COLORS)], canvas.DASHES[number % len(canvas.DASHES)]
-    return {"color": color, "linestyle": dashes, "marker": "o", "markersize": 2.5}
-
-
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation; a single run has none, an empty list no mean."""
-    if not values:
-        return float("nan"), 0.0
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
-
-
-def of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
-    """Folders of the entries of a sweep, or all in a folder of records; none where neither is named."""
-    if records is not None and not records.is_dir():
-        raise UserError(f"--records: {records} is no folder.")
-    if sweep is not None:
-        from graphbench.sweeps import read_sweep
-
-        configs = [each.config for each in read_sweep(sweep).entries]
-        return [(records or Path(config.tree.out_dir)) / config.name for config in configs]
-    return [] if records is None else sorted(each.parent for each in records.glob("*/config.yaml"))
-
-
-def _refuse_twins(found: Sequence[Depth]) -> None:
-    taken: dict[tuple[str, str, str, int], str] = {}
-    for each in found:
-        point = (each.dataset, each.metric, each.line, each.layers)
-        if point in taken:
-            raise UserError(
-                f"{taken[point]} and {each.config} are both {each.line} with {each.layers} layers on {each.dataset}: "
-                "name one of them."
-            )
-        taken[point] = each.config

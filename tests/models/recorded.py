@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,3 +31,26 @@ def close(ours: Tensor | None, expected: Tensor, what: str, tolerance: float = 1
     torch.testing.assert_close(
         ours / scale, expected.to(ours) / scale, rtol=0, atol=tolerance, msg=lambda text: f"{what}: {text}"
     )
+
+
+GPS_NAMES = {
+    ".local.mlp.1.": ".local.mlp.2.",
+    ".local.": ".branches.0.part.",
+    ".norm_local.": ".branches.0.norm.",
+    ".attn.out.": ".branches.1.part.out.",
+    ".norm_attn.": ".branches.1.norm.",
+    ".ffn.in.": ".feed_forward.lin_in.",
+    ".ffn.out.": ".feed_forward.lin_out.",
+    ".attn.in_proj_": ".branches.1.part.qkv.",
+}
+"""Part of a recorded name inside a GPS layer -> ours, applied in order."""
+
+
+def with_packed_attention(recorded: dict[str, Any]) -> dict[str, Any]:
+    """Recorded arrays with q, k and v of a layer in one tensor."""
+    arrays = {key: value for key, value in recorded.items() if ".attn." not in key or ".attn.out." in key}
+    for key, q in recorded.items():
+        if ".attn.q." in key:
+            k, v = (recorded[key.replace(".attn.q.", f".attn.{each}.")] for each in "kv")
+            arrays[key.replace(".attn.q.", ".attn.in_proj_")] = torch.cat([q, k, v])
+    return arrays

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from graphbench import build
 from graphbench.config import load_config
 from graphbench.structures import GraphBatch, Ragged
 from tests.layers.test_gradformer import hops_of
-from tests.models.recorded import close, load
+from tests.models.recorded import GPS_NAMES, close, load, with_packed_attention
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,14 +48,7 @@ def renamed(key: str, encoding: str) -> str:
         "encoder.node_lin.": "encoder.features.lin.",
         "encoder.node_emb.": "encoder.features.type_emb.",
         "encoder.edge_emb.": "edge_encoder.features.type_emb.",
-        ".local.mlp.1.": ".local.mlp.2.",
-        ".local.": ".branches.0.part.",
-        ".norm_local.": ".branches.0.norm.",
-        ".attn.out.": ".branches.1.part.out.",
-        ".norm_attn.": ".branches.1.norm.",
-        ".ffn.in.": ".feed_forward.lin_in.",
-        ".ffn.out.": ".feed_forward.lin_out.",
-        ".attn.in_proj_": ".branches.1.part.qkv.",
+        **GPS_NAMES,
     }.items():
         if old in key:
             key = key.replace(old, new)
@@ -67,11 +59,7 @@ def renamed(key: str, encoding: str) -> str:
 
 def packed(recorded: dict[str, Any]) -> dict[str, Any]:
     """q, k and v in one tensor, the start points in every layer."""
-    arrays = {key: value for key, value in recorded.items() if ".attn." not in key or ".attn.out." in key}
-    for key, q in recorded.items():
-        if ".attn.q." in key:
-            k, v = (recorded[key.replace(".attn.q.", f".attn.{each}.")] for each in "kv")
-            arrays[key.replace(".attn.q.", ".attn.in_proj_")] = torch.cat([q, k, v])
+    arrays = with_packed_attention(recorded)
     for kind in ("w", "grad"):
         start = arrays.pop(f"{kind}/start")
         for layer in range(recorded["config"]["layers"]):

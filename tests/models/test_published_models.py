@@ -12,7 +12,7 @@ from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.layers.gps import GPSBlock
 from graphbench.models.stacked import GPSModel
 from graphbench.structures import GraphBatch, Ragged
-from tests.models.recorded import close, load
+from tests.models.recorded import GPS_NAMES, close, load, with_packed_attention
 
 LAP_PE = {"model": "DeepSet", "layers": 2, "max_freqs": 10, "dim_pe": 16}
 RWSE = {"model": "Linear", "raw_norm_type": "BatchNorm"}
@@ -172,27 +172,10 @@ def _ours(key):
     for old, new in {
         "encoder.node.": "encoder.features.",
         "encoder.edge.": "edge_encoder.features.",
-        ".local.mlp.1.": ".local.mlp.2.",
-        ".local.": ".branches.0.part.",
-        ".norm_local.": ".branches.0.norm.",
-        ".attn.out.": ".branches.1.part.out.",
-        ".norm_attn.": ".branches.1.norm.",
-        ".ffn.in.": ".feed_forward.lin_in.",
-        ".ffn.out.": ".feed_forward.lin_out.",
-        ".attn.in_proj_": ".branches.1.part.qkv.",
+        **GPS_NAMES,
     }.items():
         key = key.replace(old, new)
     return key
-
-
-def _packed(recorded):
-    """Recorded arrays with q, k and v of a layer in one tensor."""
-    arrays = {key: value for key, value in recorded.items() if ".attn." not in key or ".attn.out." in key}
-    for key, q in recorded.items():
-        if ".attn.q." in key:
-            k, v = (recorded[key.replace(".attn.q.", f".attn.{each}.")] for each in "kv")
-            arrays[key.replace(".attn.q.", ".attn.in_proj_")] = torch.cat([q, k, v])
-    return arrays
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -205,7 +188,7 @@ def test_outputs_and_gradients_equal_graphgps(golden, name):
         key = _ours(key.replace("encoder.pe.", f"encoder.positional.{encoding}."))
         return key.replace("head.lin.", "head.mlp.lin.") if RECORDED[name]["head"] != "san_graph" else key
 
-    load(model, _packed(recorded), ours)
+    load(model, with_packed_attention(recorded), ours)
     assert _count(model) == recorded["config"]["parameters"]
     if encoding == "RWSE":
         pe = {"RWSE.landing": recorded["in/stats_RWSE"]}

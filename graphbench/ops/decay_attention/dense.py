@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.ops.blocks import pair_index
 from graphbench.ops.decay_attention.mask import Decay, no_path
 from graphbench.ops.segment.cpu import pack, unpack
 
@@ -22,7 +22,7 @@ def dense(
     """See :func:`graphbench.ops.decay_attention.decay_attention`; memory is that of all scores of a bucket."""
     blocks = []
     for bucket, q_BLHd, k_BLHd, v_BLHe in zip(ragged.buckets, pack(q, ragged), pack(k, ragged), pack(v, ragged)):
-        pairs = _pair_index(bucket.graphs, bucket.length, ragged.sizes).to(index.device, non_blocking=True)
+        pairs = pair_index(bucket.graphs, bucket.length, ragged.sizes).to(index.device, non_blocking=True)
         cells = index[pairs.view(-1)]
         factors = mask.factors(cells, start.to(q.dtype)).view(*pairs.shape, q.shape[1]).permute(0, 3, 1, 2)
         scores = torch.einsum("bihd,bjhd->bhij", q_BLHd, k_BLHd) / math.sqrt(q.shape[2])
@@ -34,11 +34,3 @@ def dense(
         weights = torch.dropout(torch.softmax(logits, dim=-1), dropout_p, dropout_p > 0)
         blocks.append(torch.einsum("bhij,bjhe->bihe", weights, v_BLHe))
     return unpack(blocks, ragged)
-
-
-def _pair_index(graphs: tuple[int, ...], length: int, sizes: tuple[int, ...]) -> Tensor:
-    """(B, L, L) number of every pair in the flat layout; cells of padding repeat the first pair of their graph."""
-    first = np.cumsum([0, *(size * size for size in sizes)])[list(graphs), None, None]
-    size = np.asarray([sizes[g] for g in graphs])[:, None, None]
-    i, j = np.arange(length)[:, None], np.arange(length)
-    return torch.from_numpy(first + np.where((i < size) & (j < size), i * size + j, 0))

@@ -9,8 +9,9 @@ graph, so that nothing of size n^2 is stored and sums have a fixed order. Everyt
 import triton
 import triton.language as tl
 
-from graphbench.ops.decay_attention.mask import FAR, NEVER, TOKEN, UNREACHABLE
+from graphbench.ops.decay_attention.mask import FAR, NEVER
 from graphbench.ops.sparse_flow.gpu_tiles import dropped
+from graphbench.ops.special_hops import TOKEN, UNREACHABLE
 
 _PRECISION = tl.constexpr("ieee")
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-UNREACHABLE, TOKEN = 255, 254
-"""The special values of :mod:`graphbench.structures.pairs`, which operators do not import."""
+from graphbench.ops.special_hops import TOKEN, UNREACHABLE
 
 FAR = 510.0
 """Distance of pairs without a path in the released code."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import Chunk
+from graphbench.ops.blocks import Chunk, pair_index
 from graphbench.ops.focal_attention.scope import Scope
 
 if TYPE_CHECKING:
@@ -38,10 +37,7 @@ class PairsOfChunk:
             first = sum(size * size for size in sizes[: graphs[0]])
             self._span = slice(first, first + length**2)
         else:
-            before = np.cumsum([0, *(size * size for size in sizes)])[list(graphs), None, None]
-            size = np.asarray([sizes[g] for g in graphs])[:, None, None]
-            i, j = np.arange(length)[:, None], np.arange(length)
-            places = torch.from_numpy(before + np.where((i < size) & (j < size), i * size + j, 0))
+            places = pair_index(graphs, length, sizes)
             self._places = places.to(scope.hops.device, non_blocking=True)
 
     @property

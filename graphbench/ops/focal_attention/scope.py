@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+
 if TYPE_CHECKING:
     from graphbench.structures import HopNeighbors, PairBlocks, Ragged
-
-TOKEN, UNREACHABLE = 254, 255
-"""Distances that are none (see :mod:`graphbench.structures.pairs`)."""
 
 
 @dataclass(frozen=True, eq=False)

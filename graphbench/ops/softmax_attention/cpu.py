@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import Chunk, accumulate, compute_dtype, plan_of, scaled
+from graphbench.ops.blocks import Chunk, accumulate, compute_dtype, pair_index, plan_of, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.segment.cpu import pack, unpack
 
@@ -44,21 +43,13 @@ def fused(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bia
     for bucket, q_BLHd, k_BLHd, v_BLHe in zip(ragged.buckets, pack(q, ragged), pack(k, ragged), pack(v, ragged)):
         mask = None if bucket.mask is None else bucket.mask[:, None, None, :]
         if bias is not None:
-            pairs = _pair_index(bucket.graphs, bucket.length, ragged.sizes).to(bias.device, non_blocking=True)
+            pairs = pair_index(bucket.graphs, bucket.length, ragged.sizes).to(bias.device, non_blocking=True)
             bias_BHij = bias[pairs].permute(0, 3, 1, 2)
             mask = bias_BHij if mask is None else bias_BHij.masked_fill(~mask, -torch.inf)
         q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in (q_BLHd, k_BLHd, v_BLHe))
         out = F.scaled_dot_product_attention(q_BHLd, k_BHLd, v_BHLe, attn_mask=mask, dropout_p=dropout_p)
         blocks.append(out.transpose(1, 2))
     return unpack(blocks, ragged)
-
-
-def _pair_index(graphs: tuple[int, ...], length: int, sizes: tuple[int, ...]) -> Tensor:
-    """(B, L, L) number of every pair in the flat layout; cells of padding repeat the first pair of their graph."""
-    first = np.cumsum([0, *(size * size for size in sizes)])[list(graphs), None, None]
-    size = np.asarray([sizes[g] for g in graphs])[:, None, None]
-    i, j = np.arange(length)[:, None], np.arange(length)
-    return torch.from_numpy(first + np.where((i < size) & (j < size), i * size + j, 0))
 
 
 class _Attention(torch.autograd.Function):
@@ -136,7 +127,7 @@ class _Offset:
             first = sum(size * size for size in sizes[: chunk.graphs[0]])
             self._span = slice(first, first + chunk.length**2)
         elif bias is not None:
-            self._pairs = _pair_index(chunk.graphs, chunk.length, sizes)
+            self._pairs = pair_index(chunk.graphs, chunk.length, sizes)
         self._bias, self._dtype = bias, dtype
         self._padding = None if chunk.padding is None else chunk.padding.to(dtype)
 
