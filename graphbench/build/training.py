@@ -47,6 +47,8 @@ def optimizer(config: Config, model: nn.Module) -> Any:
     with blame(config, "optim.filter_lr", "optim.attention_weight_decay", "optim.optimizer"):
         groups = parameter_groups(model, optim.weight_decay, own, filter_lr=optim.filter_lr)
     supplied = {"params": groups, "lr": optim.base_lr, "weight_decay": optim.weight_decay, "momentum": optim.momentum}
+    # Scaled float16 gradients are clipped between unscaling and step, which fused optimisers do in one.
+    supplied["fused"] = config.tree.precision != "16-mixed"
     with blame(config, "optim.optimizer"):
         return registry.construct(kind, config.own("optim", optim.optimizer), supplied)
 

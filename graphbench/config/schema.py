@@ -15,8 +15,8 @@ from graphbench.config.run_keys import OPTIM, PRETRAINED, TOP, TRAIN, VAL, WANDB
 SUPPLIED = frozenset(
     "dim dim_in dim_out dim_edge dim_encoded dim_pe node_in edge_in out_dim num_types heads dropout act batchnorm "
     "layers layers_pre_mp layers_post_mp l2norm pooling encoder edge_encoder block local attention head task task_type "
-    "transductive size_average thresh params lr weight_decay momentum optimizer max_epoch num_warmup_epochs steps "
-    "lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
+    "transductive size_average thresh params lr weight_decay momentum fused optimizer max_epoch num_warmup_epochs "
+    "steps lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
     "edge_types max_nodes prepare decoding infer_link_label "
     "hidden_dropout use_edge_attr attention_type num_random_blocks block_size use_bias hidden_act layer_norm_eps "
     "slic_compactness train_percent add_reverse_edges add_self_loops "

@@ -17,10 +17,12 @@ class Adam(torch.optim.Adam):
         params: tensors or parameter groups.
         lr: base learning rate.
         weight_decay: factor of the squared norm's gradient.
+        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
+            for clipping.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay)
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, fused: bool = True) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)
 
 
 @register("adamW")
@@ -31,7 +33,9 @@ class AdamW(torch.optim.AdamW):
         params: tensors or parameter groups.
         lr: base learning rate.
         weight_decay: share of a parameter removed per step, times the learning rate.
+        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
+            for clipping.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay)
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, fused: bool = True) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)

@@ -18,7 +18,11 @@ class SGD(torch.optim.SGD):
         lr: base learning rate.
         weight_decay: factor of the squared norm's gradient.
         momentum: share of the previous update kept.
+        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
+            for clipping.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum)
+    def __init__(
+        self, params: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9, fused: bool = True
+    ) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, fused=fused)
