@@ -27,6 +27,10 @@ def call(ragged: Ragged, projection: Tensor, backend: str):
     return lambda q, k, v: kernel_attention(q, k, v, projection, ragged, backend=backend)
 
 
+def call_weighted(ragged: Ragged, projection: Tensor, backend: str):
+    return lambda q, k, v, u: kernel_attention(q, k, v, projection, ragged, key_weights=u.exp(), backend=backend)
+
+
 def test_by_hand() -> None:
     """Direction 1, width 1, eps 1, queries 0 (phi = 2), keys 0 and 1: phi(0) = e^-1 + 1, phi(1) = e^-1/2 + 1."""
     q, k = torch.zeros(2, 1, 1), torch.tensor([0.0, 1.0]).view(2, 1, 1)
@@ -44,9 +48,27 @@ def test_equals_the_dense_formula(sizes: list[int]) -> None:
     assert_same(call(ragged, projection, "cpu"), call(ragged, projection, "reference"), inputs_for(ragged))
 
 
+@pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
+def test_samples_of_key_weights_equal_the_dense_formula(sizes: list[int]) -> None:
+    ragged, projection = Ragged.from_sizes(sizes), directions()
+    inputs = [*inputs_for(ragged), normal(ragged.num_rows, 3, 4)]
+    assert_same(call_weighted(ragged, projection, "cpu"), call_weighted(ragged, projection, "reference"), inputs)
+
+
+def test_key_weights_count_a_key_so_often() -> None:
+    """A key of weight 2 is a key that is there twice."""
+    q, k, v = (each.detach() for each in inputs_for(Ragged.from_sizes([3])))
+    projection, weights = directions(), torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64).view(3, 1, 1).expand(3, 3, 1)
+    out = kernel_attention(q, k, v, projection, Ragged.from_sizes([3]), key_weights=weights)
+    twice = [torch.cat([each, each[2:]]) for each in (q, k, v)]
+    torch.testing.assert_close(kernel_attention(*twice, projection, Ragged.from_sizes([4]))[:3], out)
+
+
 def test_gradcheck() -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 4])
     assert torch.autograd.gradcheck(call(ragged, directions(), "cpu"), inputs_for(ragged))
+    weighted = [*inputs_for(ragged), normal(ragged.num_rows, 3, 2)]
+    assert torch.autograd.gradcheck(call_weighted(ragged, directions(), "cpu"), weighted)
 
 
 @pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20]], ids=str)
@@ -121,6 +143,8 @@ def test_wrong_arguments_are_refused() -> None:
         kernel_attention(q, k, v, directions(d=7), ragged)
     with pytest.raises(ValueError, match="eps"):
         kernel_attention(q, k, v, directions(), ragged, eps=0.0)
+    with pytest.raises(ValueError, match=r"key_weights must be \(5, H, 1 or more\)"):
+        kernel_attention(q, k, v, directions(), ragged, key_weights=torch.ones(5, 3, 0))
 
 
 @pytest.mark.parametrize("sizes", [[5, 0, 1, 9], [2], []], ids=str)

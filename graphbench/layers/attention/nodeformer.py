@@ -114,13 +114,8 @@ class NodeFormer(nn.Module):
         return out
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
-        if not (self.training and self.gumbel_samples):
-            return kernel_attention(q, k, v, self.projection, batch.ragged, eps=EPS)
-        # Weights of keys may stand with the values: both sums are divided by the same sum without them.
-        noise = self._noise(v, batch).unsqueeze(3)
-        values = torch.cat([noise * v.unsqueeze(2), noise], dim=3)
-        sums = kernel_attention(q, k, values.flatten(2), self.projection, batch.ragged, eps=EPS).view_as(values)
-        return (sums[..., :-1] / sums[..., -1:]).mean(2).to(v.dtype)
+        noise = self._noise(v, batch) if self.training and self.gumbel_samples else None
+        return kernel_attention(q, k, v, self.projection, batch.ragged, eps=EPS, key_weights=noise)
 
     def _noise(self, v: Tensor, batch: GraphBatch) -> Tensor:
         """(N, H, K) exp(g / tau), divided by the largest of the graph, which cancels."""

@@ -19,13 +19,22 @@ _EDGE_WEIGHTS = {"reference": reference.edge_weights, "cpu": cpu.edge_weights}
 
 
 def kernel_attention(
-    q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, *, eps: float = 1e-4, backend: str = "auto"
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    projection: Tensor,
+    ragged: Ragged,
+    *,
+    eps: float = 1e-4,
+    key_weights: Tensor | None = None,
+    backend: str = "auto",
 ) -> Tensor:
     """Attention with weights ``phi(q_i) . phi(k_j)``, in O(N) and per head (derivation in the README).
 
     Equation::
 
-        out_i = sum_j (phi(q_i) . phi(k_j)) v_j / sum_j (phi(q_i) . phi(k_j))       over the nodes j of i's graph
+        out_i = 1/S sum_s [sum_j w_ijs v_j / sum_j w_ijs]      over the nodes j of i's graph
+        w_ijs = (phi(q_i) . phi(k_j)) u_js
         phi(x)_r = exp(w_r . y - |y|^2 / 2 - c) + eps,   y = x / d^(1/4)
 
     with rows w_r of ``projection``; c is the largest w_r . y of the row for queries, and of the whole graph for keys.
@@ -37,6 +46,8 @@ def kernel_attention(
         projection: (m, d) random directions, shared by the heads; gets no gradient.
         ragged: the partition of the rows.
         eps: keeps every weight positive.
+        key_weights: (N, H, S) positive u, S samples of weights of the keys over which outputs are averaged; None is
+            one sample of ones.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:
@@ -47,8 +58,14 @@ def kernel_attention(
     """
     if not (v.dim() == 3 and v.shape[:2] == q.shape[:2]):
         raise ValueError(f"v must be ({ragged.num_rows}, H, f) beside q {tuple(q.shape)}, received {tuple(v.shape)}")
+    if key_weights is not None and not (
+        key_weights.dim() == 3 and key_weights.shape[:2] == q.shape[:2] and key_weights.shape[2]
+    ):
+        shapes = f"q {tuple(q.shape)}, received {tuple(key_weights.shape)}"
+        raise ValueError(f"key_weights must be ({ragged.num_rows}, H, 1 or more) beside {shapes}")
     _check(q, k, projection, ragged, eps)
-    return choose("kernel_attention", backend, _IMPLEMENTATIONS)(q, k, v, projection.detach(), ragged, eps)
+    implementation = choose("kernel_attention", backend, _IMPLEMENTATIONS)
+    return implementation(q, k, v, projection.detach(), ragged, eps, key_weights)
 
 
 def edge_weights(

@@ -1,6 +1,7 @@
 """Random-feature attention in O(N H m f): per graph one (m, f + 1) matrix, computed for a bucket of graphs at a time.
 
-Notation: B graphs of a bucket, L rows of the longest, N nodes in all, H heads, d, f widths, m features.
+Notation: B graphs of a bucket, L rows of the longest, N nodes in all, H heads, d, f widths, m features, s samples of
+the weights of keys, o = m s.
 """
 
 from __future__ import annotations
@@ -17,24 +18,34 @@ if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
 
-def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> Tensor:
+def kernel_attention(
+    q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, eps: float, key_weights: Tensor | None = None
+) -> Tensor:
     """See :func:`graphbench.ops.kernel_attention.kernel_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
     # Autocast would take the products back to half precision, where a sum over 65,520 keys is infinite.
     with torch.autocast(v.device.type, enabled=False):
         features_q, features_k = _features(q, k, projection, ragged, eps)
-        values = v.to(features_q.dtype)
-        values_and_one = torch.cat([values, torch.ones_like(values[..., :1])], dim=2)
-        packed = [pack(each, ragged) for each in (features_q, features_k, values_and_one)]
+        wide = features_q.dtype
+        weights = features_k.new_ones(1, 1, 1).expand(*k.shape[:2], 1) if key_weights is None else key_weights.to(wide)
+        packed = [pack(each, ragged) for each in (features_q, features_k, v.to(wide), weights)]
         blocks = []
-        for q_BLHm, k_BLHm, values_BLHf, bucket in zip(*packed, ragged.buckets):
+        for *rows, bucket in zip(*packed, ragged.buckets):
+            q_BHLm, k_BHLm, v_BHLf, u_BHLs = (each.transpose(1, 2) for each in rows)
             if bucket.mask is not None:
-                k_BLHm = k_BLHm * bucket.mask[:, :, None, None]
-            context_BHmf = k_BLHm.permute(0, 2, 3, 1) @ values_BLHf.transpose(1, 2)
-            flow_BLHf = (q_BLHm.transpose(1, 2) @ context_BHmf).transpose(1, 2)
-            blocks.append(flow_BLHf[..., :-1] / flow_BLHf[..., -1:])
+                k_BHLm = k_BHLm * bucket.mask[:, None, :, None]
+            total_BHLs = q_BHLm @ (k_BHLm.transpose(2, 3) @ u_BHLs)
+            # Samples stand beside the features: one product over both, and nothing as wide as samples times values.
+            context_BHof = _outer(k_BHLm, u_BHLs).transpose(2, 3) @ v_BHLf
+            out_BHLf = _outer(q_BHLm, (total_BHLs * u_BHLs.shape[3]).reciprocal()) @ context_BHof
+            blocks.append(out_BHLf.transpose(1, 2))
         return unpack(blocks, ragged).to(v.dtype)
+
+
+def _outer(features: Tensor, weights: Tensor) -> Tensor:
+    """(B, H, L, m s) products of (B, H, L, m) and (B, H, L, s)."""
+    return (features.unsqueeze(4) * weights.unsqueeze(3)).flatten(3)
 
 
 def edge_weights(

@@ -11,14 +11,20 @@ if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
 
-def kernel_attention(q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> Tensor:
+def kernel_attention(
+    q: Tensor, k: Tensor, v: Tensor, projection: Tensor, ragged: Ragged, eps: float, key_weights: Tensor | None = None
+) -> Tensor:
     """See :func:`graphbench.ops.kernel_attention.kernel_attention`."""
     blocks = [v.new_zeros(0, *v.shape[1:])]
-    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v))
-    for q_ihd, k_jhd, v_jhf in zip(*parts):
+    if key_weights is None:
+        key_weights = k.new_ones(*k.shape[:2], 1)
+    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v, key_weights))
+    for q_ihd, k_jhd, v_jhf, u_jhs in zip(*parts):
         if not len(q_ihd):
             continue
-        blocks.append(torch.einsum("hij,jhf->ihf", _weights(q_ihd, k_jhd, projection, eps), v_jhf))
+        weights_shij = _weights(q_ihd, k_jhd, projection, eps) * u_jhs.permute(2, 1, 0).unsqueeze(2)
+        weights_shij = weights_shij / weights_shij.sum(3, keepdim=True)
+        blocks.append(torch.einsum("shij,jhf->ihf", weights_shij, v_jhf) / u_jhs.shape[2])
     return torch.cat(blocks)
 
 
