@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from graphbench.ops.blocks import scaled
 from graphbench.ops.decay_attention.mask import NEVER, Decay, distances, no_path, without_decay
 
 if TYPE_CHECKING:
@@ -83,32 +85,46 @@ def _block(
 
 
 def _powers(psi: Tensor, mask: Decay, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    if mask.kind != "exponential" or mask.mask_on != "scores":
+    if not _by_powers(mask):
         return ()
     reach = (-mask.log_decay * psi.to(dtype)).clamp_(max=_LOWEST[dtype])
     return (reach.neg().exp_(), (-mask.slope * reach).exp_()) if mask.slope else (reach.neg_().exp_(),)
 
 
+def _by_powers(mask: Decay) -> bool:
+    return mask.kind == "exponential" and mask.mask_on == "scores"
+
+
 class Damping:
-    """Damps the scores of a chunk, block by block, and takes their gradient back.
+    """Damps scores, chunk by chunk and block by block, and takes their gradient back.
+
+    Where products of powers stand for powers of differences, M is kept without its factor ``lambda ** -s``: one pass
+    less over the pairs. The queries carry it, see :meth:`lifted`; then everything here is about lifted scores.
 
     Args:
         mask: how.
-        block: distances.
         start: (H,) start points.
-        padding: (B, 1, 1, L) minus infinity on keys of padding, or None.
     """
 
-    def __init__(self, mask: Decay, block: PairBlock, start: Tensor, padding: Tensor | None) -> None:
-        self._mask, self._block, self._all_starts = mask, block, start.view(-1, 1, 1)
-        self._padding = None if padding is None else padding.to(start.dtype)
+    def __init__(self, mask: Decay, start: Tensor) -> None:
+        self._mask, self._all_starts = mask, start.view(-1, 1, 1)
         self._added = mask.mask_on == "probs"
-        self._scales: list[Tensor] = []
-        if block.powers and -mask.log_decay * float(start.abs().max()) <= _QUICK:
-            self._scales = [(-mask.log_decay * each * self._all_starts).exp() for each in (1.0, mask.slope)]
+        self._lift: Tensor | None = None
+        if _by_powers(mask) and -mask.log_decay * float(start.abs().max()) <= _QUICK:
+            self._lift = (-mask.log_decay * self._all_starts).exp()
+
+    def lifted(self, q: Tensor) -> Tensor:
+        """(cells, H, d) queries, or their gradients, divided by the root of d and with the factor M is kept without."""
+        return scaled(q) if self._lift is None else q * (self._lift.view(-1, 1) / math.sqrt(q.shape[2]))
+
+    def of(self, chunk: Chunk, block: PairBlock) -> Damping:
+        """Goes to a chunk."""
+        self._block = block
+        self._padding = None if chunk.padding is None else chunk.padding.to(self._all_starts.dtype)
+        return self
 
     def at(self, batch: slice, rows: slice) -> None:
-        """Goes to a block of (B * H, i) rows; B is 1 where they are not all."""
+        """Goes to a block of (B * H, i) rows of the chunk; B is 1 where they are not all."""
 
         def part(of: Tensor | None) -> Tensor | None:
             return None if of is None else of[:, :, rows]
@@ -117,48 +133,62 @@ class Damping:
         self._start = self._all_starts[self._heads]
         self._kept, self._closed = part(self._block.kept), part(self._block.closed)
         self._rows = rows
-        factor = self._product() if self._scales else self._value()
-        kept = 0.0 if self._added else 1.0
-        self._factor = factor if self._kept is None else factor.masked_fill_(self._kept, kept)
+        self._factor = self._value() if self._lift is None else self._product(self._lift[self._heads])
 
-    def damped(self, scores: Tensor) -> Tensor:
-        """z, a new tensor: the product with M or the sum with ln M, minus infinity where attention is closed."""
+    def damped(self, scores: Tensor, out: Tensor | None = None) -> Tensor:
+        """z: the product with M or the sum with ln M, minus infinity where attention is closed.
+
+        A new tensor, or written to ``out``, which may be ``scores``.
+        """
         factor, own = self._factor, scores.view_as(self._factor)
+        z = torch.empty_like(own) if out is None else out.view_as(own)
         if self._added:
-            z = own + factor
-            z = z if self._padding is None else z.add_(self._padding)
+            torch.add(own, factor, out=z)
+            if self._padding is not None:
+                z.add_(self._padding)
+        elif self._padding is None:
+            torch.mul(own, factor, out=z)
         else:
-            z = own * factor if self._padding is None else torch.addcmul(self._padding, own, factor)
+            torch.addcmul(self._padding, own, factor, out=z)
         return (z if self._closed is None else z.masked_fill_(self._closed, -torch.inf)).view_as(scores)
 
     def backward(self, change: Tensor, scores: Tensor, grad_start: Tensor | None) -> Tensor:
-        """The gradient of the scores from that of z (overwritten); adds to the gradient of the start points."""
-        exponential, slope_of_mask = self._mask.kind == "exponential", None
-        if grad_start is not None:
-            slope_of_mask = self._derivative()
-            if self._added or not exponential:
-                slope_of_mask.mul_(change.view_as(slope_of_mask))
+        """The gradient of the scores from that of z (overwritten); adds to the gradient of the start points.
+
+        Ends the block: M is overwritten.
+        """
+        linear = self._mask.kind == "linear"
+        if grad_start is not None and linear:
+            self._add_to(grad_start, self._derivative(), change, scores)
         if not self._added:
             change.mul_(self._factor.view_as(change))
-        if grad_start is not None and slope_of_mask is not None:
-            if not self._added:
-                slope_of_mask.mul_(scores.view_as(slope_of_mask))
-                if exponential:  # d M / d s has M as a factor
-                    slope_of_mask.mul_(change.view_as(slope_of_mask))
-            constant = -self._mask.log_decay if exponential and self._mask.decay else float(not exponential)
-            grad_start[self._heads] += slope_of_mask.sum((0, 2, 3)) * constant
+        if grad_start is not None and not linear:  # d M / d s has M as a factor
+            constant = -self._mask.log_decay if self._mask.decay else 0.0
+            self._add_to(grad_start, self._behind_start(out=self._factor), change, scores, constant)
         return change
+
+    def _add_to(
+        self, grad_start: Tensor, per_pair: Tensor, change: Tensor, scores: Tensor, constant: float = 1.0
+    ) -> None:
+        per_pair.mul_(change.view_as(per_pair))
+        if not self._added:
+            per_pair.mul_(scores.view_as(per_pair))
+        grad_start[self._heads] += per_pair.sum((0, 2, 3)) * constant
 
     @property
     def _psi(self) -> Tensor:
         """(B, 1, i, j): all heads share it."""
         return self._block.psi[:, :, self._rows].to(self._start.dtype)
 
-    def _product(self) -> Tensor:
-        """M from powers of lambda; of the two branches of LeakyReLU the right one gives the smaller power."""
-        powers = zip(self._block.powers, self._scales)
-        far, *near = (power[:, :, self._rows] * scale[self._heads] for power, scale in powers)
-        return torch.minimum(far, near[0], out=far) if near else far.clamp_(max=1)
+    def _product(self, lift: Tensor) -> Tensor:
+        """M / lift from powers of lambda; of the two branches of LeakyReLU the right one gives the smaller power."""
+        cap, (far, *near) = lift.reciprocal(), (power[:, :, self._rows] for power in self._block.powers)
+        if not near:
+            return torch.minimum(far, cap)
+        # lambda ** (slope (psi - s)) / lift
+        factor = near[0] * cap.pow(1 - self._mask.slope)
+        torch.minimum(factor, far, out=factor)
+        return factor if self._kept is None else torch.where(self._kept, cap, factor)
 
     def _reach(self, unit: float = 1.0, most: float | None = None) -> Tensor:
         """x, (B, h, i, j), times a unit that is not negative, at most ``most``."""
@@ -172,24 +202,28 @@ class Damping:
         """M, or ln M where weights are masked."""
         if self._mask.kind == "linear":
             factor = self._reach().div_(self._mask.width(self._start)).neg_().add_(1).clamp_(min=0)
-            return factor.log_().clamp_(min=NEVER) if self._added else factor
-        if self._added:
-            return self._reach(-self._mask.log_decay).neg_()
-        return self._reach(-self._mask.log_decay, _LOWEST[self._start.dtype]).neg_().exp_()
+            factor = factor.log_().clamp_(min=NEVER) if self._added else factor
+        elif self._added:
+            factor = self._reach(-self._mask.log_decay).neg_()
+        else:
+            factor = self._reach(-self._mask.log_decay, _LOWEST[self._start.dtype]).neg_().exp_()
+        return factor if self._kept is None else factor.masked_fill_(self._kept, 0.0 if self._added else 1.0)
+
+    def _behind_start(self, out: Tensor | None = None) -> Tensor:
+        """(B, h, i, j): 1 for the pairs behind the start point, ``slope`` for those before it, 0 where M is fixed."""
+        found = torch.empty_like(self._factor) if out is None else out
+        torch.gt(self._psi, self._start, out=found)
+        if self._mask.slope:
+            found.mul_(1 - self._mask.slope).add_(self._mask.slope)
+        return found if self._kept is None else found.masked_fill_(self._kept, 0.0)
 
     def _derivative(self) -> Tensor:
-        """(B, h, i, j): that of :meth:`_value` by s; of an exponential mask without its constant and the factor M."""
-        slope = self._mask.slope
-        found = torch.empty_like(self._factor)
-        torch.gt(self._psi, self._start, out=found)
-        if slope:
-            found.mul_(1 - slope).add_(slope)
-        if self._mask.kind == "linear":
-            width = self._mask.width(self._start)
-            narrowing = (self._mask.fall(self._start) >= 1).to(width.dtype) / width.square()
-            found = found / width - self._reach() * narrowing
-            if self._added:
-                found = torch.where(self._factor > NEVER, found / self._factor.exp(), 0.0)
-            else:
-                found = found.masked_fill_(self._factor <= 0, 0.0)
+        """(B, h, i, j): that of :meth:`_value` by s, for a linear mask."""
+        width = self._mask.width(self._start)
+        narrowing = (self._mask.fall(self._start) >= 1).to(width.dtype) / width.square()
+        found = self._behind_start() / width - self._reach() * narrowing
+        if self._added:
+            found = torch.where(self._factor > NEVER, found / self._factor.exp(), 0.0)
+        else:
+            found = found.masked_fill_(self._factor <= 0, 0.0)
         return found if self._kept is None else found.masked_fill_(self._kept, 0.0)
