@@ -1,8 +1,9 @@
 """Hop distances of all pairs of nodes, 64 searches to a machine word.
 
-Node j has one bit for every source i of its graph: set as soon as a path i -> j of h edges is known. One more edge is
-one OR over the words of the nodes that j's edges come from; a pair's distance is the number of rounds in which its bit
-was missing, which binary counters, one bit per word again, add up for all pairs at once.
+Node i has one bit for every node j of its graph: set as soon as a path i -> j of h edges is known. One more edge is one
+OR over the words of the nodes that i's edges lead to. Distances are written in binary, one plane of bits per digit: all
+pairs not reached yet stand at the number of the round, so the digits that change from one round to the next are the
+same for all of them, two on average.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def all_hops(store: GraphStore, cutoff: int) -> np.ndarray:
     def work(graphs: np.ndarray) -> None:
         for graph, hops in _search(_Chunk.of(store, graphs), cutoff):
             size = sizes[graph]
-            out[first[graph] : first[graph + 1]].reshape(size, size)[:] = hops[:, :size].T
+            out[first[graph] : first[graph + 1]].reshape(size, size)[:] = hops[:, :size]
 
     chunks = _chunks(sizes)
     for done, _ in enumerate(in_threads(work, chunks), start=1):
@@ -50,63 +51,74 @@ def _chunks(sizes: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Some graphs whose bits take the same number of words.
+    """Some graphs whose bits take the same number of words; nodes stand by falling out-degree.
 
     Attributes:
         graph: (g,) their numbers in the store.
         ptr: (g+1,) first node of each, and the total.
-        reached: (n, words) uint64, bit i of row j: the search from i has reached j.
-        source: (m,) by target, where edges come from; every node is a source of itself, so that no list is empty.
-        start: (n,) first entry of ``source`` for every target.
+        place: (n,) where a node stands.
+        reached: (words, n) uint64, bit j of column i: a path from i to j is known.
+        target: (m,) where edges lead to: the first edge of all nodes that have one, then the second, and so on.
+        counts: how many nodes have a first edge, a second, and so on: each time the first ones.
     """
 
     graph: np.ndarray
     ptr: np.ndarray
+    place: np.ndarray
     reached: np.ndarray
-    source: np.ndarray
-    start: np.ndarray
+    target: np.ndarray
+    counts: list[int]
 
     @classmethod
     def of(cls, store: GraphStore, graphs: np.ndarray) -> _Chunk:
         sizes, edge_ptr = store.sizes.numpy()[graphs], store.edge_ptr.numpy()
         ptr = np.concatenate([[0], np.cumsum(sizes)])
-        counts = edge_ptr[graphs + 1] - edge_ptr[graphs]
-        offset = np.repeat(edge_ptr[graphs] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        edges = store.edge_index.numpy()[:, np.arange(counts.sum()) + offset].astype(np.int64)
-        edges += np.repeat(ptr[:-1], counts)
-        nodes = np.arange(ptr[-1])
-        source, target = np.concatenate([edges, np.stack([nodes, nodes])], axis=1)
-        degree = np.bincount(target, minlength=len(nodes))
-        reached = np.zeros((len(nodes), -(-int(sizes[0]) // 64)), dtype="<u8")
+        edges = edge_ptr[graphs + 1] - edge_ptr[graphs]
+        offset = np.repeat(edge_ptr[graphs] - np.concatenate([[0], np.cumsum(edges)[:-1]]), edges)
+        ends = store.edge_index.numpy()[:, np.arange(edges.sum()) + offset].astype(np.int64)
+        source, target = ends + np.repeat(ptr[:-1], edges)
+        degree = np.bincount(source, minlength=ptr[-1])
+        nodes, place = np.arange(ptr[-1]), np.empty(ptr[-1], dtype=np.int64)
+        place[np.argsort(-degree, kind="stable")] = nodes
+        by_source = np.argsort(source, kind="stable")
+        source, target = source[by_source], target[by_source]
+        rank = np.arange(len(source)) - (np.cumsum(degree) - degree)[source]
+        reached = np.zeros((-(-int(sizes[0]) // 64), len(nodes)), dtype="<u8")
         own = nodes - np.repeat(ptr[:-1], sizes)
-        reached[nodes, own >> 6] = np.uint64(1) << (own & 63).astype(np.uint64)
-        order = np.argsort(target, kind="stable")
-        return cls(graphs, ptr, reached, source[order], np.cumsum(degree) - degree)
+        reached[own >> 6, place] = np.uint64(1) << (own & 63).astype(np.uint64)
+        by_rank = np.argsort(rank * len(nodes) + place[source])
+        return cls(graphs, ptr, place, reached, place[target[by_rank]], np.bincount(rank).tolist())
 
     def step(self) -> np.ndarray:
         """The bits after one more edge."""
-        return np.bitwise_or.reduceat(np.take(self.reached, self.source, axis=0), self.start, axis=0)
+        led_to, new, done = np.take(self.reached, self.target, axis=1), self.reached.copy(), 0
+        for count in self.counts:
+            new[:, :count] |= led_to[:, done : done + count]
+            done += count
+        return new
+
+    def pairs(self, bits: np.ndarray) -> np.ndarray:
+        """(n, 8 words) uint64 whose bytes are the bits of (words, n), by node: later work takes eight pairs at once."""
+        rows = np.ascontiguousarray(bits[:, self.place].T)
+        return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").view("<u8")
 
 
 def _search(chunk: _Chunk, cutoff: int) -> list[tuple[int, np.ndarray]]:
-    """Graphs and their (n, 64 words) uint8 hops, row j and column i the hops from i to j."""
-    counters: list[np.ndarray] = []
+    """Graphs and their (n, 64 words) uint8 hops, row i and column j the hops from i to j."""
+    digits: list[np.ndarray] = []
     reached = chunk.reached
-    carry, spare = np.empty_like(reached), np.empty_like(reached)
-    for _ in range(cutoff):
-        np.invert(reached, out=carry)
-        for plane in counters:
-            np.bitwise_and(plane, carry, out=spare)
-            plane ^= carry
-            carry, spare = spare, carry
-        if carry.any():
-            counters.append(carry.copy())
+    for hops in range(1, cutoff + 1):
+        missing = ~reached
+        for place in range((hops ^ (hops - 1)).bit_length()):
+            if place == len(digits):
+                digits.append(np.zeros_like(reached))
+            digits[place] ^= missing
         new = chunk.step()
         if np.array_equal(new, reached):
             break
         reached[:] = new
-    hops = np.zeros((len(reached), 64 * reached.shape[1]), dtype=np.uint8)
-    for bit, plane in enumerate(counters):
-        hops |= np.unpackbits(plane.view(np.uint8), axis=1, bitorder="little") << np.uint8(bit)
-    hops[np.unpackbits(reached.view(np.uint8), axis=1, bitorder="little") == 0] = UNREACHABLE
-    return [(int(graph), hops[a:b]) for graph, a, b in zip(chunk.graph, chunk.ptr[:-1], chunk.ptr[1:])]
+    found = chunk.pairs(~reached) * np.uint64(UNREACHABLE)
+    for place, digit in enumerate(digits):
+        found |= chunk.pairs(digit) << np.uint64(place)
+    rows = found.view(np.uint8)
+    return [(int(graph), rows[a:b]) for graph, a, b in zip(chunk.graph, chunk.ptr[:-1], chunk.ptr[1:])]
