@@ -28,19 +28,24 @@ def kernel_attention(
     with torch.autocast(v.device.type, enabled=False):
         features_q, features_k = _features(q, k, projection, ragged, eps)
         wide = features_q.dtype
-        weights = features_k.new_ones(1, 1, 1).expand(*k.shape[:2], 1) if key_weights is None else key_weights.to(wide)
-        packed = [pack(each, ragged) for each in (features_q, features_k, v.to(wide), weights)]
+        rows = [features_q, features_k, v.to(wide)] + ([] if key_weights is None else [key_weights.to(wide)])
         blocks = []
-        for *rows, bucket in zip(*packed, ragged.buckets):
-            q_BHLm, k_BHLm, v_BHLf, u_BHLs = (each.transpose(1, 2) for each in rows)
+        for *packed, bucket in zip(*(pack(each, ragged) for each in rows), ragged.buckets):
+            q_BHLm, k_BHLm, v_BHLf, *weights = (each.transpose(1, 2) for each in packed)
             if bucket.mask is not None:
                 k_BHLm = k_BHLm * bucket.mask[:, None, :, None]
-            total_BHLs = q_BHLm @ (k_BHLm.transpose(2, 3) @ u_BHLs)
-            # Samples stand beside the features: one product over both, and nothing as wide as samples times values.
-            context_BHof = _outer(k_BHLm, u_BHLs).transpose(2, 3) @ v_BHLf
-            out_BHLf = _outer(q_BHLm, (total_BHLs * u_BHLs.shape[3]).reciprocal()) @ context_BHof
-            blocks.append(out_BHLf.transpose(1, 2))
+            blocks.append(_attend(q_BHLm, k_BHLm, v_BHLf, *weights).transpose(1, 2))
         return unpack(blocks, ragged).to(v.dtype)
+
+
+def _attend(q_BHLm: Tensor, k_BHLm: Tensor, v_BHLf: Tensor, u_BHLs: Tensor | None = None) -> Tensor:
+    """(B, H, L, f): the mean over samples of the weights of keys."""
+    if u_BHLs is None:
+        return q_BHLm @ (k_BHLm.transpose(2, 3) @ v_BHLf) / (q_BHLm @ k_BHLm.sum(2).unsqueeze(3))
+    total_BHLs = q_BHLm @ (k_BHLm.transpose(2, 3) @ u_BHLs)
+    # Samples stand beside the features: one product over both, and nothing as wide as samples times values.
+    context_BHof = _outer(k_BHLm, u_BHLs).transpose(2, 3) @ v_BHLf
+    return _outer(q_BHLm, (total_BHLs * u_BHLs.shape[3]).reciprocal()) @ context_BHof
 
 
 def _outer(features: Tensor, weights: Tensor) -> Tensor:
