@@ -9,7 +9,7 @@
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
-docs/tables.md says how to read them.
+``--out`` chooses the format by its name (.md, .tex, .html, .csv). docs/tables.md says how to read the tables.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphbench.sweeps import Sweep
 
 FORMATS = {"md": markdown, "latex": latex, "html": html}
+SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def folder_sheet(folders: Sequence[Path]) -> Sheet:
@@ -138,11 +139,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--records", type=Path, metavar="DIR", help="holds <config name>/<run>; default: out_dir")
     parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
-    parser.add_argument("--format", choices=[*FORMATS, "csv"], default="md")
+    parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_args(arguments)
     if (options.sweep is None) == (not options.folders):
         parser.error("either folders (DIR...) or --sweep FILE")
+    if options.format is None:
+        options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
     if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):
         parser.error("--records, --baseline, --details and --format csv need --sweep FILE")
     return options

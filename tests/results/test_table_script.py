@@ -105,6 +105,9 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
         out = tmp_path / f"table.{form}"
         assert tables.main([*command, "--format", form, "--out", str(out)]) == 0
         written[form] = out.read_text()
+        by_name = tmp_path / f"named{'.tex' if form == 'latex' else '.' + form}"
+        assert tables.main([*command, "--out", str(by_name)]) == 0
+        assert by_name.read_text() == written[form]
     assert written["latex"].count(r"\begin{tabular}") == written["html"].count("<table>") == 2
     assert "\\textbf{82.0 $\\pm$ 2.8}" in written["latex"]
     assert '<b class="first">82.0 ± 2.8</b>' in written["html"]
