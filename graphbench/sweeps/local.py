@@ -71,7 +71,9 @@ def launch(units: Sequence[Unit], watcher: Watcher, *, jobs: int, threads: int) 
 def _start() -> _Worker:
     context = multiprocessing.get_context("spawn")  # a fork would carry torch's threads and CUDA state along
     ours, theirs = context.Pipe()
-    process = context.Process(target=work, args=(theirs,), daemon=True)
+    # Not a daemon, which could have no processes of its own: reading molecules takes some. It ends with this process
+    # all the same, see worker.work.
+    process = context.Process(target=work, args=(theirs,))
     process.start()
     theirs.close()
     return _Worker(process, ours)

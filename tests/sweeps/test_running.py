@@ -113,6 +113,26 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     assert "holds a run (failed) of another configuration" in said
 
 
+def test_a_run_may_have_processes_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As reading molecules has; a plugin stands for it, which needs them where it is loaded by a worker."""
+    tmp_path.joinpath("helped.py").write_text("""\
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context, parent_process
+
+if parent_process() is not None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert list(pool.map(abs, [-1])) == [1]
+""")
+    own = f"{{plugins: [{tmp_path}/helped.py], num_threads: 1, print: file, optim.max_epoch: 1}}"
+    sweep = write(
+        tmp_path / "helped.yaml",
+        f"  - configs: [{CONFIGS}/gcn-cora.yaml]\n    label: GCN\n    common: {own}\n",
+        seeds=1,
+    )
+    assert main([sweep]) == 0, capfd.readouterr().err
+    assert record("gcn-cora/123")["status"] == "finished"
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_noticed_and_its_run_started_once_more(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
