@@ -1,0 +1,75 @@
+"""GECO, Transformer and Performer in one frame learn real graphs: the sweep ``geco-beside`` on its first batches."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from graphbench import build
+from graphbench.config import Config, load_config
+from graphbench.experiment import seed_everything
+from graphbench.sweeps import read_sweep
+
+SWEEP = Path(__file__).resolve().parents[1] / "configs/sweeps/geco-beside.yaml"
+GRAPHS, BATCHES, PASSES = 32, 4, 8
+# Without encodings, which would be computed for the whole data set.
+FEATURES = {"geco-zinc": "TypeDictNode", "geco-peptides-func": "Atom", "geco-molhiv": "Atom"}
+
+
+def _losses(config: Config) -> list[float]:
+    """Mean training loss of every pass over a few batches."""
+    loaded = build.encode(config, build.read_data(config))
+    info = loaded.card.info(loaded.store)
+    fabric = build.fabric(config)
+    fabric.launch()
+    loaders = build.loaders(config, loaded, build.splits(config, loaded, 0), 0, fabric)
+    seed_everything(0)
+    model, task = build.model(config, info), build.task(config, info)
+    optimizer = build.optimizer(config, model)
+    batches = [batch for (batch, _), _ in zip(loaders.train(0), range(BATCHES))]
+    assert all(batch.num_graphs == GRAPHS for batch in batches)
+    means = []
+    for _ in range(PASSES):
+        total = 0.0
+        for batch in batches:
+            pred = model(batch)
+            loss = task.loss(pred, batch.y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            total += loss.item()
+        means.append(total / BATCHES)
+    return means
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "geco-zinc",
+        # Minutes to read the molecules, where they have not been read before.
+        pytest.param("geco-peptides-func", marks=pytest.mark.exhaustive),
+        pytest.param("geco-molhiv", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_all_three_learn_real_graphs(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "zinc" not in name:
+        pytest.importorskip("rdkit")
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    entries = [each for each in read_sweep(SWEEP).entries if each.file.stem == name]
+    assert [each.label for each in entries] == ["GECO", "Transformer", "Performer"]
+    settings = {
+        "dataset.node_encoder_name": FEATURES[name],
+        "gt.layers": "2",
+        "train.batch_size": str(GRAPHS),
+        "optim.base_lr": "0.001",
+        "accelerator": "cpu",
+    }
+    for entry in entries:
+        overrides = [*entry.overrides, *(part for pair in settings.items() for part in pair)]
+        means = _losses(load_config(entry.file, overrides))
+        print(f"{name}, {entry.label}: " + " ".join(f"{mean:.4f}" for mean in means))
+        assert means[-1] < 0.9 * means[0], entry.label
+        assert sum(later < earlier for earlier, later in itertools.pairwise(means)) >= PASSES - 3, entry.label
