@@ -242,6 +242,8 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         if argument in keys:
             return keys[argument]
         raise unknown(f"argument of {component}", argument, keys, where)
+    if name.startswith("sweep."):
+        raise UserError(f"{where}: this is a file of scripts/sweep.py, which names several configurations.")
     raise unknown("configuration key", name, _candidates(schema, name), where)
 
 

@@ -62,6 +62,7 @@ MESSAGES = {
     "missing base": ("_base_: no/such.yaml\n", r"x\.yaml:1: no such configuration file: '.*no/such.yaml'"),
     "base is no name": ("_base_: [1]\n", r"x\.yaml:1: _base_ takes file names, received 1"),
     "base includes itself": ("_base_: x.yaml\n", r"x\.yaml:1: '.*x.yaml' includes itself"),
+    "a file of sweeps": ("sweep: {name: a}\n", r"x\.yaml:1: this is a file of scripts/sweep\.py"),
     "missing plug-in": ("plugins: [nowhere.py]\n", r"x\.yaml:1: plug-in 'nowhere.py' cannot be loaded: FileNotFound"),
 }
 
