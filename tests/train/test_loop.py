@@ -116,7 +116,7 @@ def test_training_metrics_come_from_the_training_passes(tmp_path: Path) -> None:
 def hand_written(level: str, epochs: int, accumulation: int, clip: float | None) -> dict[str, torch.Tensor]:
     torch.manual_seed(5)
     model, loaders = TinyModel(level=level), tiny_loaders(level)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, weight_decay=1e-3, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, weight_decay=1e-3, momentum=0.9, fused=True)
     for epoch in range(epochs):
         model.train()
         waiting = 0
