@@ -89,13 +89,12 @@ class _Chunk:
         by_rank = np.argsort(rank * len(nodes) + place[source])
         return cls(graphs, ptr, place, reached, place[target[by_rank]], np.bincount(rank).tolist())
 
-    def step(self) -> np.ndarray:
-        """The bits after one more edge."""
-        led_to, new, done = np.take(self.reached, self.target, axis=1), self.reached.copy(), 0
+    def step(self) -> None:
+        """Takes one more edge into ``reached``."""
+        led_to, done = np.take(self.reached, self.target, axis=1), 0
         for count in self.counts:
-            new[:, :count] |= led_to[:, done : done + count]
+            self.reached[:, :count] |= led_to[:, done : done + count]
             done += count
-        return new
 
     def pairs(self, bits: np.ndarray) -> np.ndarray:
         """(n, 8 words) uint64 whose bytes are the bits of (words, n), by node: later work takes eight pairs at once."""
@@ -113,10 +112,9 @@ def _search(chunk: _Chunk, cutoff: int) -> list[tuple[int, np.ndarray]]:
             if place == len(digits):
                 digits.append(np.zeros_like(reached))
             digits[place] ^= missing
-        new = chunk.step()
-        if np.array_equal(new, reached):
+        chunk.step()
+        if not (reached & missing).any():
             break
-        reached[:] = new
     found = chunk.pairs(~reached) * np.uint64(UNREACHABLE)
     for place, digit in enumerate(digits):
         found |= chunk.pairs(digit) << np.uint64(place)

@@ -64,7 +64,8 @@ class _Attention(torch.autograd.Function):
         q, out = damping.lifted(q), packed_v.new_empty(packed_v.shape)
         for chunk, block in zip(plan.chunks, blocks_of(index, ragged, plan, mask, dtype), strict=True):
             q_Bid, k_Bjd, v_Bje = (chunk.heads_first(each) for each in (q, k, packed_v))
-            out_Bie, damping = torch.empty_like(v_Bje), damping.of(chunk, block)
+            out_Bie = torch.empty_like(v_Bje)
+            damping.enter(chunk, block)
             for batch, rows in chunk.blocks(heads):
                 damping.at(batch, rows)
                 scores = torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2))
@@ -89,7 +90,7 @@ class _Attention(torch.autograd.Function):
         packed_q = damping.lifted(packed_q)
         grad_start = torch.zeros(heads, dtype=dtype) if ctx.needs_input_grad[3] else None
         for chunk, block in zip(plan.chunks, blocks_of(ctx.index, ragged, plan, mask, dtype), strict=True):
-            damping = damping.of(chunk, block)
+            damping.enter(chunk, block)
             q_Bid, k_Bjd = chunk.heads_first(packed_q), chunk.heads_first(packed_k)
             v_Bje, grad_Bie = chunk.heads_first(packed_v), chunk.heads_first(grad)
             if keep is not None:

@@ -117,11 +117,10 @@ class Damping:
         """(cells, H, d) queries, or their gradients, divided by the root of d and with the factor M is kept without."""
         return scaled(q) if self._lift is None else q * (self._lift.view(-1, 1) / math.sqrt(q.shape[2]))
 
-    def of(self, chunk: Chunk, block: PairBlock) -> Damping:
+    def enter(self, chunk: Chunk, block: PairBlock) -> None:
         """Goes to a chunk."""
         self._block = block
         self._padding = None if chunk.padding is None else chunk.padding.to(self._all_starts.dtype)
-        return self
 
     def at(self, batch: slice, rows: slice) -> None:
         """Goes to a block of (B * H, i) rows of the chunk; B is 1 where they are not all."""
