@@ -14,9 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench.layers.attention.sfi import SFi
 from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
 
 SIZES = (7, 1, 12, 2, 5)
+
+ROUNDS_WITHOUT_TRITON = (SFi,)
+"""Solve an equation in rounds whose number depends on values, which the host has to see."""
 
 
 @dataclass(frozen=True)
@@ -266,11 +270,11 @@ def check_corner_cases(subject: Subject, example: Callable[..., GraphBatch] = ex
 
 def check_untouched(subject: Subject, batch: GraphBatch) -> None:
     """Forward and backward leave the batch as it was."""
-    before = {name: value.clone() for name, value in _tensors(batch)}
+    before = {name: value.clone() for name, value in tensors_of(batch)}
     subject.module.train()
     sum(value.sum() for value in subject(batch).values()).backward()
     subject.module.zero_grad(set_to_none=True)
-    after = dict(_tensors(batch))
+    after = dict(tensors_of(batch))
     assert after.keys() == before.keys()
     for name, value in before.items():
         assert torch.equal(value, after[name]), f"{name} of the batch was modified"
@@ -305,6 +309,37 @@ def check_determinism(subject: Subject, batch: GraphBatch) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
+def check_second_device(subject: Subject, batch: GraphBatch) -> None:
+    """On a device that is not the host: same outputs and gradients, and the second time the host waits for nothing."""
+    from tests.second_device import DEVICE, second_device  # skips where PyTorch cannot have one
+
+    subject.module.eval()
+    there = Subject(copy.deepcopy(subject.module), subject.call, subject.level, subject.width)
+    with second_device() as waits:
+        there.module.to(DEVICE)
+        batch_there = batch.to(DEVICE)
+        for _ in range(2):
+            waits.clear()
+            outputs_there = _with_gradients(there, batch_there)
+        assert not waits or isinstance(subject.module, ROUNDS_WITHOUT_TRITON)
+        found = {name: value.cpu() for name, value in outputs_there.items()}
+    expected = _with_gradients(subject, batch)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        _assert_close(found[name], value, 1e-10, f"{name} differs on another device")
+
+
+def _with_gradients(subject: Subject, batch: GraphBatch) -> dict[str, Tensor]:
+    subject.module.zero_grad(set_to_none=True)
+    torch.manual_seed(11)
+    outputs = subject(batch)
+    sum((value * value).sum() for value in outputs.values()).backward()
+    found = {f"gradient of {name}": p.grad for name, p in subject.module.named_parameters() if p.grad is not None}
+    found |= {name: value.detach() for name, value in outputs.items()}
+    subject.module.zero_grad(set_to_none=True)
+    return found
+
+
 CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {
     "outputs": check_outputs,
     "batch_independence": check_batch_independence,
@@ -313,6 +348,7 @@ CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {
     "untouched": check_untouched,
     "state_dict": check_state_dict,
     "determinism": check_determinism,
+    "second_device": check_second_device,
 }
 
 
@@ -331,7 +367,8 @@ def _assert_close(value: Tensor, expected: Tensor, tolerance: float, message: st
         assert error <= tolerance, f"{message}: relative difference {error:.1e}"
 
 
-def _tensors(batch: GraphBatch) -> list[tuple[str, Tensor]]:
+def tensors_of(batch: GraphBatch) -> list[tuple[str, Tensor]]:
+    """What a batch consists of, by name."""
     fields = [(name, getattr(batch, name)) for name in ("edge_index", "x", "edge_attr", "y")]
     fields += [("ragged.ptr", batch.ragged.ptr), *((f"pe.{name}", value) for name, value in batch.pe.items())]
     fields += [(f"pair_pe.{name}", value) for name, value in batch.pair_pe.items()]

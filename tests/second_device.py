@@ -1,0 +1,169 @@
+"""A second device that computes on the first one: shows what would fail on a GPU, or make the host wait, without a GPU.
+
+Its tensors are wrappers around tensors of the CPU. An operation runs there only if all its tensors lie there (numbers
+of no dimension may come from the host, as on a GPU), and what it returns lies there, too. Kernels are the CPU's, so
+that results can be compared; code that asks for ``device.type`` takes the way of all devices but the CPU.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils import backend_registration
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):  # experimental in 2.13
+    pytest.skip("this PyTorch has no devices written in Python", allow_module_level=True)
+
+PACKAGE = str(Path(__file__).resolve().parent.parent / "graphbench")
+# The host cannot go on before the device has finished: shapes, and values that decide what is computed next.
+_WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "equal"}
+_COPYING = {"copy_", "_to_copy"}
+
+
+class _Module(backend_registration._DummyBackendModule):
+    """What autocast asks for."""
+
+    @staticmethod
+    def get_amp_supported_dtype() -> list[torch.dtype]:
+        return [torch.bfloat16, torch.float16]
+
+
+backend_registration._setup_privateuseone_for_python_backend("elsewhere", backend_module=_Module())
+DEVICE = torch.device("elsewhere", 0)
+
+
+class Elsewhere(Tensor):
+    """A tensor of the second device; ``raw`` is the one that holds its values."""
+
+    raw: Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, raw: Tensor) -> Elsewhere:
+        new = cls._make_wrapper_subclass(
+            cls,
+            raw.size(),
+            strides=raw.stride(),
+            storage_offset=raw.storage_offset(),
+            dtype=raw.dtype,
+            device=DEVICE,
+        )
+        new.raw = raw
+        return new
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+    def tolist(self) -> Any:
+        _note("tolist")
+        return self.raw.tolist()
+
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this tensor lies on the second device; use .cpu() first")
+
+    def pin_memory(self, *_: Any) -> Tensor:
+        raise RuntimeError("only memory of the host can be pinned")
+
+    def __repr__(self) -> str:
+        return f"Elsewhere({self.raw!r})"
+
+
+@contextmanager
+def second_device() -> Iterator[list[str]]:
+    """Inside, tensors and modules can be moved there. Yields where the host waited, as ``operation file:line``."""
+    _WAITS.clear()
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    # As on a GPU, parameters stay the objects they are: optimisers keep them, and shared ones stay shared.
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with _Dispatch():
+            yield _WAITS
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(before)
+
+
+_WAITS: list[str] = []
+
+
+class _Dispatch(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    name = func._schema.name.removeprefix("aten::")
+    tensors = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Tensor)]
+    there = [isinstance(each, Elsewhere) for each in tensors]
+    asked = kwargs.get("device")
+    goes_there = any(there) if asked is None else torch.device(asked).type == DEVICE.type
+    if name in _COPYING:
+        if there[-1] and not (there[0] if name == "copy_" else goes_there):
+            _note(name)
+    elif any(there):
+        if not all(lies_there or not each.dim() for lies_there, each in zip(there, tensors, strict=True)):
+            raise RuntimeError(f"{name} got tensors of two devices: {[(str(x.device), *x.shape) for x in tensors]}")
+        masks = name.startswith(("index", "_index_put")) and any(
+            isinstance(each, Tensor) and each.dtype == torch.bool for each in tree_flatten(args[1])[0]
+        )
+        counts = name == "repeat_interleave" and kwargs.get("output_size") is None
+        if name in _WAITING or masks or counts:
+            _note(name)
+    if asked is not None:
+        kwargs = {**kwargs, "device": torch.device("cpu"), "pin_memory": False}
+        kwargs = {key: value for key, value in kwargs.items() if key in {each.name for each in func._schema.arguments}}
+    # Below this point nobody reads the marks of lazy conjugation and negation.
+    func = {"_conj": torch.ops.aten.conj_physical.default, "_neg_view": torch.ops.aten.neg.default}.get(name, func)
+    known = {id(each.raw): each for each in tensors if isinstance(each, Elsewhere)}
+    plain_args, plain_kwargs = tree_map(_raw, (args, kwargs))
+    result = func(*plain_args, **plain_kwargs)
+    if name == "copy_":
+        return args[0]
+
+    def placed(each: Any) -> Any:
+        if not isinstance(each, Tensor):
+            return each
+        if not goes_there:
+            return each.clone() if id(each) in known else each
+        return known[id(each)] if id(each) in known else Elsewhere(each)
+
+    return tree_map(placed, result)
+
+
+def _raw(each: Any) -> Any:
+    return each.raw if isinstance(each, Elsewhere) else each
+
+
+def _note(name: str) -> None:
+    ours = [each for each in traceback.extract_stack() if each.filename.startswith(PACKAGE)]
+    place = f"{Path(ours[-1].filename).relative_to(PACKAGE)}:{ours[-1].lineno}" if ours else "test"
+    _WAITS.append(f"{name} {place}")
+
+
+def _empty(size: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return Elsewhere(torch.empty(size, dtype=dtype))
+
+
+def _empty_strided(size: Any, stride: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return Elsewhere(torch.empty_strided(size, stride, dtype=dtype))
+
+
+def _copy_from(source: Tensor, target: Tensor, *_: Any) -> Tensor:
+    _raw(target).copy_(_raw(source))
+    return target
+
+
+# What torch makes without asking the mode, e.g. in torch.as_tensor.
+_LIBRARY = torch.library.Library("aten", "IMPL")
+_LIBRARY.impl("empty.memory_format", _empty, "PrivateUse1")
+_LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
+_LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")

@@ -1,0 +1,161 @@
+"""Every configuration on a device that is not the host: no tensor left behind, the same numbers, and no waiting."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.accelerators import CPUAccelerator
+from lightning_fabric.plugins.environments import LightningEnvironment
+from lightning_fabric.strategies import SingleDeviceStrategy
+from torch import Tensor, nn
+
+from graphbench import build, experiment
+from graphbench.config import load_config
+from graphbench.structures import GraphBatch
+from graphbench.tasks.task import Task
+from tests.contract import tensors_of
+from tests.second_device import DEVICE, Elsewhere, second_device
+from tests.synthetic_batch import SIZES, batch_like
+from tests.test_configs import CONFIGS, ONE_LAYER, ROOT
+
+
+def _one_per_method() -> list[object]:
+    """CI takes the first file of every method in every folder."""
+    seen: set[tuple[Path, str]] = set()
+    cases = []
+    for path in CONFIGS:
+        method = (path.parent, path.stem.partition("-")[0])
+        marks = pytest.mark.exhaustive if method in seen else ()
+        seen.add(method)
+        cases.append(pytest.param(path, id=str(path.relative_to(ROOT / "configs")), marks=marks))
+    return cases
+
+
+# Without Triton, sparse_flow is solved in rounds whose number depends on the values.
+WAITS_WITHOUT_TRITON = ("sfi", "quickstart.yaml")
+
+
+def _step(model: nn.Module, task: Task, batch: GraphBatch) -> Tensor:
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(1)
+    loss = task.loss(model(batch), batch.y)
+    loss.backward()
+    return loss.detach()
+
+
+def _without_dropout(model: nn.Module) -> None:
+    """Devices draw different masks."""
+    for module in model.modules():
+        for name in ("p", "dropout", "attn_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+
+
+@pytest.mark.parametrize("path", _one_per_method())
+def test_a_training_step(path: Path, tmp_path: Path) -> None:
+    config = load_config(path, ONE_LAYER)
+    info = dataclasses.replace(build.declared_info(config), max_nodes=max(SIZES))
+    model, task = build.model(config, info).train(), build.task(config, info)
+    batch = batch_like(info, build.transforms(config), tmp_path)
+    with second_device() as waits:
+        there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
+        optimizer = build.optimizer(config, there)
+        _step(there, task, batch_there)
+        optimizer.step()
+        waits.clear()  # what is derived from a batch is derived once
+        _step(there, task, batch_there)
+        optimizer.step()
+        if not any(word in path.name for word in WAITS_WITHOUT_TRITON):
+            assert not waits
+
+        there = copy.deepcopy(model).to(DEVICE)
+        _without_dropout(there)
+        loss_there = _step(there, task, batch_there)
+    _without_dropout(model)
+    loss = _step(model, task, batch)
+    torch.testing.assert_close(loss_there.raw, loss, rtol=1e-4, atol=1e-5)
+    largest = max(each.grad.abs().max() for each in model.parameters() if each.grad is not None)
+    for (name, here), other in zip(model.named_parameters(), there.parameters(), strict=True):
+        assert (here.grad is None) == (other.grad is None), name
+        if here.grad is not None:
+            error = (other.grad.raw - here.grad).abs().max() / largest
+            assert error < 1e-3, f"gradient of {name}: {error:.1e} of the largest"
+
+
+class _Second(CPUAccelerator):
+    """Accepts a device that is none of Lightning's."""
+
+    def setup_device(self, device: torch.device) -> None:
+        pass
+
+
+def _fabric(config: object) -> Fabric:
+    strategy = SingleDeviceStrategy(DEVICE, accelerator=_Second())
+    return Fabric(strategy=strategy, plugins=[LightningEnvironment()])
+
+
+SMALL = "dataset.SBM.train_graphs 16 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4"
+GRAPH = "dataset.ErdosRenyi.nodes 400 dataset.ErdosRenyi.features 8 train.batch_size 100 train.eval_period 1"
+RUNS = {
+    "quickstart-gps": f"optim.max_epoch 2 gnn.dropout 0 gt.dropout 0 gt.attn_dropout 0 {SMALL}",
+    "synthetic/sgformer-erdos-renyi": f"optim.max_epoch 2 {GRAPH}",
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches, epochs, evaluation, checkpoint and record; between evaluations only the loop itself waits, once."""
+    path = ROOT / "configs" / f"{name}.yaml"
+    here, there = (load_config(path, [*RUNS[name].split(), "out_dir", str(tmp_path / each)]) for each in "ab")
+    expected = experiment.run(here)
+    monkeypatch.setattr(build, "fabric", _fabric)
+    with second_device() as waits:
+        result = experiment.run(there)
+    assert expected is not None
+    assert result is not None
+    for split in ("val", "test"):
+        assert result[split] == pytest.approx(expected[split], rel=1e-3, abs=1e-4)
+    epochs = 2
+    assert not [each for each in waits if "tasks/" not in each and "train/" not in each]
+    assert sum("train/tally.py" in each for each in waits) <= 4 * epochs + 3  # a total per split and epoch
+
+
+@pytest.mark.parametrize("name", ["gradformer-zinc", "gps-zinc"])
+def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a GPU holds the whole data set (``train.resident``)."""
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    config = load_config(ROOT / f"configs/gnnbench/{name}.yaml", [])
+    store = build.encode(config, build.read_data(config)).store
+    graphs = torch.tensor([3, 1, 700, 2])
+    expected = store.gather(graphs)
+    with second_device() as waits:
+        resident = store.to(DEVICE)
+        waits.clear()
+        found = resident.gather(graphs)
+        assert not waits
+        found = found.to("cpu")
+    torch.testing.assert_close(dict(tensors_of(found)), dict(tensors_of(expected)), rtol=0, atol=0)
+
+
+def test_the_device_is_strict() -> None:
+    with second_device() as waits:
+        x = torch.arange(3.0).to(DEVICE)
+        with pytest.raises(RuntimeError, match="two devices"):
+            x + torch.ones(3)
+        assert isinstance(x + 1, Elsewhere)
+        assert not waits
+        for wait in (
+            lambda: float(x.sum()),
+            lambda: x.nonzero(),
+            lambda: x[x > 1],
+            lambda: x.cpu(),
+            lambda: x.tolist(),
+        ):
+            waits.clear()
+            wait()
+            assert len(waits) == 1
