@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from tests import second_device
+
+__all__ = ["second_device"]  # registers its device before anything is differentiated
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -14,13 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.layers.attention.sfi import SFi
 from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
 
 SIZES = (7, 1, 12, 2, 5)
-
-ROUNDS_WITHOUT_TRITON = (SFi,)
-"""Solve an equation in rounds whose number depends on values, which the host has to see."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +317,7 @@ def check_second_device(subject: Subject, batch: GraphBatch) -> None:
         for _ in range(2):
             waits.clear()
             outputs_there = _with_gradients(there, batch_there)
-        assert not waits or isinstance(subject.module, ROUNDS_WITHOUT_TRITON)
+        assert not waits
         found = {name: value.cpu() for name, value in outputs_there.items()}
     expected = _with_gradients(subject, batch)
     assert found.keys() == expected.keys()

@@ -36,10 +36,6 @@ def _one_per_method() -> list[object]:
     return cases
 
 
-# Without Triton, sparse_flow is solved in rounds whose number depends on the values.
-WAITS_WITHOUT_TRITON = ("sfi", "quickstart.yaml")
-
-
 def _step(model: nn.Module, task: Task, batch: GraphBatch) -> Tensor:
     model.zero_grad(set_to_none=True)
     torch.manual_seed(1)
@@ -70,8 +66,7 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
         waits.clear()  # what is derived from a batch is derived once
         _step(there, task, batch_there)
         optimizer.step()
-        if not any(word in path.name for word in WAITS_WITHOUT_TRITON):
-            assert not waits
+        assert not waits
 
         there = copy.deepcopy(model).to(DEVICE)
         _without_dropout(there)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.decay_attention import decay_attention, gpu
+from graphbench.ops import gpu_launch
+from graphbench.ops.decay_attention import decay_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
 from tests.ops.test_decay_attention import OPTIONS, index_for, inputs_for
@@ -23,7 +24,7 @@ SMALL = dict.fromkeys((4, 8), (16, 16, 4))
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
-    monkeypatch.setattr(gpu, "BLOCKS", SMALL)
+    monkeypatch.setattr(gpu_launch, "BLOCKS", SMALL)
 
 
 def on_device(ragged: Ragged, d: int = 5, e: int = 18) -> list[Tensor]:

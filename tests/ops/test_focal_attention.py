@@ -82,7 +82,7 @@ def test_by_hand() -> None:
     bias[1] = torch.tensor(3.0).log()
     value = torch.tensor([0.0, 10.0]).view(2, 1, 1)
     index = near.distance.clamp(max=1)
-    for backend in ("reference", "cpu", "gpu"):
+    for backend in ("reference", "cpu", "dense"):
         out = focal_attention(q, q, v, ragged, near, 1, bias=bias, backend=backend)
         torch.testing.assert_close(out.flatten(), torch.tensor([7.0, 112 / 3, 54.0]))
         with_values = focal_attention(
@@ -96,13 +96,13 @@ def test_key_term_has_the_key_of_the_row() -> None:
     q, k = torch.zeros(2, 1, 1), torch.tensor([0.0, 1.0]).view(2, 1, 1)
     v = torch.tensor([0.0, 4.0]).view(2, 1, 1)
     key = torch.tensor([0.0, 3.0]).log().clamp(min=0).view(2, 1, 1)
-    for backend in ("reference", "cpu", "gpu"):
+    for backend in ("reference", "cpu", "dense"):
         out = focal_attention(q, k, v, ragged, near, None, tables=[Relation(near.distance, key=key)], backend=backend)
         torch.testing.assert_close(out.flatten(), torch.tensor([2.0, 1.0]))
 
 
 @ALL_SIZES
-@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize("backend", ["cpu", "dense"])
 @pytest.mark.parametrize("unreachable", ["mask", "full"])
 def test_equals_reference(sizes: list[int], backend: str, unreachable: str) -> None:
     ragged, near = Ragged.from_sizes(sizes), rings(sizes, token=unreachable == "full")
@@ -189,7 +189,7 @@ def test_limits_of_the_reach() -> None:
     joined = PairBlocks(apart.distance.masked_fill(apart.distance == 255, 3), apart.sizes)
     q, k, v = inputs_for(14, 0)[:3]
     full = softmax_attention(q, k, v, ragged)
-    for backend in ("reference", "cpu", "gpu"):
+    for backend in ("reference", "cpu", "dense"):
         run = functools.partial(focal_attention, q, k, v, ragged, backend=backend)
         torch.testing.assert_close(run(joined, 4), full)
         torch.testing.assert_close(run(joined, 0), v)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -19,18 +17,16 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
 
+from graphbench.ops import gpu_launch
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.dropout.cpu import draw_seed
+from graphbench.ops.gpu_launch import WIDEST, span_of, tiles_of, wide_of
 
 if TYPE_CHECKING:
     from graphbench.ops.decay_attention.mask import Decay
     from graphbench.structures import Ragged
 
-# By bytes of a number: queries and keys of a tile, warps.
-BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
-# Wider heads would not fit beside their sums.
-_WIDEST = 128
 # Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
 _INTERPRETED = not isinstance(forward, triton.runtime.JITFunction)
 
@@ -51,7 +47,7 @@ def decay_attention(
     if not (q.is_cuda or _INTERPRETED):
         raise ValueError(f"backend 'gpu' of decay_attention needs tensors on a GPU, received tensors on '{q.device}'")
     outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)
-    if outdated or max(q.shape[2], v.shape[2]) > _WIDEST or dropout_p == 1:
+    if outdated or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
     seed = draw_seed() % 2**31 if dropout_p else 0
     inputs = (each.contiguous() for each in (q, k, v, start))
@@ -77,8 +73,8 @@ class _Attention(torch.autograd.Function):
         seed: int,
     ) -> Tensor:
         rows, keys, constants = _constants(q, v, index, mask, p)
-        tiles, pair_ptr = _tiles(ragged, rows)
-        out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=_wide(v))
+        tiles, pair_ptr = tiles_of(ragged, rows)
+        out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 q, k, v, index, start, ragged.ptr, pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
@@ -96,10 +92,10 @@ class _Attention(torch.autograd.Function):
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p)
         along = (grad.to(wide) * out.to(wide)).sum(2)
         dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
-        of_queries, pair_ptr = _tiles(ragged, rows)
+        of_queries, pair_ptr = tiles_of(ragged, rows)
         parts = along.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):
-            for flag, tiles in ((True, of_queries), (False, _tiles(ragged, keys)[0])):
+            for flag, tiles in ((True, of_queries), (False, tiles_of(ragged, keys)[0])):
                 backward[len(tiles), q.shape[1]](
                     q, k, v, ctx.index, start, ragged.ptr, pair_ptr, tiles, grad, log_sum, along, dq, dk, dv, parts,
                     ragged.max_size, ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys, **constants,
@@ -110,8 +106,8 @@ class _Attention(torch.autograd.Function):
 
 def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
-    wide = _wide(v)
-    rows, keys, warps = BLOCKS[wide.itemsize]
+    wide = wide_of(v)
+    rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
     return (
         rows,
         keys,
@@ -122,8 +118,8 @@ def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tu
             "HEADS": q.shape[1],
             "D": q.shape[2],
             "E": v.shape[2],
-            "SPAN_D": max(16, 1 << (q.shape[2] - 1).bit_length()),
-            "SPAN_E": max(16, 1 << (v.shape[2] - 1).bit_length()),
+            "SPAN_D": span_of(q.shape[2]),
+            "SPAN_E": span_of(v.shape[2]),
             "ACC": triton.language.float64 if wide == torch.float64 else triton.language.float32,
             "LOG": mask.log_decay,
             "SLOPE": float(mask.slope),
@@ -138,24 +134,3 @@ def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tu
             "enable_fp_fusion": True,
         },
     )
-
-
-def _wide(v: Tensor) -> torch.dtype:
-    return torch.float64 if v.dtype == torch.float64 else torch.float32
-
-
-_TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Tensor]]] = WeakKeyDictionary()
-
-
-def _tiles(ragged: Ragged, rows: int) -> tuple[Tensor, Tensor]:
-    """(T, 2) int64 graph of every tile and its first row within the graph; (G+1,) first pair of every graph."""
-    known = _TILES.setdefault(ragged, {})
-    if rows not in known:
-        sizes = np.asarray(ragged.sizes, dtype=np.int64)
-        each = -(-sizes // rows)
-        within = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-        table = np.stack([np.repeat(np.arange(len(each)), each), rows * within], axis=1)
-        pairs = np.concatenate([[0], np.cumsum(sizes * sizes)])
-        found = (torch.from_numpy(value).to(ragged.device, non_blocking=True) for value in (table, pairs))
-        known[rows] = (next(found), next(found))
-    return known[rows]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose
-from graphbench.ops.focal_attention import cpu, gpu, reference
+from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, heads_of
 
 if TYPE_CHECKING:
@@ -16,9 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Relation", "focal_attention"]
 
+
+def _gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.focal_attention import gpu  # needs Triton
+
+    return gpu.focal_attention(*arguments)
+
+
 _IMPLEMENTATIONS = {
     "reference": reference.focal_attention,
-    "gpu": gpu.focal_attention,
+    "gpu": _gpu,
+    "dense": dense.focal_attention,
     "cpu": cpu.focal_attention,
 }
 
@@ -63,7 +72,8 @@ def focal_attention(
             them, as FFGT's released code does (not with lists).
         dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
             torch's global generator.
-        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"``, ``"gpu"`` (Triton) or ``"dense"``, which is what other devices
+            take without it.
 
     Returns:
         (N, H, e) of the type of ``v``.
@@ -88,6 +98,6 @@ def focal_attention(
         raise ValueError(f"bias must be ({scope.pairs}, {heads}) (pairs, heads), received {tuple(bias.shape)}")
     for table in tables:
         table.check(scope.pairs, heads, d, e)
-    if backend == "auto":
-        backend = "cpu" if q.device.type == "cpu" or not scope.has_blocks else "gpu"
+    if backend == "auto" and scope.has_blocks and q.device.type != "cpu":
+        backend = "gpu" if q.is_cuda and importlib.util.find_spec("triton") is not None else "dense"
     return choose("focal_attention", backend, _IMPLEMENTATIONS)(q, k, v, scope, tuple(tables), bias, dropout_p)

@@ -1,74 +1,174 @@
-"""Focal attention on an accelerator: torch's fused kernel per group of graphs; mask, bias and tables are its mask.
+"""Focal attention in Triton kernels: no padding, no mask and no weights in memory (README, "On a GPU").
 
-Notation: B graphs of a chunk, H heads, L rows of the longest, T relations, d and e widths.
+Notation: N rows, H heads, P pairs, T kinds of a relation, d and e widths.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+from typing import Any
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype, plan_of
-from graphbench.ops.focal_attention import lists
-from graphbench.ops.focal_attention.chunk_pairs import PairsOfChunk
+try:
+    import triton
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
+
+from graphbench.ops import gpu_launch
+from graphbench.ops.dropout.cpu import draw_seed
+from graphbench.ops.focal_attention import dense
+from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
+from graphbench.ops.gpu_launch import WIDEST, span_of, tiles_of, wide_of
+from graphbench.ops.special_hops import UNREACHABLE
 
-# Scores of a group of graphs, and so of one launch: 256 MB of fp32.
-_BLOCK = 1 << 26
+# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
+_INTERPRETED = not isinstance(forward, triton.runtime.JITFunction)
 
 
 def focal_attention(
     q: Tensor, k: Tensor, v: Tensor, scope: Scope, tables: tuple[Relation, ...], bias: Tensor | None, p: float
 ) -> Tensor:
-    """See :func:`graphbench.ops.focal_attention.focal_attention`."""
+    """See :func:`graphbench.ops.focal_attention.focal_attention`.
+
+    Half precision is read and written as it is and computed in float32. Lists of neighbours, several relations, more
+    than 128 kinds or channels of a head, and devices older than sm_80 go through the torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    if not scope.has_blocks:
-        return lists.focal_attention(q, k, v, scope, tables, bias, p)
-    heads, dtype = q.shape[1], compute_dtype(q)
-    plan = plan_of(scope.ragged, heads, _BLOCK)
-    packed, blocks = [plan.pack(each, dtype) for each in (q, k, v)], []
+    if not (q.is_cuda or _INTERPRETED):
+        raise ValueError(f"backend 'gpu' of focal_attention needs tensors on a GPU, received tensors on '{q.device}'")
+    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)
+    kinds = max((len(each) for table in tables for each in table.weights if each is not None), default=1)
+    too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
+    if outdated or too_wide or len(tables) > 1 or not scope.has_blocks or p == 1:
+        return dense.focal_attention(q, k, v, scope, tables, bias, p)
+    seed = draw_seed() % 2**31 if p else 0
     with torch.autocast(q.device.type, enabled=False):
-        for chunk in plan.chunks:
-            pairs = PairsOfChunk(scope, chunk, heads, dtype)
-            q_BHLd, k_BHLd, v_BHLe = (pairs.by_head(chunk.heads_first(each)) for each in packed)
-            out_BHLe = _attend(q_BHLd, k_BHLd, v_BHLe, pairs, tables, bias, p)
-            blocks.append(out_BHLe.transpose(1, 2).flatten(0, 1))
-        return plan.unpack(torch.cat(blocks), v.dtype)
+        table = tables[0] if tables else None
+        term = None if table is None else _term(q, k, table)
+        value = None if table is None else table.value
+        q, k, v = (each.contiguous() for each in (q, k, v))
+        bias = None if bias is None else bias.contiguous()
+        index = None if table is None else table.index.contiguous()
+        launch = _Launch(scope, index, kinds, value is not None, p, seed)
+        out, sums = _Attention.apply(q, k, v, term, bias, launch)  # type: ignore[no-untyped-call]
+        if value is not None:
+            mixed = torch.matmul(sums.transpose(0, 1), value.to(sums.dtype).transpose(0, 1)).transpose(0, 1)
+            out = (out + mixed).to(v.dtype)
+    result: Tensor = out
+    return result
 
 
-def _attend(
-    q_BHLd: Tensor,
-    k_BHLd: Tensor,
-    v_BHLe: Tensor,
-    pairs: PairsOfChunk,
-    tables: tuple[Relation, ...],
-    bias: Tensor | None,
-    p: float,
-) -> Tensor:
-    graphs, heads, length, width = q_BHLd.shape
-    batch, rows = slice(0, graphs * heads), slice(0, length)
-    offset = q_BHLd.new_zeros(graphs * heads, length, length)
-    if pairs.padding is not None:
-        offset = offset + pairs.padding
-    kinds = [pairs.kinds(table.index, rows).expand(-1, heads, -1, -1) for table in tables]
-    for table, kind in zip(tables, kinds):
-        for own, weight in ((q_BHLd, table.query), (k_BHLd, table.key)):
-            if weight is not None:
-                term_BHLT = own @ (weight.to(own.dtype) * width**-0.5).permute(1, 2, 0)
-                offset = offset + term_BHLT.gather(3, kind).flatten(0, 1)
-    if bias is not None:
-        offset = offset + pairs.bias(bias, batch, rows).flatten(0, 1)
-    pairs.mask_(offset, batch, rows)
-    offset_BHij = pairs.by_head(offset)
-    if all(table.value is None for table in tables):
-        return F.scaled_dot_product_attention(q_BHLd, k_BHLd, v_BHLe, attn_mask=offset_BHij, dropout_p=p)
-    scores = torch.matmul(q_BHLd * width**-0.5, k_BHLd.mT) + offset_BHij
-    probs = torch.dropout(torch.softmax(scores, dim=-1), p, p > 0)
-    out = probs @ v_BHLe
-    for table, kind in zip(tables, kinds):
-        if table.value is not None:
-            sums_BHLT = probs.new_zeros(graphs, heads, length, len(table.value)).scatter_add(3, kind, probs)
-            out = out + sums_BHLT @ table.value.to(probs.dtype).transpose(0, 1)
-    return out
+def _term(q: Tensor, k: Tensor, table: Relation) -> Tensor | None:
+    """(N, H, T) what every kind adds to the scores of a row."""
+    wide, term = wide_of(q), None
+    for own, weight in ((q, table.query), (k, table.key)):
+        if weight is not None:
+            part = torch.matmul(own.to(wide).transpose(0, 1), weight.to(wide).permute(1, 2, 0))
+            term = part if term is None else term + part
+    return None if term is None else (term * q.shape[2] ** -0.5).transpose(0, 1).contiguous()
+
+
+class _Launch:
+    """What a call is about, besides its differentiable inputs."""
+
+    def __init__(self, scope: Scope, index: Tensor | None, kinds: int, sums: bool, p: float, seed: int) -> None:
+        self.scope, self.ragged, self.index, self.kinds = scope, scope.ragged, index, kinds
+        self.sums, self.p, self.seed = sums, p, seed
+
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """Hops and kinds of all pairs."""
+        return self.scope.hops, self.scope.hops if self.index is None else self.index
+
+    def reaches(self, device: torch.device) -> Tensor:
+        """(H,) largest hops that a head sees."""
+        return _reaches(self.scope.reach, device)
+
+    def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
+        """What is known when a kernel is compiled."""
+        wide = wide_of(v)
+        rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
+        return {
+            "SCALE": 1.0 / math.sqrt(q.shape[2]),
+            "P": float(self.p),
+            "KEEP": 1.0 / (1.0 - self.p),
+            "HEADS": q.shape[1],
+            "D": q.shape[2],
+            "E": v.shape[2],
+            "SPAN_D": span_of(q.shape[2]),
+            "SPAN_E": span_of(v.shape[2]),
+            "ROWS": rows,
+            "KEYS": keys,
+            "ACC": triton.language.float64 if wide == torch.float64 else triton.language.float32,
+            "KINDS": self.kinds,
+            "SPAN_T": span_of(self.kinds),
+            "LOST": self.scope.sees_unreachable,
+            "BIASED": bias is not None,
+            "TERM": term is not None,
+            "SUMS": self.sums,
+            "num_warps": warps,
+            "num_stages": 1,
+            "enable_fp_fusion": True,
+        }
+
+
+@functools.lru_cache(maxsize=64)
+def _reaches(reach: tuple[int | None, ...], device: torch.device) -> Tensor:
+    limits = [UNREACHABLE if each is None else each for each in reach]
+    return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)
+
+
+class _Attention(torch.autograd.Function):
+    """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these and a number per row."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, launch: _Launch
+    ) -> tuple[Tensor, Tensor]:
+        wide = wide_of(v)
+        constants = launch.constants(q, v, term, bias)
+        tiles, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
+        out, log_sum = torch.empty_like(v), v.new_empty(q.shape[:2], dtype=wide)
+        sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
+        with torch.cuda.device_of(q):
+            forward[len(tiles), q.shape[1]](
+                q, k, v, *launch.pairs(), log_sum if term is None else term, log_sum if bias is None else bias,
+                launch.reaches(q.device), launch.ragged.ptr, pair_ptr, tiles, out, sums, log_sum,
+                launch.ragged.max_size, launch.seed, **constants,
+            )  # fmt: skip
+        ctx.save_for_backward(q, k, v, term, bias, out, sums, log_sum)
+        ctx.launch = launch
+        return out, sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, term, bias, out, sums, log_sum = ctx.saved_tensors
+        launch, wide = ctx.launch, log_sum.dtype
+        constants = launch.constants(q, v, term, bias)
+        grad, grad_sums = grad.contiguous(), grad_sums.to(wide).contiguous()
+        along = (grad.to(wide) * out.to(wide)).sum(2)
+        if launch.sums:
+            along += (grad_sums * sums).sum(2)
+        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dterm = None if term is None else torch.empty_like(term)
+        dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
+        of_queries, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
+        of_keys, _ = tiles_of(launch.ragged, constants["KEYS"])
+        with torch.cuda.device_of(q):
+            for flag, tiles in ((True, of_queries), (False, of_keys)):
+                backward[len(tiles), q.shape[1]](
+                    q, k, v, *launch.pairs(), log_sum if term is None else term, log_sum if bias is None else bias,
+                    launch.reaches(q.device), launch.ragged.ptr, pair_ptr, tiles, grad, grad_sums, log_sum, along,
+                    dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
+                    launch.ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                )  # fmt: skip
+        return dq, dk, dv, dterm, dbias, None

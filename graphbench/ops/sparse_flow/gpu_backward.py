@@ -10,7 +10,8 @@ that every gradient is written by one program and none by atomics.
 import triton
 import triton.language as tl
 
-from graphbench.ops.sparse_flow.gpu_tiles import dropped, friction, locate, products, store_rows, weighted_rows
+from graphbench.ops.gpu_tiles import dropped
+from graphbench.ops.sparse_flow.gpu_tiles import friction, locate, products, store_rows, weighted_rows
 
 
 @triton.jit

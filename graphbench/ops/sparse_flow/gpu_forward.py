@@ -8,9 +8,9 @@
 import triton
 import triton.language as tl
 
+from graphbench.ops.gpu_tiles import dropped
 from graphbench.ops.sparse_flow.gpu_tiles import (
     absorb,
-    dropped,
     friction,
     locate,
     products,

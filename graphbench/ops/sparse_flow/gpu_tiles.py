@@ -1,4 +1,4 @@
-"""What every Triton kernel of this folder needs: scores of a tile, one row problem, dropout. Notation of the README.
+"""What every Triton kernel of this folder needs: scores of a tile, one row problem. Notation of the README.
 
 A tile has query rows on one axis and keys on the other. Row vectors arrive with the axis of the keys already added,
 so that the same functions serve tiles of both orientations.
@@ -147,12 +147,3 @@ def friction(t, t_ref, phi_ref, LIMIT: tl.constexpr):
 def room(delta, d):
     """max(delta - d, 0), with NaN where the scores are NaN."""
     return tl.maximum(delta - d, 0.0, propagate_nan=tl.PropagateNan.ALL)
-
-
-@triton.jit
-def dropped(x, seed, rows, keys, row_length, P: tl.constexpr, SCALE: tl.constexpr):
-    """``x`` with entries set to 0 with probability P and the others times SCALE; the pair alone decides."""
-    if P == 0.0:
-        return x
-    # 64-bit counter: one stream per call, whatever the tiles are.
-    return tl.where(tl.rand(seed, rows * row_length + keys) >= P, x * SCALE, 0.0)

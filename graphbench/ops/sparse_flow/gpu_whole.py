@@ -9,9 +9,9 @@ whose delta is positive. ``floor`` is the highest key known to fit, ``ceiling`` 
 import triton
 import triton.language as tl
 
+from graphbench.ops.gpu_tiles import dropped
 from graphbench.ops.sparse_flow.gpu_tiles import (
     absorb,
-    dropped,
     friction,
     locate,
     products,

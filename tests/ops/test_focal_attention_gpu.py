@@ -1,0 +1,82 @@
+"""Triton kernels of focal attention: what they compute, and that they compile for absent devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from graphbench.ops.focal_attention import focal_attention
+from graphbench.ops.focal_attention.scope import Scope
+from graphbench.ops.gpu_launch import wide_of
+from graphbench.structures import PairBlocks, Ragged
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
+
+KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "forward": ("forward", {}),
+    "backward-queries": ("backward", {"OF_QUERIES": True, "GRAD_BIAS": True}),
+    "backward-keys": ("backward", {"OF_QUERIES": False, "GRAD_BIAS": True}),
+}
+__all__ = ["fresh_compiler"]  # a fixture
+PAIR = PairBlocks(torch.zeros(4, dtype=torch.uint8), (2,))
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_focal_attention.py")
+
+
+def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: int) -> Any:
+    """The kernel as the launch in gpu.py would compile it for an NVIDIA device that need not be present."""
+    kernel_name, flags = KERNELS[name]
+    meta = torch.empty(1, 2, width, dtype=kind, device="meta")
+    scope = Scope(Ragged.from_sizes([2]), PAIR, (None, 1), False)
+    launch = gpu._Launch(scope, None, max(kinds, 1), kinds > 0, 0.5, 1)
+    constants = launch.constants(meta, meta, meta if kinds else None, meta) | flags
+    options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
+    types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "hops": "*u8", "kinds": "*i16", "reaches": "*i32"}
+    types |= {"row_length": "i32", "seed": "i32"}
+    wide = f"*{NAME[wide_of(meta)]}"
+    return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", ["forward", "backward-queries"])
+def test_compiles_for_a_gpu(name: str) -> None:
+    check_program(compiled(name, torch.float32, 24, 40, 90), torch.float32, 90)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("width", [16, 128])
+@pytest.mark.parametrize("kinds", [0, 128])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int, width: int, capability: int) -> None:
+    check_program(compiled(name, kind, width, kinds, capability), kind, capability)
+
+
+def test_tensors_must_lie_on_a_gpu() -> None:
+    q = torch.zeros(2, 1, 4)
+    with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
+        focal_attention(q, q, q, Ragged.from_sizes([2]), PAIR, 1, backend="gpu")
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_missing_triton_is_named() -> None:
+    check_missing_triton("focal_attention")
