@@ -7,7 +7,7 @@ default. Outside this package and ``config`` nothing reads a configuration.
 
 from graphbench.build.blame import blame
 from graphbench.build.data import declared_info, encode, family, read_data, splits
-from graphbench.build.encoders import transforms
+from graphbench.build.encoders import measure, transforms
 from graphbench.build.loaders import check_samplers, loaders
 from graphbench.build.model import layer_names, model
 from graphbench.build.pretrained import INFERENCE_MODES, Pretrained, adopt_pretrained, load_pretrained
@@ -26,6 +26,7 @@ __all__ = [
     "layer_names",
     "load_pretrained",
     "loaders",
+    "measure",
     "model",
     "optimizer",
     "read_data",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -18,7 +20,8 @@ from graphbench.config.load import component_names, parts_of
 from graphbench.config.values import parse_range
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, GraphBatch
+from graphbench.transforms._batch_hops import with_hops
 from graphbench.transforms._cache import describe
 
 
@@ -226,7 +229,18 @@ def transforms(config: Config) -> dict[str, Any]:
         }
         with blame(config, "prep"):
             found["expander"] = registry.construct(registry.lookup("transforms", "Expander"), expander, {})
-    return found | _transforms_of_layers(config)
+    found |= _transforms_of_layers(config)
+    if config.tree.dataset.distances == "batch":
+        found.pop("ShortestPaths", None)
+    return found
+
+
+def measure(config: Config) -> Callable[[GraphBatch], GraphBatch] | None:
+    """What is computed for every batch instead (``dataset.distances batch``); None for nothing."""
+    if config.tree.dataset.distances != "batch":
+        return None
+    transform = _transforms_of_layers(config).get("ShortestPaths")
+    return None if transform is None else partial(with_hops, cutoff=transform.cutoff)
 
 
 def _transforms_of_layers(config: Config) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from graphbench.build.blame import blame
+from graphbench.build.encoders import measure
 from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
 from graphbench.data.large_loader import LargeLoader, NeighborLoader, PartitionLoader
@@ -33,6 +34,11 @@ def check_samplers(config: Config, model: nn.Module) -> None:
         raise UserError(
             f"{config.where('val.sampler')}: val.sampler {evaluation} is for graphs that are cut in training as well; "
             "set train.sampler to random_node or neighbor."
+        )
+    if train != "full_batch" and measure(config) is not None:
+        raise UserError(
+            f"{config.where('dataset.distances')}: dataset.distances batch measures whole graphs, and train.sampler "
+            f"{train} cuts them; set train.sampler to full_batch."
         )
     if evaluation == "blocks":
         if not hasattr(model, "in_blocks"):
@@ -109,6 +115,7 @@ def loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fa
                 transductive=loaded.card.transductive,
                 hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
+                measure=measure(config),
                 **place,
             )
     place |= {"parts": train.train_parts, "evaluation": config.tree.val.sampler}

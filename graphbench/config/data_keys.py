@@ -45,6 +45,13 @@ DATASET = {
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
+    "distances": Key(
+        "stored",
+        "hop distances of all pairs, where attention reads them: stored (computed once, one byte per pair) or batch "
+        "(measured again for every batch, on its device)",
+        allowed=("stored", "batch"),
+        neutral=True,
+    ),
     "resample_negative": Key(False, "draw the negative pairs of PCQM-Contact anew in every epoch"),
     "resample_disjoint": Key(False, "", inert=NO_EFFECT),
     "edge_train_mode": Key("all", "", inert=NO_EFFECT),

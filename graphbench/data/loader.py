@@ -13,7 +13,7 @@ the device copies by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -81,6 +81,7 @@ class Loaders:
         node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
         resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
             a quarter of its free memory. Without a GPU it means nothing.
+        measure: what is computed for every batch, on its device: takes the batch and returns it with more.
         device: where batches are wanted.
         rank: number of this process.
         world_size: number of processes.
@@ -99,6 +100,7 @@ class Loaders:
         batching: Order = "shuffled",
         node_budget: int = 0,
         resident: Resident = "auto",
+        measure: Callable[[GraphBatch], GraphBatch] | None = None,
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
@@ -126,7 +128,7 @@ class Loaders:
         self._store, self._splits = store, splits
         self._batch_size, self._budget, self._transductive, self._seed = batch_size, node_budget, transductive, seed
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
-        self._resample, self._resident = resample_negatives, resident
+        self._resample, self._resident, self._measure = resample_negatives, resident, measure
         self._batching = None
         if not transductive:
             shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
@@ -228,7 +230,8 @@ class Loaders:
         return seen
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
-        return batch.to(self._device, non_blocking=self._device.type == "cuda")
+        moved = batch.to(self._device, non_blocking=self._device.type == "cuda")
+        return moved if self._measure is None else self._measure(moved)
 
 
 def num_examples(store: GraphStore, transductive: bool) -> int:

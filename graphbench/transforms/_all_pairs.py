@@ -26,5 +26,5 @@ def check_pairs(store: GraphStore, width: int) -> None:
             f"{store.num_graphs:,} graphs of up to {int(store.sizes.max()):,} nodes: what is known about all pairs of "
             f"nodes would take {needed / 2**30:,.1f} GiB, the limit is {LIMIT / 2**30:.0f} GiB. For graphs of this "
             "size use attention to the nodes within some hops, which reads neighbour lists (focal heads of FFGT; "
-            "transform HopNeighbors)."
+            "transform HopNeighbors). Many graphs of moderate size need not be stored: dataset.distances batch."
         )

@@ -89,11 +89,13 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         if hasattr(norm, "running_mean"):
             norm.train()
     load_parameters(model, best["model"], reset_head=False)
+    measure = build.measure(config)
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
-        whole = Loaders(loaded.store, splits, batch_size=1, transductive=True, seed=record.seed, hide_edges=hide)
-        place = (whole.full_batch, graph)
+        known = {"seed": record.seed, "hide_edges": hide, "measure": measure}
+        place = (Loaders(loaded.store, splits, batch_size=1, transductive=True, **known).full_batch, graph)
     else:
-        place = (loaded.store.gather([int(examples[graph])]), 0)
+        batch = loaded.store.gather([int(examples[graph])])
+        place = (batch if measure is None else measure(batch), 0)
     return Trained(record.config, record.run_id, best["epoch"], initial, model, *place)
