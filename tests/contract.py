@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged
+from tests.second_device import DEVICE, second_device
 
 SIZES = (7, 1, 12, 2, 5)
 
@@ -307,8 +308,6 @@ def check_determinism(subject: Subject, batch: GraphBatch) -> None:
 
 def check_second_device(subject: Subject, batch: GraphBatch) -> None:
     """On a device that is not the host: same outputs and gradients, and the second time the host waits for nothing."""
-    from tests.second_device import DEVICE, second_device  # skips where PyTorch cannot have one
-
     subject.module.eval()
     there = Subject(copy.deepcopy(subject.module), subject.call, subject.level, subject.width)
     with second_device() as waits:

@@ -40,7 +40,7 @@ if _register is not None:
             return [torch.bfloat16, torch.float16]
 
     _register("elsewhere", backend_module=_Module())
-    DEVICE = torch.device("elsewhere", 0)
+DEVICE = torch.device("privateuseone" if _register is None else "elsewhere", 0)
 
 
 class Elsewhere(Tensor):

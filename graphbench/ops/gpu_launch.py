@@ -1,4 +1,4 @@
-"""How a ragged batch is cut for the kernels of pair attentions (``gpu_tiles.py``)."""
+"""What the launches of Triton kernels share: where they run, their number formats, how a ragged batch is cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+import triton
 from torch import Tensor
+
+from graphbench.ops.gpu_tiles import dot
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
@@ -18,9 +21,29 @@ BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
 WIDEST = 128
 
 
-def wide_of(v: Tensor) -> torch.dtype:
+# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
+INTERPRETED = not isinstance(dot, triton.runtime.JITFunction)
+
+
+def has_kernels(operator: str, q: Tensor) -> bool:
+    """Whether Triton kernels can be used where a tensor lies: not before sm_80, which has too little shared memory.
+
+    Raises:
+        ValueError: it lies on a device that Triton cannot reach.
+    """
+    if not (q.is_cuda or INTERPRETED):
+        raise ValueError(f"backend 'gpu' of {operator} needs tensors on a GPU, received tensors on '{q.device}'")
+    return not q.is_cuda or torch.cuda.get_device_capability(q.device) >= (8, 0)
+
+
+def wide_of(kind: torch.dtype) -> torch.dtype:
     """What sums are kept in: fp32, or fp64."""
-    return torch.float64 if v.dtype == torch.float64 else torch.float32
+    return torch.float64 if kind == torch.float64 else torch.float32
+
+
+def triton_type(wide: torch.dtype) -> triton.language.dtype:
+    """The same in a kernel."""
+    return triton.language.float64 if wide == torch.float64 else triton.language.float32
 
 
 def span_of(width: int) -> int:

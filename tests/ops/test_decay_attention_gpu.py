@@ -9,7 +9,6 @@ import torch
 
 from graphbench.ops.decay_attention import decay_attention
 from graphbench.ops.decay_attention.mask import Decay
-from graphbench.ops.gpu_launch import wide_of
 from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
@@ -22,6 +21,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.decay_attention import gpu, gpu_kernels  # isort: skip
+from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "forward": ("forward", {}),
@@ -47,7 +47,7 @@ def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: 
     stored = f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv"), stored)
     types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "index": "*u8", "row_length": "i32", "seed": "i32"}
-    wide = f"*{NAME[wide_of(meta)]}"
+    wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
 
 

@@ -9,7 +9,6 @@ import torch
 
 from graphbench.ops.focal_attention import focal_attention
 from graphbench.ops.focal_attention.scope import Scope
-from graphbench.ops.gpu_launch import wide_of
 from graphbench.structures import PairBlocks, Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
@@ -22,6 +21,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
+from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "forward": ("forward", {}),
@@ -48,7 +48,7 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
     types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "hops": "*u8", "kinds": "*i16", "reaches": "*i32"}
     types |= {"row_length": "i32", "seed": "i32"}
-    wide = f"*{NAME[wide_of(meta)]}"
+    wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
 
 

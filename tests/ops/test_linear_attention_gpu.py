@@ -20,6 +20,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.linear_attention import gpu, gpu_kernels  # isort: skip
+from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 # Every kernel with the flags that select its code.
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -53,7 +54,7 @@ def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
     make = gpu._cross_constants if kernel_name == "cross" else gpu._constants
     constants = make(meta, meta) | {"B_HEADS": 2} | flags
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
-    wide, stored = f"*{NAME[gpu._wide(meta)]}", f"*{NAME[kind]}"
+    wide, stored = f"*{NAME[wide_of(meta.dtype)]}", f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "x", "a", "b", "grad"), stored) | {"ptr": "*i64", "tiles": "*i64"}
     types["out"] = wide if kernel_name == "cross" or flags.get("FORWARD") is False else stored
     return compile_kernel(kernel, constants, types, wide, capability, options)

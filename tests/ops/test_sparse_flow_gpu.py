@@ -21,6 +21,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # isort: skip
+from graphbench.ops.gpu_launch import span_of, wide_of  # isort: skip
 
 KERNELS = {
     "whole_rows": gpu_whole.whole_rows,
@@ -47,7 +48,7 @@ def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int
     operand = gpu._operand(torch.empty(0, dtype=kind))
     if kernel == "whole_rows":
         return [(rows, keys, warps) for keys, rows, warps in gpu.WHOLE[operand]]
-    span = max(64, gpu._power(width))
+    span = max(64, span_of(width))
     return [(gpu.KEY_SIDE if kernel == "key_side" else gpu.QUERY_SIDE)[operand][span]]
 
 
@@ -61,8 +62,8 @@ def compiled(
     constants = gpu._constants(meta, meta, p)
     fusion = constants.pop("enable_fp_fusion")
     constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys}
-    constants |= {"D_SPAN": gpu._power(width), "E_SPAN": gpu._power(width), "TIE": gpu._TIE.get(kind, 0.0)}
-    types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[gpu._accumulator(kind)]}")
+    constants |= {"D_SPAN": span_of(width), "E_SPAN": span_of(width), "TIE": gpu._TIE.get(kind, 0.0)}
+    types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[wide_of(kind)]}")
     types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "row_length": "i32", "seed": "i64"}
     options = {"num_warps": warps, "enable_fp_fusion": fusion}
     return compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)

@@ -13,22 +13,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 try:
-    import triton
+    from graphbench.ops import gpu_launch
 except ImportError as missing:
     raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
 
-from graphbench.ops import gpu_launch
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import WIDEST, span_of, tiles_of, wide_of
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, span_of, tiles_of, triton_type, wide_of
 
 if TYPE_CHECKING:
     from graphbench.ops.decay_attention.mask import Decay
     from graphbench.structures import Ragged
-
-# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
-_INTERPRETED = not isinstance(forward, triton.runtime.JITFunction)
 
 
 def decay_attention(
@@ -44,10 +40,7 @@ def decay_attention(
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    if not (q.is_cuda or _INTERPRETED):
-        raise ValueError(f"backend 'gpu' of decay_attention needs tensors on a GPU, received tensors on '{q.device}'")
-    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)
-    if outdated or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
+    if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
     seed = draw_seed() % 2**31 if dropout_p else 0
     inputs = (each.contiguous() for each in (q, k, v, start))
@@ -74,7 +67,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         rows, keys, constants = _constants(q, v, index, mask, p)
         tiles, pair_ptr = tiles_of(ragged, rows)
-        out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v))
+        out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 q, k, v, index, start, ragged.ptr, pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
@@ -106,7 +99,7 @@ class _Attention(torch.autograd.Function):
 
 def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
-    wide = wide_of(v)
+    wide = wide_of(v.dtype)
     rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
     return (
         rows,
@@ -120,7 +113,7 @@ def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tu
             "E": v.shape[2],
             "SPAN_D": span_of(q.shape[2]),
             "SPAN_E": span_of(v.shape[2]),
-            "ACC": triton.language.float64 if wide == torch.float64 else triton.language.float32,
+            "ACC": triton_type(wide),
             "LOG": mask.log_decay,
             "SLOPE": float(mask.slope),
             "END": float(mask.end or 0.0),

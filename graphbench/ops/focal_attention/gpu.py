@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 try:
-    import triton
+    from graphbench.ops import gpu_launch
 except ImportError as missing:
     raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
 
-from graphbench.ops import gpu_launch
 from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.gpu_launch import WIDEST, span_of, tiles_of, wide_of
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, span_of, tiles_of, triton_type, wide_of
 from graphbench.ops.special_hops import UNREACHABLE
 
-# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
-_INTERPRETED = not isinstance(forward, triton.runtime.JITFunction)
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
 
 
 def focal_attention(
@@ -43,12 +43,10 @@ def focal_attention(
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    if not (q.is_cuda or _INTERPRETED):
-        raise ValueError(f"backend 'gpu' of focal_attention needs tensors on a GPU, received tensors on '{q.device}'")
-    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)
+    capable = has_kernels("focal_attention", q)
     kinds = max((len(each) for table in tables for each in table.weights if each is not None), default=1)
     too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
-    if outdated or too_wide or len(tables) > 1 or not scope.has_blocks or p == 1:
+    if not capable or too_wide or len(tables) > 1 or not scope.has_blocks or p == 1:
         return dense.focal_attention(q, k, v, scope, tables, bias, p)
     seed = draw_seed() % 2**31 if p else 0
     with torch.autocast(q.device.type, enabled=False):
@@ -69,7 +67,7 @@ def focal_attention(
 
 def _term(q: Tensor, k: Tensor, table: Relation) -> Tensor | None:
     """(N, H, T) what every kind adds to the scores of a row."""
-    wide, term = wide_of(q), None
+    wide, term = wide_of(q.dtype), None
     for own, weight in ((q, table.query), (k, table.key)):
         if weight is not None:
             part = torch.matmul(own.to(wide).transpose(0, 1), weight.to(wide).permute(1, 2, 0))
@@ -77,24 +75,42 @@ def _term(q: Tensor, k: Tensor, table: Relation) -> Tensor | None:
     return None if term is None else (term * q.shape[2] ** -0.5).transpose(0, 1).contiguous()
 
 
+@dataclass(frozen=True, eq=False)
 class _Launch:
-    """What a call is about, besides its differentiable inputs."""
+    """What a call is about, besides its differentiable inputs.
 
-    def __init__(self, scope: Scope, index: Tensor | None, kinds: int, sums: bool, p: float, seed: int) -> None:
-        self.scope, self.ragged, self.index, self.kinds = scope, scope.ragged, index, kinds
-        self.sums, self.p, self.seed = sums, p, seed
+    Attributes:
+        scope: the batch, hops of its pairs, reach of the heads.
+        index: (P,) relation of every pair, or None.
+        kinds: T.
+        sums: whether weights are summed by kind.
+        p: probability of dropout.
+        seed: of dropout.
+    """
 
-    def pairs(self) -> tuple[Tensor, Tensor]:
-        """Hops and kinds of all pairs."""
-        return self.scope.hops, self.scope.hops if self.index is None else self.index
+    scope: Scope
+    index: Tensor | None
+    kinds: int
+    sums: bool
+    p: float
+    seed: int
 
-    def reaches(self, device: torch.device) -> Tensor:
-        """(H,) largest hops that a head sees."""
-        return _reaches(self.scope.reach, device)
+    @property
+    def ragged(self) -> Ragged:
+        """The partition of the rows."""
+        return self.scope.ragged
+
+    def arguments(
+        self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
+    ) -> tuple[Tensor, ...]:
+        """With which all kernels begin; ``unread`` stands for what is not there."""
+        reach = _reaches(self.scope.reach, q.device)
+        kinds, term, bias = (unread if each is None else each for each in (self.index, term, bias))
+        return q, k, v, self.scope.hops, kinds, term, bias, reach, self.ragged.ptr
 
     def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
-        wide = wide_of(v)
+        wide = wide_of(v.dtype)
         rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
         return {
             "SCALE": 1.0 / math.sqrt(q.shape[2]),
@@ -107,7 +123,7 @@ class _Launch:
             "SPAN_E": span_of(v.shape[2]),
             "ROWS": rows,
             "KEYS": keys,
-            "ACC": triton.language.float64 if wide == torch.float64 else triton.language.float32,
+            "ACC": triton_type(wide),
             "KINDS": self.kinds,
             "SPAN_T": span_of(self.kinds),
             "LOST": self.scope.sees_unreachable,
@@ -133,15 +149,14 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, launch: _Launch
     ) -> tuple[Tensor, Tensor]:
-        wide = wide_of(v)
+        wide = wide_of(v.dtype)
         constants = launch.constants(q, v, term, bias)
         tiles, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
         out, log_sum = torch.empty_like(v), v.new_empty(q.shape[:2], dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, *launch.pairs(), log_sum if term is None else term, log_sum if bias is None else bias,
-                launch.reaches(q.device), launch.ragged.ptr, pair_ptr, tiles, out, sums, log_sum,
+                *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, out, sums, log_sum,
                 launch.ragged.max_size, launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(q, k, v, term, bias, out, sums, log_sum)
@@ -166,8 +181,7 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    q, k, v, *launch.pairs(), log_sum if term is None else term, log_sum if bias is None else bias,
-                    launch.reaches(q.device), launch.ragged.ptr, pair_ptr, tiles, grad, grad_sums, log_sum, along,
+                    *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, grad, grad_sums, log_sum, along,
                     dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
                     launch.ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip

@@ -18,6 +18,7 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
+from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, value_gradient
 from graphbench.ops.linear_attention.norms import bound_of, inverse_norms, unit_rows
@@ -34,8 +35,6 @@ CHUNK = 256
 CROSS_ROWS = {64: 64, 128: 32, 256: 16}
 # Wider heads would not fit the accumulators.
 _WIDEST = 256
-# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
-_INTERPRETED = not isinstance(attend, triton.runtime.JITFunction)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str, base: str) -> Tensor:
@@ -49,14 +48,11 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     """
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
-    if not (q.is_cuda or _INTERPRETED):
-        raise ValueError(f"backend 'gpu' of linear_attention needs tensors on a GPU, received tensors on '{q.device}'")
-    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)
-    if outdated or max(q.shape[2], v.shape[2]) > _WIDEST:
+    if not has_kernels("linear_attention", q) or max(q.shape[2], v.shape[2]) > _WIDEST:
         return cpu.linear_attention(q, k, v, ragged, norm, base)
     with torch.autocast(q.device.type, enabled=False):
         if norm == "l2":
-            q, k = (unit_rows(each.to(_wide(v))) for each in (q, k))
+            q, k = (unit_rows(each.to(wide_of(v.dtype))) for each in (q, k))
         bound = bound_of(q, k, ragged, norm) if base == "none" else None
         inputs = (each.contiguous() for each in (q, k, v))
         result: Tensor = _Attention.apply(*inputs, bound, ragged, norm, base)  # type: ignore[no-untyped-call]
@@ -70,7 +66,7 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bound: Tensor | None, ragged: Ragged, norm: str, base: str
     ) -> Tensor:
-        wide = _wide(v)
+        wide = wide_of(v.dtype)
         inverse = [inverse_norms(each, ragged, norm).to(wide) for each in (q, k)]
         scale = (inverse[0] * inverse[1] / ragged.size_tensor.clamp(min=1)).view(-1, 1, 1, 1)
         centre = segment_mean(v.to(wide), ragged)  # a constant for the gradient, see the README
@@ -142,7 +138,7 @@ def _launch(q: Tensor, v: Tensor, ragged: Ragged) -> tuple[tuple[int, int], Tens
 
 
 def _constants(q: Tensor, v: Tensor) -> dict[str, Any]:
-    rows, cols, warps = BLOCKS[_wide(v).itemsize]
+    rows, cols, warps = BLOCKS[wide_of(v.dtype).itemsize]
     return {
         "HEADS": q.shape[1],
         "V_HEADS": v.shape[1],
@@ -150,7 +146,7 @@ def _constants(q: Tensor, v: Tensor) -> dict[str, Any]:
         "E": v.shape[2],
         "COLS": cols,
         "ROWS": rows,
-        "ACC": triton.language.float64 if _wide(v) == torch.float64 else triton.language.float32,
+        "ACC": triton_type(wide_of(v.dtype)),
         "num_warps": warps,
         "num_stages": 1,
         "enable_fp_fusion": True,
@@ -159,13 +155,9 @@ def _constants(q: Tensor, v: Tensor) -> dict[str, Any]:
 
 def _cross_constants(a: Tensor, b: Tensor) -> dict[str, Any]:
     constants = _constants(a, b)
-    span = max(16, 1 << (a.shape[2] - 1).bit_length())
+    span = span_of(a.shape[2])
     rows, b_heads = CROSS_ROWS[max(64, span)], constants.pop("V_HEADS")
     return constants | {"SPAN": span, "CHUNK": CHUNK, "ROWS": rows, "B_HEADS": b_heads}
-
-
-def _wide(v: Tensor) -> torch.dtype:
-    return torch.float64 if v.dtype == torch.float64 else torch.float32
 
 
 _TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Ragged]]] = WeakKeyDictionary()

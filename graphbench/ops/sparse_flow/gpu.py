@@ -20,6 +20,7 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.dropout.cpu import draw_seed
+from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
@@ -52,8 +53,6 @@ KEY_SIDE = {
 CHUNK = {2: 32, 4: 16, 8: 16}
 # Wider heads would not fit the accumulators of the backward kernels.
 _WIDEST = 256
-# Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU; its products do not know bfloat16.
-_INTERPRETED = not isinstance(whole_rows, triton.runtime.JITFunction)
 # Tensor cores add products in an order of their own in every kernel; other products round alike in all of them.
 _TIE = {torch.bfloat16: 2.0**-18}
 # Largest exponent of phi: sums of n terms of this size stay finite.
@@ -82,14 +81,11 @@ def sparse_flow(
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
-    if not (q.is_cuda or _INTERPRETED):
-        raise ValueError(f"backend 'gpu' of sparse_flow needs tensors on a GPU, received tensors on '{q.device}'")
-    outdated = q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)  # too little shared memory
-    if outdated or max(q.shape[2], v.shape[2]) > _WIDEST:
+    if not has_kernels("sparse_flow", q) or max(q.shape[2], v.shape[2]) > _WIDEST:
         return cpu.sparse_flow(q, k, q_friction, k_friction, v, ragged, lam, alpha, dropout_p)
     kind = torch.promote_types(q.dtype, v.dtype)
     inputs = (each.to(kind).contiguous() for each in (q, k, q_friction, k_friction, v))
-    strength = lam.to(_accumulator(kind)).contiguous()
+    strength = lam.to(wide_of(kind)).contiguous()
     seed = draw_seed() if dropout_p else 0
     result: Tensor = _Flow.apply(*inputs, strength, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result.to(v.dtype)
@@ -135,7 +131,7 @@ class _Flow(torch.autograd.Function):
                     state,
                     *numbers,
                     **constants,
-                    E_SPAN=_power(v.shape[2]),
+                    E_SPAN=span_of(v.shape[2]),
                     ROWS=rows,
                     KEYS=keys,
                     num_warps=warps,
@@ -154,7 +150,7 @@ class _Flow(torch.autograd.Function):
         grads = [torch.empty_like(each) for each in (q, k, q_friction, k_friction, v)]
         inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
         numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
-        constants = _constants(q, v, ctx.p) | {"D_SPAN": _power(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
+        constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         with torch.cuda.device_of(q):
             rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
             for tiles in _tiles(ragged, 0, ragged.max_size, rows):
@@ -187,7 +183,7 @@ class _Flow(torch.autograd.Function):
                     grads[4],
                     *numbers,
                     **constants,
-                    E_SPAN=_power(v.shape[2]),
+                    E_SPAN=span_of(v.shape[2]),
                     ROWS=rows,
                     KEYS=keys,
                     num_warps=warps,
@@ -196,19 +192,15 @@ class _Flow(torch.autograd.Function):
         return *grads, per_graph, None, None, None, None
 
 
-def _accumulator(kind: torch.dtype) -> torch.dtype:
-    return torch.float64 if kind == torch.float64 else torch.float32
-
-
 def _operand(q: Tensor) -> int:
     """Bytes of an entry when it is multiplied."""
-    return 2 if q.dtype == torch.bfloat16 else _accumulator(q.dtype).itemsize
+    return 2 if q.dtype == torch.bfloat16 else wide_of(q.dtype).itemsize
 
 
 def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
-    accumulator = _accumulator(q.dtype)
-    wide = triton.language.float64 if accumulator == torch.float64 else triton.language.float32
-    native = q.dtype == torch.bfloat16 and not _INTERPRETED
+    accumulator = wide_of(q.dtype)
+    wide = triton_type(accumulator)
+    native = q.dtype == torch.bfloat16 and not INTERPRETED  # whose products do not know bfloat16
     return {
         "SCALE": 1 / math.sqrt(q.shape[2]),
         "LIMIT": _LIMIT[accumulator],
@@ -225,14 +217,9 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
     }
 
 
-def _power(width: int) -> int:
-    """Columns of an accumulator: a power of two, and 16 at least for the tensor cores."""
-    return max(16, 1 << (width - 1).bit_length())
-
-
 def _span(q: Tensor, v: Tensor) -> int:
     """Width in the tables of block sizes: 64, 128 or 256."""
-    return max(64, _power(max(q.shape[2], v.shape[2])))
+    return max(64, span_of(max(q.shape[2], v.shape[2])))
 
 
 _TILES: WeakKeyDictionary[Ragged, dict[tuple[int, int, int], list[Tensor]]] = WeakKeyDictionary()
