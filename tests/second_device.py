@@ -1,8 +1,9 @@
-"""A second device that computes on the first one: shows what would fail on a GPU, or make the host wait, without a GPU.
+"""The device that tests hold against the CPU: a GPU where there is one, elsewhere one that computes on the CPU.
 
-Its tensors are wrappers around tensors of the CPU. An operation runs there only if all its tensors lie there (numbers
-of no dimension may come from the host, as on a GPU), and what it returns lies there, too. Kernels are the CPU's, so
-that results can be compared; code that asks for ``device.type`` takes the way of all devices but the CPU.
+The latter shows what would fail on a GPU, or make the host wait, without a GPU. Its tensors are wrappers around tensors
+of the CPU. An operation runs there only if all its tensors lie there (numbers of no dimension may come from the host,
+as on a GPU), and what it returns lies there, too. Kernels are the CPU's, so that results can be compared; code that
+asks for ``device.type`` takes the way of all devices but the CPU.
 
 conftest.py imports this first: autograd counts the devices at the first backward pass of a process.
 """
@@ -10,6 +11,7 @@ conftest.py imports this first: autograd counts the devices at the first backwar
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +32,9 @@ _COPYING = {"copy_", "_to_copy"}
 _ROUNDS = "ops/sparse_flow/"
 
 
-_register = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)  # experimental in 2.13
+GPU = torch.cuda.is_available()
+# Experimental in 2.13. Autograd does not work with two devices in one process.
+_register = None if GPU else getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
 if _register is not None:
 
     class _Module(backend_registration._DummyBackendModule):
@@ -40,7 +44,7 @@ if _register is not None:
             return [torch.bfloat16, torch.float16]
 
     _register("elsewhere", backend_module=_Module())
-DEVICE = torch.device("privateuseone" if _register is None else "elsewhere", 0)
+DEVICE = torch.device("cuda" if GPU else "privateuseone" if _register is None else "elsewhere", 0)
 
 
 class Elsewhere(Tensor):
@@ -83,6 +87,10 @@ class Elsewhere(Tensor):
 @contextmanager
 def second_device() -> Iterator[list[str]]:
     """Inside, tensors and modules can be moved there. Yields where the host waited, as ``operation file:line``."""
+    if GPU:
+        with _gpu() as waits:
+            yield waits
+        return
     if _register is None:
         pytest.skip("this PyTorch has no devices written in Python")
     _WAITS.clear()
@@ -97,6 +105,24 @@ def second_device() -> Iterator[list[str]]:
 
 
 _WAITS: list[str] = []
+
+
+@contextmanager
+def _gpu() -> Iterator[list[str]]:
+    """What CUDA itself reports: copies from the host that wait are among it."""
+
+    def note(*_: Any, **__: Any) -> None:
+        _note("synchronised")
+
+    _WAITS.clear()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", message="called a synchronizing CUDA operation")
+            warnings.showwarning = note
+            yield _WAITS
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 class _Dispatch(TorchDispatchMode):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from scipy.stats import ttest_ind
 from graphbench.errors import UserError
 from graphbench.results.record import RunRecord, Score
 from graphbench.sweeps import read_sweep
-from scripts import claims
+from scripts import claims, record_measurement
 from scripts.judging import verdicts
 from scripts.judging.findings import FAILS, HOLDS, NOT_RUN, UNDECIDED
 from scripts.judging.quantities import measured, published
+from scripts.judging.recorded import recorded
 from scripts.judging.rules import judge, references
 from scripts.judging.verdicts import Claim, decide, read_claims
 
@@ -186,6 +189,8 @@ def _awaited() -> dict[str, set[tuple[str, str]]]:
     for claim in read_claims(CLAIMS):
         for rule in (*claim.runs, *claim.also):
             for text in references(rule):
+                if ":" in text:
+                    continue  # of a recorded measurement
                 folder = text.partition("@")[0]
                 if not (ROOT / "results/measured/records" / folder).is_dir():
                     sweep, _, config = folder.rpartition("/")
@@ -196,6 +201,108 @@ def _awaited() -> dict[str, set[tuple[str, str]]]:
 def test_records_that_rules_ask_for_are_there_or_of_a_sweep() -> None:
     for sweep, asked in _awaited().items():
         assert (ROOT / f"configs/sweeps/{sweep}.yaml").is_file(), f"no records and no sweep '{sweep}': {asked}"
+
+
+def test_measurements_that_rules_ask_for_have_a_command() -> None:
+    """A misspelt file would need a GPU for ever."""
+    readme = (ROOT / "results/measured/README.md").read_text()
+    for claim in read_claims(CLAIMS):
+        for rule in (*claim.runs, *claim.also):
+            for text in references(rule):
+                name, colon, _ = text.partition(":")
+                assert not colon or f"## {name}.json" in readme, f"{claim.id}: {text}"
+
+
+GECO = {"name": "geco", "cases": [{"case": "Table 10, 64 nodes, a GPU", "ours": 0.5, "ratio": 30.0, "met": True},
+                                  {"case": "Table 10, 128 nodes, a GPU", "ours": 1.5, "ratio": 90.0, "met": False}],
+        "ends": {"small": 40_000, "large": math.inf}}  # fmt: skip
+
+
+@pytest.fixture
+def measurements(tmp_path: Path) -> Path:
+    """A folder with ``gpu/geco.json``, as the command writes it."""
+    output = tmp_path / "printed.txt"
+    output.write_text("a line\n" + json.dumps(GECO) + "\n")
+    made = ["--command", "python bench", "--hardware", "a GPU", "--software", "torch 9", "--date", "2026-11-22"]
+    arguments = [str(output), "gpu/geco", *made, "--commit", "abc1234", "--folder", str(tmp_path / "measured")]
+    assert record_measurement.main(arguments) == 0
+    return tmp_path / "measured"
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ({"a": "gpu/geco: cases / case=Table 10, 64 nodes* / ratio", "low": 30}, HOLDS),
+        ({"a": "gpu/geco: cases / case=Table 10, 64 nodes* / ratio", "low": 31}, FAILS),
+        ({"a": "gpu/geco: cases / case=*64*; met=True / ours", "low": 0.5, "high": 0.5}, HOLDS),
+        ({"a": "gpu/geco: cases / case=*64* / met", "low": 1}, HOLDS),
+        (
+            {"a": "gpu/geco: cases / case=*128* / {what}", "over": "gpu/geco: cases / case=*64* / {what}", "high": 3},
+            HOLDS,
+        ),
+        (
+            {"a": "gpu/geco: cases / case=*128* / ours", "over": "gpu/geco: cases / case=*64* / ours", "high": 2.9},
+            FAILS,
+        ),
+        ({"a": "gpu/geco: ends / small", "low": 30_001, "high": 40_000}, HOLDS),
+        ({"a": "gpu/geco: ends / large", "low": 30_001, "high": 40_000}, FAILS),
+        ({"a": "gpu/geco: ends / other", "low": 0}, NOT_RUN),
+        ({"a": "gpu/geco: cases / case=*256* / ratio", "low": 0}, NOT_RUN),
+        ({"a": "gpu/geco: cases / case=*64* / ratio", "over": "gpu/geco: ends / other", "low": 0}, NOT_RUN),
+        ({"a": "gpu/other: name", "low": 0}, NOT_RUN),
+    ],
+)
+def test_rules_on_recorded_measurements(measurements: Path, rule: dict, state: str) -> None:
+    [finding] = judge({"between": rule, "each": {"what": ["ours"]}}, recorded(measurements), "here")
+    assert finding.state == state, finding.text
+
+
+def test_a_finding_says_what_a_measurement_was_made_on(measurements: Path) -> None:
+    rule = {"between": {"a": "gpu/geco: cases / case=*64* / ratio", "low": 169}}
+    [finding] = judge(rule, recorded(measurements), "here")
+    made = "(a GPU, 2026-11-22, commit abc1234)"
+    assert finding.text == f"`gpu/geco: cases / case=*64* / ratio` 30 {made}, stated: 169 or more"
+
+
+def test_a_measurement_decides_once_its_file_is_there(measurements: Path) -> None:
+    claim = Claim("X-1", "X", "1", "something", needs={"gpu": "big"}, runs=[{"between": {
+        "a": "gpu/geco: cases / case=*64* / ratio", "low": 30}}])  # fmt: skip
+    assert decide(claim, measurements / "records").word == verdicts.CONFIRMED
+    assert decide(claim, measurements.parent / "elsewhere/records").word == "needs a GPU"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("gpu/geco: cases / case=Table* / ratio", "2 entries fit 'case=Table\\*', not one"),
+        ("gpu/geco: cases / Table 10 / ratio", "of a list a step is key=pattern, received 'Table 10'"),
+        ("gpu/geco: cases / case=*64* / ratio / x", "nothing lies behind a number, received the step 'x'"),
+        ("gpu/geco: name", "is no number in"),
+    ],
+)
+def test_references_that_no_measurement_can_fit(measurements: Path, reference: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        recorded(measurements)(reference)
+
+
+def test_a_measurement_without_provenance_is_refused(measurements: Path) -> None:
+    for name, text in (("bare", json.dumps(GECO)), ("no", "[1]"), ("none", "")):
+        (measurements / f"{name}.json").write_text(text)
+    with pytest.raises(UserError, match="says command, date, hardware, software, commit, measured"):
+        recorded(measurements)("bare: name")
+    for name in ("no", "none"):
+        with pytest.raises(UserError, match="no recorded measurement"):
+            recorded(measurements)(f"{name}: name")
+
+
+def test_what_is_no_output_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ["--command", "c", "--hardware", "h", "--software", "s", "--folder", str(tmp_path / "measured")]
+    (tmp_path / "text").write_text("no JSON\n[1]")
+    assert record_measurement.main([str(tmp_path / "text"), "gpu/x", *made]) == 2
+    assert "neither the file nor its last line is a JSON object" in capsys.readouterr().err
+    assert record_measurement.main([str(tmp_path / "none"), "gpu/x", *made]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "measured").exists()
 
 
 @pytest.mark.exhaustive

@@ -19,7 +19,7 @@ from graphbench.config import load_config
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from tests.contract import tensors_of
-from tests.second_device import DEVICE, Elsewhere, second_device
+from tests.second_device import DEVICE, GPU, Elsewhere, second_device
 from tests.synthetic_batch import SIZES, batch_like
 from tests.test_configs import CONFIGS, ONE_LAYER, ROOT
 
@@ -73,12 +73,12 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
         loss_there = _step(there, task, batch_there)
     _without_dropout(model)
     loss = _step(model, task, batch)
-    torch.testing.assert_close(loss_there.raw, loss, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loss_there.cpu(), loss, rtol=1e-4, atol=1e-5)
     largest = max(each.grad.abs().max() for each in model.parameters() if each.grad is not None)
     for (name, here), other in zip(model.named_parameters(), there.parameters(), strict=True):
         assert (here.grad is None) == (other.grad is None), name
         if here.grad is not None:
-            error = (other.grad.raw - here.grad).abs().max() / largest
+            error = (other.grad.cpu() - here.grad).abs().max() / largest
             assert error < 1e-3, f"gradient of {name}: {error:.1e} of the largest"
 
 
@@ -106,9 +106,13 @@ RUNS = {
 def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches, epochs, evaluation, checkpoint and record; between evaluations only the loop itself waits, once."""
     path = ROOT / "configs" / f"{name}.yaml"
-    here, there = (load_config(path, [*RUNS[name].split(), "out_dir", str(tmp_path / each)]) for each in "ab")
+    here, there = (
+        load_config(path, [*RUNS[name].split(), "out_dir", str(tmp_path / each), "accelerator", each])
+        for each in ("cpu", "auto")
+    )
     expected = experiment.run(here)
-    monkeypatch.setattr(build, "fabric", _fabric)
+    if not GPU:
+        monkeypatch.setattr(build, "fabric", _fabric)
     with second_device() as waits:
         result = experiment.run(there)
     assert expected is not None
@@ -140,9 +144,10 @@ def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pyt
 def test_the_device_is_strict() -> None:
     with second_device() as waits:
         x = torch.arange(3.0).to(DEVICE)
-        with pytest.raises(RuntimeError, match="two devices"):
+        waits.clear()
+        with pytest.raises(RuntimeError, match=r"two devices|same device"):
             x + torch.ones(3)
-        assert isinstance(x + 1, Elsewhere)
+        assert (x + 1).is_cuda if GPU else isinstance(x + 1, Elsewhere)
         assert not waits
         for wait in (
             lambda: float(x.sum()),

@@ -41,6 +41,13 @@ def wide_of(kind: torch.dtype) -> torch.dtype:
     return torch.float64 if kind == torch.float64 else torch.float32
 
 
+def loadable(x: Tensor, wide: torch.dtype) -> Tensor:
+    """``x`` in as many bits as sums have: Triton 3.6 multiplies nothing in fp64 that depends on narrower loads."""
+    if wide.itemsize < 8:
+        return x
+    return x.double() if x.is_floating_point() else x.long()
+
+
 def triton_type(wide: torch.dtype) -> triton.language.dtype:
     """The same in a kernel."""
     return triton.language.float64 if wide == torch.float64 else triton.language.float32

@@ -1,1 +1,1 @@
-"""Small independent programs behind entries of docs/LOG.md; none of them uses our layers or our loop."""
+"""Small programs behind entries of docs/LOG.md and claims; what is independent of our layers says so."""

@@ -11,8 +11,8 @@ INTRODUCTION = """\
 # Claims of the five papers
 
 Written by `python scripts/claims.py` from [results/claims.yaml](../results/claims.yaml), the published tables
-(`results/published`) and our run records (`results/measured/records`). No verdict and no measured number is typed by
-hand; a test runs the command and compares.
+(`results/published`), our run records (`results/measured/records`) and, of what is no training run, measurements kept
+in `results/measured/gpu`. No verdict and no measured number is typed by hand; a test runs the command and compares.
 
 | verdict | meaning |
 | --- | --- |

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -198,13 +199,23 @@ def loses_less(source: Source, where: str, *, a: list[str], than: list[str]) -> 
     return Finding(state, f"loses {ours:.4g} ({pairs[0]}) against {theirs:.4g} ({pairs[1]})")
 
 
-def between(source: Source, where: str, *, a: str, low: float, high: float) -> Finding:
-    """The mean of ``a`` lies between two numbers."""
-    found = source(a)
-    if found is None:
-        return not_run([a])
-    state = HOLDS if low <= found.mean <= high else FAILS
-    return Finding(state, f"{found.name} {found.shown}, stated: {low:g} to {high:g}")
+def between(
+    source: Source, where: str, *, a: str, over: str = "", low: float = -math.inf, high: float = math.inf
+) -> Finding:
+    """The mean of ``a``, or how many times that of ``over`` it is, lies between two numbers; without one: no limit."""
+    found = {each: source(each) for each in (a, over) if each}
+    present = [each for each in found.values() if each is not None]
+    if len(present) < len(found):
+        return not_run([name for name, each in found.items() if each is None])
+    value, shown = present[0].mean, f"{present[0].name} {present[0].shown}"
+    if over:
+        value /= present[1].mean
+        shown += f" is {value:.4g} times {present[1].name} {present[1].shown}"
+    if math.isinf(low) or math.isinf(high):
+        stated = f"{high:g} or less" if math.isinf(low) else f"{low:g} or more"
+    else:
+        stated = f"{low:g} to {high:g}"
+    return Finding(HOLDS if low <= value <= high else FAILS, f"{shown}, stated: {stated}")
 
 
 def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) -> Finding:

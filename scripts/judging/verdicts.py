@@ -13,7 +13,8 @@ import yaml
 
 from graphbench.errors import UserError, unknown
 from scripts.judging.findings import FAILS, HOLDS, NOT_RUN, Finding
-from scripts.judging.quantities import Source, check_names, measured, published
+from scripts.judging.quantities import Quantity, Source, check_names, measured, published
+from scripts.judging.recorded import recorded
 from scripts.judging.rules import judge
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,8 +39,8 @@ class Claim:
         claim: what is claimed, in our words, with the figures of the paper.
         experiment: what decides about it.
         own: rules on the printed tables.
-        runs: rules on records.
-        also: rules on records of smaller experiments, which are shown and do not decide.
+        runs: rules on records and recorded measurements.
+        also: the same on what is shown and does not decide, such as smaller experiments.
         tests: tests of our suite that show it, ``path::name``.
         against: tests that show the contrary.
         needs: ``gpu`` or ``data`` -> what exactly.
@@ -111,8 +112,8 @@ def decide(claim: Claim, records: Path) -> Verdict:
     on runs hold, or a test shows it; some runs are there; what is needed is not at hand; not yet run.
     """
     own = _findings(claim.own, published, claim.id)
-    runs = _findings(claim.runs, measured(records), claim.id)
-    also = _findings(claim.also, measured(records), claim.id)
+    runs = _findings(claim.runs, _ours(records), claim.id)
+    also = _findings(claim.also, _ours(records), claim.id)
     states = {each.state for each in runs}
     if any(each.state == FAILS for each in own):
         word = OWN_TABLES
@@ -125,6 +126,16 @@ def decide(claim: Claim, records: Path) -> Verdict:
     else:
         word = next((NEEDS[key] for key in NEEDS if key in (claim.needs or {})), OPEN)
     return Verdict(claim, word, own, runs, also)
+
+
+def _ours(records: Path) -> Source:
+    """Measurements lie beside the folder of records; a colon tells the two kinds of reference apart."""
+    runs, measurements = measured(records), recorded(records.parent)
+
+    def find(reference: str) -> Quantity | None:
+        return (measurements if ":" in reference else runs)(reference)
+
+    return find
 
 
 def _findings(rules: Sequence[dict[str, Any]], source: Source, where: str) -> tuple[Finding, ...]:

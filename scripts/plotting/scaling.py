@@ -3,7 +3,8 @@
 Random graphs of one mean degree, the whole graph in every step; each point is measured in a process of its own. What
 was measured is kept in a JSON file beside the figure: drawing again measures only what is missing there, and a run that
 was interrupted goes on. A model is measured up to the size whose step is expected to take longer than ``--budget``, or
-more memory than is free; beyond it, times are extrapolated from the last points and drawn hollow, memory is not.
+more memory than is free (on a GPU: to the size that runs out of it, which ``--memory_limit`` brings nearer); beyond it,
+times are extrapolated from the last points and drawn hollow, memory is not.
 Exponents p of time ~ N^p and memory ~ N^p are least-squares fits in logarithms over measured points only, those from
 ``--fit_from`` nodes where a model has three of them.
 """
@@ -34,15 +35,17 @@ _HOLLOW = {"marker": "o", "markersize": 3, "markerfacecolor": "white"}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    known = " or ".join(MODELS)
+    known, default = ", ".join(MODELS), ["sgformer", "softmax"]
     parser.add_argument(
-        "--models", nargs="+", default=list(MODELS), metavar="MODEL", help=f"{known} (default: both), or an attention"
-    )
+        "--models", nargs="+", default=default, metavar="MODEL",
+        help=f"{known}, or the name of an attention; default: {' '.join(default)}",
+    )  # fmt: skip
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="numbers of nodes")
     parser.add_argument("--degree", type=float, default=10.0, help="mean degree of the graphs; default: 10")
     parser.add_argument("--width", type=int, default=32, help="of the model; default: 32 (2 million nodes: 15 GiB)")
     parser.add_argument("--budget", type=float, default=100.0, help="seconds that a step may take; default: 100")
     parser.add_argument("--steps", type=int, default=5, help="per point, after a first; the median counts; default: 5")
+    parser.add_argument("--memory_limit", type=float, metavar="GIB", help="that PyTorch may take on the GPU")
     parser.add_argument("--fit_from", type=int, default=100_000, metavar="N", help="default: 100000")
 
 
@@ -61,6 +64,7 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
         width=options.width,
         budget=options.budget,
         steps=options.steps,
+        memory_limit=options.memory_limit,
     )
     print(table(measured, options.models, options.sizes, options.fit_from))
     return draw(measured, options.models, options.sizes, options.fit_from), "scaling"
@@ -94,7 +98,8 @@ def draw(measured: Measurements, models: Sequence[str], sizes: Sequence[int], fi
         axes.xaxis.set_minor_formatter("")  # within two decades "6 x 10^2" and its like would fill the axis
         axes.yaxis.set_minor_formatter("")
         axes.grid(color="0.9", linewidth=0.5)
-        axes.legend(frameon=False, handlelength=2.6)
+        if axes.lines:  # none where no model could be measured
+            axes.legend(frameon=False, handlelength=2.6)
     return figure
 
 
@@ -114,8 +119,9 @@ def table(measured: Measurements, models: Sequence[str], sizes: Sequence[int], f
             if fit is not None:
                 what = {"seconds": "time", "peak_mib": "memory"}[quantity]
                 notes.append(f"{_label(model)}: {what} ~ N^{fit[0]:.2f}, measured points from {fit[1]:,} nodes")
-        if model in measured.stopped and points and points[-1].nodes < max(sizes):
-            notes.append(f"{_label(model)}: not measured beyond {points[-1].nodes:,} nodes: {measured.stopped[model]}")
+        if model in measured.stopped and (not points or points[-1].nodes < max(sizes)):
+            reach = f"beyond {points[-1].nodes:,} nodes" if points else "at all"
+            notes.append(f"{_label(model)}: not measured {reach}: {measured.stopped[model]}")
     where = measured.environment
     machine = where.get("gpu") or f"{where.get('cpu')}, {where.get('threads')} thread(s)"
     settings = ", ".join(f"{name} {value}" for name, value in measured.settings.items())

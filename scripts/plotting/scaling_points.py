@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+import torch
 
 from graphbench import registry
 from graphbench.errors import UserError, unknown
 from graphbench.results import atomic
 from graphbench.results.environment import environment
+from scripts.plotting.training_step import OUT_OF_MEMORY
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/synthetic/sgformer-erdos-renyi.yaml"
@@ -30,6 +32,7 @@ _DECISIVE = ("cpu", "cores", "threads", "gpu", "torch")
 """Facts about a machine on which times depend."""
 
 _ENDED = "the process was ended by signal"
+_NO_MEMORY = "out of memory"
 _ENOUGH = 20.0
 """Seconds after which no further step of a point is begun, once one counts."""
 
@@ -37,9 +40,14 @@ _ENOUGH = 20.0
 class _Model(NamedTuple):
     attention: str
     label: str
+    options: tuple[str, ...] = ()
 
 
-MODELS = {"sgformer": _Model("SGFormer", "SGFormer"), "softmax": _Model("Transformer", "softmax attention")}
+MODELS = {
+    "sgformer": _Model("SGFormer", "SGFormer"),
+    "softmax": _Model("Transformer", "softmax attention"),
+    "dense": _Model("Transformer", "dense softmax attention", ("--whole_matrix",)),
+}
 """By the names that the command line takes; any other name is that of an attention."""
 
 
@@ -69,12 +77,13 @@ class Measurements:
     """What the file beside the figure holds.
 
     Attributes:
-        settings: mean degree and width.
+        settings: mean degree, width, and the limit of the GPU's memory (GiB) where there was one.
         environment: machine and versions.
         date: of the first point.
         all_points: in the order they were measured in.
         stopped: model -> why no larger graph was measured.
         budget: of the last run that measured.
+        out_of_memory: model -> smallest number of nodes that did not fit; infinite where the largest asked for did.
     """
 
     settings: dict[str, Any]
@@ -83,6 +92,7 @@ class Measurements:
     all_points: list[Point] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
     budget: float = 0.0
+    out_of_memory: dict[str, float] = field(default_factory=dict)
 
     def points(self, model: str, sizes: Sequence[int]) -> list[Point]:
         """Of one model at some of the sizes, smallest first."""
@@ -110,7 +120,15 @@ class Measurements:
 
 
 def measure_missing(
-    path: Path, models: Sequence[str], sizes: Sequence[int], *, degree: float, width: int, budget: float, steps: int
+    path: Path,
+    models: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    degree: float,
+    width: int,
+    budget: float,
+    steps: int,
+    memory_limit: float | None = None,
 ) -> Measurements:
     """The measurements in a file, after those that are missing were added to it.
 
@@ -122,34 +140,45 @@ def measure_missing(
         width: of the models.
         budget: seconds that a step may take.
         steps: per point.
+        memory_limit: GiB that PyTorch may take on the GPU; None: all.
 
     Raises:
         UserError: unknown model, impossible numbers, or the file is of other settings or of another machine.
     """
     _check(models, sizes, degree, width, budget, steps)
-    settings = {"mean degree": degree, "width": width}
+    settings: dict[str, Any] = {"mean degree": degree, "width": width}
+    if memory_limit is not None:
+        settings["memory limit in GiB"] = memory_limit
     found = Measurements.read(path) if path.is_file() else Measurements(settings, _machine(), _today())
     if found.settings != settings:
         raise UserError(
             f"{path} was measured with {found.settings}, asked for is {settings}: give another --out, or delete it."
         )
     for model in models:
-        if budget > found.budget or found.stopped.get(model, "").startswith(_ENDED):
+        fits = found.out_of_memory.get(model, math.inf) == math.inf
+        if (budget > found.budget and fits) or found.stopped.get(model, "").startswith(_ENDED):
             found.stopped.pop(model, None)  # a process may have been ended for what other processes took
         for size in sizes:
             known = found.points(model, sizes)
             if model in found.stopped or any(each.nodes == size for each in known):
                 continue
             _check_machine(found, f"{path} was measured elsewhere, and {model} at {size:,} nodes is missing in it")
-            why = _too_large([each for each in known if each.nodes < size], size, budget)
+            _check_limit(memory_limit)
+            # On a GPU memory that does not suffice is a message: there it is tried, and not foretold.
+            free = math.inf if found.environment.get("gpu") else psutil.virtual_memory().available / 2**20
+            why = _too_large([each for each in known if each.nodes < size], size, budget, free)
             point = None
             if why is None:
                 print(f"measuring {model} at {size:,} nodes", file=sys.stderr, flush=True)
-                point, why = _measure(model, size, degree, width, budget, steps)
+                point, why = _measure(model, size, degree, width, budget, steps, memory_limit)
             if point is not None:
                 found.all_points.append(point)
             if why is not None:
                 found.stopped[model] = why
+            if why is not None and why.startswith(_NO_MEMORY):
+                found.out_of_memory[model] = size
+            elif point is not None and size == sizes[-1]:
+                found.out_of_memory[model] = math.inf
             found.write(path)
     found.budget = max(found.budget, budget)
     found.write(path)
@@ -157,10 +186,11 @@ def measure_missing(
 
 
 def _measure(
-    model: str, nodes: int, degree: float, width: int, budget: float, steps: int
+    model: str, nodes: int, degree: float, width: int, budget: float, steps: int, memory_limit: float | None
 ) -> tuple[Point | None, str | None]:
     """The point, and why there should be no larger one."""
-    attention = MODELS[model].attention if model in MODELS else model
+    attention, _, options = MODELS.get(model, _Model(model, model))
+    options += () if memory_limit is None else ("--memory_limit", str(memory_limit))
     changes = {
         "dataset.ErdosRenyi.nodes": nodes,
         "dataset.ErdosRenyi.degree": degree,
@@ -168,9 +198,17 @@ def _measure(
         "gt.dim_hidden": width,
         "gnn.dim_inner": width,
     }
-    command = [sys.executable, "-m", "scripts.plotting.training_step", str(steps), str(min(budget, _ENOUGH)), CONFIG]
-    command += [str(each) for pair in changes.items() for each in pair]
+    command = [sys.executable, "-m", "scripts.plotting.training_step", *options]
+    command += [
+        str(steps),
+        str(min(budget, _ENOUGH)),
+        CONFIG,
+        *(str(each) for pair in changes.items() for each in pair),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == OUT_OF_MEMORY:
+        limit = "" if memory_limit is None else f", with a limit of {memory_limit:g} GiB"
+        return None, f"{_NO_MEMORY} at {nodes:,} nodes{limit}"
     if done.returncode:
         # Killed from outside (the system's answer to exhausted memory), or an error that the last line names.
         lines = done.stderr.strip().splitlines()
@@ -179,8 +217,8 @@ def _measure(
     return point, f"a step took {point.seconds:.3g} s, --budget is {budget:g} s" if point.seconds > budget else None
 
 
-def _too_large(smaller: Sequence[Point], nodes: int, budget: float) -> str | None:
-    """Why a size is not measured, judged by the smaller ones; None: nothing speaks against it."""
+def _too_large(smaller: Sequence[Point], nodes: int, budget: float, free: float) -> str | None:
+    """Why a size is not measured, judged by the smaller ones and the free MiB; None: nothing speaks against it."""
     if not smaller:
         return None
     last, slopes = smaller[-1], dict.fromkeys(QUANTITIES, 2.0)
@@ -190,7 +228,6 @@ def _too_large(smaller: Sequence[Point], nodes: int, budget: float) -> str | Non
             ratio = max(getattr(last, each), 1e-9) / max(getattr(before, each), 1e-9)
             slopes[each] = math.log(ratio) / math.log(last.nodes / before.nodes)
     seconds, peak = (getattr(last, each) * (nodes / last.nodes) ** slopes[each] for each in QUANTITIES)
-    free = psutil.virtual_memory().available / 2**20
     if seconds > budget:
         return f"a step at {nodes:,} nodes would take about {seconds:.0f} s, --budget is {budget:g} s"
     if peak > _SPARE * free:
@@ -208,6 +245,16 @@ def _check(models: Sequence[str], sizes: Sequence[int], degree: float, width: in
     for name, value in (("--width", width), ("--budget", budget), ("--steps", steps)):
         if value <= 0:
             raise UserError(f"{name} must be above 0, received {value:g}.")
+
+
+def _check_limit(memory_limit: float | None) -> None:
+    if memory_limit is None:
+        return
+    if not torch.cuda.is_available():
+        raise UserError("--memory_limit is for a GPU, and PyTorch sees none here: leave it out.")
+    there = torch.cuda.get_device_properties(0).total_memory / 2**30
+    if not 0 < memory_limit <= there:
+        raise UserError(f"--memory_limit must be above 0 and at most {there:.1f} (GiB), received {memory_limit:g}.")
 
 
 def _machine() -> dict[str, Any]:

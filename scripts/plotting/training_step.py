@@ -1,11 +1,14 @@
 """Time and peak memory of one training step, in a process of its own.
 
 ``python -m scripts.plotting.training_step STEPS SECONDS CONFIG [KEY VALUE ...]`` prints one JSON object as its last
-line. What a step is, and on which device, is said by the configuration; evaluation is no part of it.
+line. What a step is, and on which device, is said by the configuration; evaluation is no part of it. Where memory does
+not suffice, the process ends with :data:`OUT_OF_MEMORY`.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -13,14 +16,21 @@ import time
 from collections.abc import Sequence
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphbench import build
 from graphbench.config import load_config
 from graphbench.experiment import seed_everything
 from graphbench.results.environment import forget_peak_memory, peak_memory
+from graphbench.train.failures import is_out_of_memory
+
+OUT_OF_MEMORY = 3
+"""Exit code of a process whose memory, or that of its GPU, did not suffice."""
 
 
-def measure(steps: int, seconds: float, path: str, overrides: Sequence[str]) -> dict[str, float]:
+def measure(
+    steps: int, seconds: float, path: str, overrides: Sequence[str], memory_limit: float | None = None
+) -> dict[str, float]:
     """Trains for a few epochs and times them. The first one also prepares what is kept, and does not count.
 
     Args:
@@ -28,6 +38,7 @@ def measure(steps: int, seconds: float, path: str, overrides: Sequence[str]) -> 
         seconds: no further epoch begins after so many; one always counts.
         path: of the configuration.
         overrides: of its keys.
+        memory_limit: GiB of the GPU that PyTorch may take; None: all.
 
     Returns:
         ``seconds``, the median of the epochs; ``steps``, their number; ``peak_mib``, the largest memory after the graph
@@ -36,6 +47,10 @@ def measure(steps: int, seconds: float, path: str, overrides: Sequence[str]) -> 
     config = load_config(path, overrides)
     fabric = build.fabric(config)
     device = fabric.device
+    if device.type == "cuda":
+        torch.cuda.init()  # before it there are no counters to reset
+    if memory_limit is not None:
+        limit_memory(device, memory_limit)
     forget_peak_memory(device)
     before = peak_memory(device)
     loaded = build.encode(config, build.read_data(config))
@@ -73,5 +88,49 @@ def measure(steps: int, seconds: float, path: str, overrides: Sequence[str]) -> 
     }
 
 
+def limit_memory(device: torch.device, gib: float) -> None:
+    """Lets PyTorch take no more than so many GiB of a GPU.
+
+    Raises:
+        SystemExit: the device is no GPU, or has less.
+    """
+    if device.type != "cuda":
+        raise SystemExit(f"error: memory is limited on a GPU only, and the device is {device}.")
+    share = gib * 2**30 / torch.cuda.get_device_properties(device).total_memory
+    if share > 1:
+        raise SystemExit(f"error: the GPU has {gib / share:.1f} GiB, and the limit is {gib:g} GiB.")
+    torch.cuda.set_per_process_memory_fraction(share, device)
+
+
+def whole_matrix() -> contextlib.AbstractContextManager[None]:
+    """Inside it, PyTorch's softmax attention holds the N x N weights, as programs without fused kernels do."""
+    return sdpa_kernel(SDPBackend.MATH)  # type: ignore[no-any-return]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures and prints.
+
+    Raises:
+        SystemExit: with :data:`OUT_OF_MEMORY`, or what :func:`measure` says.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("config")
+    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE")
+    parser.add_argument("--memory_limit", type=float, metavar="GIB", help="of the GPU")
+    parser.add_argument("--whole_matrix", action="store_true", help="no fused attention: hold its N x N weights")
+    options = parser.parse_args(arguments)
+    try:
+        with whole_matrix() if options.whole_matrix else contextlib.nullcontext():
+            found = measure(options.steps, options.seconds, options.config, options.overrides, options.memory_limit)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"out of memory: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)
+        raise SystemExit(OUT_OF_MEMORY) from None
+    print(json.dumps(found))
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4:])))
+    main()

@@ -26,7 +26,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 def values_and_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
     """Output and the gradient of a fixed, uneven loss for every input."""
     out = function(*inputs)
-    seed = torch.cos(torch.arange(out.numel(), dtype=torch.float64)).to(out.dtype).view_as(out)
+    seed = torch.cos(torch.arange(out.numel(), dtype=torch.float64)).to(out).view_as(out)
     if not out.requires_grad:  # nothing but zeros: a reference without a single term
         return [out, *(torch.zeros_like(each) for each in inputs)]
     return [out.detach(), *torch.autograd.grad(out, inputs, seed, allow_unused=True, materialize_grads=True)]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import math
 import shutil
+import types
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 pytest.importorskip("matplotlib")
 
 from scripts.plots import main as plots
-from scripts.plotting import canvas, scaling, scaling_points
+from scripts.plotting import canvas, scaling, scaling_points, training_step
 from scripts.plotting.scaling_points import Measurements, Point, measure_missing
 
 SETTINGS = {"degree": 4.0, "width": 16, "steps": 1}
@@ -97,15 +103,17 @@ def test_exponents_come_from_large_measured_points() -> None:
     assert beyond == pytest.approx({80: 1e-5 * 80**2, 160: 1e-5 * 160**2})
 
 
-def test_what_would_take_too_long_or_too_much_memory_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_take_too_long_or_too_much_memory_is_not_tried() -> None:
     points = _curve("m", [1000, 2000], 2.0)
-    assert scaling_points._too_large(points, 4000, 200.0) is None
-    assert "at 4,000 nodes would take about 160 s, --budget is 100 s" in scaling_points._too_large(points, 4000, 100.0)
-    assert scaling_points._too_large(points[:1], 2000, 41.0) is None, "of one point at most a square is known"
-    assert scaling_points._too_large(points[:1], 2000, 39.0) is not None
-    assert scaling_points._too_large([], 10**9, 1.0) is None
-    greedy = [replace(each, seconds=1.0, peak_mib=2.0**10 * each.nodes) for each in points]
-    assert "MiB, free are" in scaling_points._too_large(greedy, 10**7, 1e9)
+    too_large = functools.partial(scaling_points._too_large, free=1000.0)
+    assert too_large(points, 4000, 200.0) is None
+    assert "at 4,000 nodes would take about 160 s, --budget is 100 s" in too_large(points, 4000, 100.0)
+    assert too_large(points[:1], 2000, 41.0) is None, "of one point at most a square is known"
+    assert too_large(points[:1], 2000, 39.0) is not None
+    assert too_large([], 10**9, 1.0) is None
+    greedy = [replace(each, seconds=1.0, peak_mib=0.25 * each.nodes) for each in points]
+    assert too_large(greedy, 3000, 1e9) is None
+    assert "would take about 1,000 MiB, free are 1,000 MiB" in too_large(greedy, 4000, 1e9)
 
 
 def test_a_larger_budget_goes_on_where_a_smaller_one_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +139,125 @@ def test_a_larger_budget_goes_on_where_a_smaller_one_stopped(tmp_path: Path, mon
     assert asked == [1000, 2000, 4000, 4000], "what was killed is tried again"
 
 
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """A GPU of 80 GiB whose processes hold 4 bytes per pair of nodes ("dense") or 1 KiB per node; their commands."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> types.SimpleNamespace:
+        commands.append(command)
+        nodes = int(command[command.index("dataset.ErdosRenyi.nodes") + 1])
+        limit = float(command[command.index("--memory_limit") + 1]) if "--memory_limit" in command else 80.0
+        mib = nodes * (4 * nodes if "--whole_matrix" in command else 1024) / 2**20
+        if mib > limit * 1024:
+            return types.SimpleNamespace(
+                returncode=training_step.OUT_OF_MEMORY, stdout="", stderr="out of memory: CUDA"
+            )
+        point = {"nodes": nodes, "edges": 4 * nodes, "seconds": 1e-6 * nodes, "peak_mib": mib, "steps": 1}
+        return types.SimpleNamespace(returncode=0, stdout=json.dumps(point), stderr="")
+
+    monkeypatch.setattr(scaling_points.subprocess, "run", run)
+    facts = dict.fromkeys([*scaling_points._DECISIVE, "git_commit", "git_dirty"])
+    monkeypatch.setattr(scaling_points, "environment", lambda _: facts | {"gpu": "a GPU", "packages": {}})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    properties = types.SimpleNamespace(total_memory=80 * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    return commands
+
+
+def test_on_a_gpu_sizes_are_tried_until_one_does_not_fit(
+    gpu: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling_points.psutil, "virtual_memory", lambda: pytest.fail("asked for the host's memory"))
+    asked = [*ARGUMENTS, "--sizes", "10000", "40000", "80000", "160000", "--models", "sgformer", "dense"]
+    file = tmp_path / "limited.json"
+    assert plots([*asked, "--memory_limit", "16", "--out", str(file.with_suffix(".png"))]) == 0
+    found = Measurements.read(file)
+    assert [(each.model, each.nodes) for each in found.all_points if each.model == "dense"] == [
+        ("dense", 10_000),
+        ("dense", 40_000),
+    ]
+    assert found.out_of_memory == {"sgformer": math.inf, "dense": 80_000}
+    assert found.settings["memory limit in GiB"] == 16.0
+    held = "dense softmax attention: not measured beyond 40,000 nodes: out of memory at 80,000 nodes"
+    assert f"{held}, with a limit of 16 GiB" in capsys.readouterr().out
+    assert {("--whole_matrix" in each) for each in gpu if "GCN+SGFormer" in each} == {False}
+
+    count = len(gpu)
+    assert plots([*asked, "--memory_limit", "16", "--budget", "200", "--out", str(file.with_suffix(".png"))]) == 0
+    assert len(gpu) == count, "a longer time gives no more memory"
+    assert plots([*asked, "--out", str(tmp_path / "whole.png")]) == 0
+    assert Measurements.read(tmp_path / "whole.json").out_of_memory["dense"] == 160_000
+    assert "out of memory at 160,000 nodes\n" in capsys.readouterr().out, "no limit"
+    first = ["--sizes", "160000", "--models", "dense", "--out", str(tmp_path / "first.png")]
+    assert plots([*ARGUMENTS, *first]) == 0
+    assert "dense softmax attention: not measured at all: out of memory at" in capsys.readouterr().out
+
+
+def test_a_limit_that_cannot_be(gpu: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(limit: str) -> str:
+        assert plots([*ARGUMENTS, "--memory_limit", limit, "--out", str(tmp_path / "a.png")]) == 2
+        assert not gpu
+        return capsys.readouterr().err
+
+    assert "--memory_limit must be above 0 and at most 80.0 (GiB), received 81" in refused("81")
+    assert "received -1" in refused("-1")
+
+
+def test_a_limit_without_a_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert plots([*ARGUMENTS, "--memory_limit", "16", "--out", str(tmp_path / "a.png")]) == 2
+    assert "--memory_limit is for a GPU, and PyTorch sees none here" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="memory is limited on a GPU only, and the device is cpu"):
+        training_step.limit_memory(torch.device("cpu"), 16.0)
+
+
+def test_the_limit_is_a_share_of_the_gpu(gpu: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, _: shares.append(share))
+    training_step.limit_memory(torch.device("cuda"), 16.0)
+    assert shares == [0.2]
+    with pytest.raises(SystemExit, match=r"the GPU has 80\.0 GiB, and the limit is 90 GiB"):
+        training_step.limit_memory(torch.device("cuda"), 90.0)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory. Tried\nmore"), MemoryError("no")])
+def test_a_process_without_enough_memory_says_so(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(training_step, "measure", measure)
+    with pytest.raises(SystemExit) as ended:
+        training_step.main(["1", "1.0", "a.yaml", "gt.layers", "1"])
+    assert ended.value.code == training_step.OUT_OF_MEMORY
+    assert capsys.readouterr().err.splitlines()[-1].startswith("out of memory: ")
+    error = ValueError("something else")
+    with pytest.raises(ValueError, match="something else"):
+        training_step.main(["1", "1.0", "a.yaml"])
+
+
+def test_dense_attention_holds_its_weights() -> None:
+    """What autograd keeps of it has N x N numbers; the fused kernel's has none."""
+    largest = []
+    for inside in (training_step.whole_matrix(), contextlib.nullcontext()):
+        rows = [torch.randn(1, 1, 600, 8, requires_grad=True) for _ in range(3)]
+        kept: list[int] = []
+        save = torch.autograd.graph.saved_tensors_hooks(lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x)
+        with inside, save:
+            F.scaled_dot_product_attention(*rows)
+        largest.append(max(kept))
+    assert largest[0] == 600 * 600
+    assert largest[1] < 600 * 600
+
+
 @pytest.mark.slow
 def test_a_size_that_fails_stops_its_model_only() -> None:
     """Chebyshev was never an attention: the process ends with the message of the configuration."""
-    point, why = scaling_points._measure("Chebyshev", 64, 4.0, 16, 10.0, 1)
+    point, why = scaling_points._measure("Chebyshev", 64, 4.0, 16, 10.0, 1, None)
     assert point is None
     assert "unknown name in gt.layer_type 'Chebyshev'" in why
 

@@ -20,7 +20,7 @@ except ImportError as missing:
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, span_of, tiles_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, span_of, tiles_of, triton_type, wide_of
 
 if TYPE_CHECKING:
     from graphbench.ops.decay_attention.mask import Decay
@@ -65,6 +65,7 @@ class _Attention(torch.autograd.Function):
         p: float,
         seed: int,
     ) -> Tensor:
+        index = loadable(index, wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p)
         tiles, pair_ptr = tiles_of(ragged, rows)
         out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
@@ -121,7 +122,7 @@ def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tu
             "ADDED": mask.mask_on == "probs",
             "FULL": mask.unreachable == "full",
             "CLOSED": mask.unreachable == "mask",
-            "BYTES": index.dtype == torch.uint8,
+            "HOPS": not index.is_floating_point(),
             "num_warps": warps,
             "num_stages": 1,
             "enable_fp_fusion": True,

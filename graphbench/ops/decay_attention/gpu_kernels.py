@@ -29,13 +29,13 @@ def damped(
     ADDED: tl.constexpr,
     FULL: tl.constexpr,
     CLOSED: tl.constexpr,
-    BYTES: tl.constexpr,
+    HOPS: tl.constexpr,
     ACC: tl.constexpr,
 ):
     """(z, M, dM/ds), or with ln M in place of M where it is ``ADDED``; z is minus infinity where nothing is seen."""
     real = (rows < size)[:, None] & (keys < size)[None, :]
     raw = tl.load(index + first + rows[:, None] * size + keys[None, :], mask=real, other=0)
-    if BYTES:
+    if HOPS:
         lost, kept = raw == _UNREACHABLE, raw == _TOKEN
     else:
         lost, kept = raw == float("inf"), raw != raw
@@ -74,7 +74,7 @@ def forward(
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
-    FULL: tl.constexpr, CLOSED: tl.constexpr, BYTES: tl.constexpr,
+    FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Output and logarithm of the sum of exponentials of a tile of queries."""
     graph, start, size, rows = locate(tiles, ptr, ROWS)
@@ -88,7 +88,7 @@ def forward(
         keys = here + tl.arange(0, KEYS).to(tl.int64)
         scores = SCALE * dot(queries, tl.trans(block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)), ACC)
         z, _, _ = damped(
-            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, BYTES, ACC
+            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
         above = tl.maximum(top, tl.max(z, 1))
         base = tl.where(above == float("-inf"), 0.0, above)
@@ -111,7 +111,7 @@ def backward(
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
-    FULL: tl.constexpr, CLOSED: tl.constexpr, BYTES: tl.constexpr,
+    FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values."""
     graph, start, size, mine = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
@@ -128,7 +128,7 @@ def backward(
         each = block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)
         scores = SCALE * dot(queries, tl.trans(each), ACC)
         z, m, slope = damped(
-            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, BYTES, ACC
+            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
         places, known = (start + rows) * HEADS + head, rows < size
         weights = tl.exp(z - tl.load(log_sum + places, mask=known, other=0.0)[:, None])

@@ -23,7 +23,7 @@ from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, span_of, tiles_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, span_of, tiles_of, triton_type, wide_of
 from graphbench.ops.special_hops import UNREACHABLE
 
 if TYPE_CHECKING:
@@ -104,9 +104,10 @@ class _Launch:
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
         """With which all kernels begin; ``unread`` stands for what is not there."""
-        reach = _reaches(self.scope.reach, q.device)
-        kinds, term, bias = (unread if each is None else each for each in (self.index, term, bias))
-        return q, k, v, self.scope.hops, kinds, term, bias, reach, self.ragged.ptr
+        reach, wide = _reaches(self.scope.reach, q.device), wide_of(v.dtype)
+        index = None if self.index is None else loadable(self.index, wide)
+        kinds, term, bias = (unread if each is None else each for each in (index, term, bias))
+        return q, k, v, loadable(self.scope.hops, wide), kinds, term, bias, reach, self.ragged.ptr
 
     def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
         """What is known when a kernel is compiled."""

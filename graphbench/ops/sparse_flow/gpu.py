@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Block sizes by bytes of what is multiplied, from what the compiler reports for sm_90 (README), not from timing.
 # Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time: (keys, rows, warps).
 WHOLE = {
-    2: ((32, 32, 4), (64, 64, 4), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
+    2: ((32, 32, 4), (64, 64, 4), (128, 64, 8), (256, 16, 8), (512, 16, 8)),
     4: ((32, 32, 4), (64, 64, 8), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
     8: ((32, 32, 4), (64, 32, 4)),
 }
@@ -45,7 +45,7 @@ QUERY_SIDE = {
 }
 # Gradients of keys and values, which hold one accumulator more.
 KEY_SIDE = {
-    2: {64: (64, 64, 8), 128: (64, 32, 8), 256: (32, 32, 8)},
+    2: {64: (32, 64, 8), 128: (64, 32, 8), 256: (32, 32, 8)},
     4: {64: (16, 32, 8), 128: (16, 32, 8), 256: (16, 16, 8)},
     8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 8)},
 }

@@ -94,8 +94,8 @@ def tiled_rows(
     highest = t_min  # highest key of the active set
     some = budget > 0.0
     live = some
-    open_rows = tl.max(live.to(tl.int32), 0)
-    while open_rows > 0:
+    # Triton 3.6 fails on a loop variable that nothing but the condition reads: the rows are counted there.
+    while tl.max(live.to(tl.int32), 0) > 0:
         middle = tl.sqrt(tl.maximum(low, 0.0)) * tl.sqrt(tl.maximum(delta, 0.0))
         w_top, wd_top, t_top = nothing, nothing, nothing - float("inf")
         w_mid, wd_mid, t_mid = nothing, nothing, nothing - float("inf")
@@ -128,14 +128,12 @@ def tiled_rows(
         better = tl.minimum(root_top, root_mid)
         live = live & (hit == 0) & (better < delta)
         delta = tl.where(live, better, delta)
-        open_rows = tl.max(live.to(tl.int32), 0)
 
     # What the search rounded: keys as the reference, up or down one by one from the highest of the set.
     trial, floor, ceiling = highest, nothing - float("inf"), nothing + float("inf")
     delta = nothing + float("nan")
     live = some
-    open_rows = tl.max(live.to(tl.int32), 0)
-    while open_rows > 0:
+    while tl.max(live.to(tl.int32), 0) > 0:
         t_ref, phi_ref, left = reference(trial, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
         w_sum, wd_sum = nothing, nothing
         lower, upper = nothing - float("inf"), nothing + float("inf")
@@ -158,7 +156,6 @@ def tiled_rows(
         _phi_upper, d_upper = friction(upper, t_ref, phi_ref, LIMIT)
         trial = tl.where(fits, tl.where(strength * d_upper < root, upper, float("-inf")), lower)
         live = live & (trial > floor) & (trial < ceiling)
-        open_rows = tl.max(live.to(tl.int32), 0)
     delta = tl.where(budget <= 0.0, float("-inf"), delta)  # no flow at all; NaN stays NaN
 
     found = tl.where(floor > float("-inf"), floor, t_min)

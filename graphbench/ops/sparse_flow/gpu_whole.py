@@ -76,8 +76,7 @@ def whole_rows(
     t_ref, phi_ref, most = reference(t_min, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
     trial, floor, ceiling, delta = t_max, lowest, nothing + float("inf"), nothing + float("nan")
     live = most > 0.0
-    open_rows = tl.max(live.to(tl.int32), 0)
-    while open_rows > 0:
+    while tl.max(live.to(tl.int32), 0) > 0:
         t_ref, phi_ref, budget = reference(trial, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
         phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
         d = strength * above
@@ -93,7 +92,6 @@ def whole_rows(
         trial = tl.max(tl.where(real & reached & (t < ceiling[:, None]), t, float("-inf")), 1)
         trial = tl.where(fits, trial, tl.maximum(trial, t_min))
         live = live & (trial > floor) & (trial < ceiling)
-        open_rows = tl.max(live.to(tl.int32), 0)
     delta = tl.where(most <= 0.0, float("-inf"), delta)  # no flow at all; NaN stays NaN
 
     found = tl.where(floor > float("-inf"), floor, t_min)
