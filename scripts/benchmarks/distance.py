@@ -4,11 +4,16 @@ Real Peptides graphs: decay and focal attention (focal length 2), forward and ba
 softmax attention on the same ragged batch; hop distances of 2,000 graphs against ``networkx``. Generated graphs of mean
 degree 10, up to 100,000 nodes: peak memory of focal attention on lists of neighbours against their number, each size in
 a fresh process (``python -m scripts.benchmarks.distance NODES`` prints pairs and MiB).
+
+On a GPU attention alone, on generated graphs of Peptides' sizes, and against plain PyTorch as well: padded to the
+longest graph, the damped scores of decay attention by two products and a softmax, focal attention by
+``scaled_dot_product_attention`` with a dense additive mask. That mask and what depends on sizes is made before.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import subprocess
 import sys
 
@@ -16,6 +21,7 @@ import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from torch_geometric.utils import to_networkx
 
 from graphbench.data.store import GraphStore
@@ -24,11 +30,13 @@ from graphbench.ops.decay_attention import decay_attention
 from graphbench.ops.focal_attention import focal_attention
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import PairBlocks, Ragged
+from graphbench.structures.pairs import UNREACHABLE
 from graphbench.transforms.hop_neighbors import HopNeighbors
 from graphbench.transforms.shortest_paths import ShortestPaths
 from scripts.benchmarks.case import Case
 from scripts.benchmarks.encodings import peptides, separate_graphs
-from scripts.benchmarks.measuring import ROOT, paired, print_peak, step
+from scripts.benchmarks.gps_step import random_peptides
+from scripts.benchmarks.measuring import CPU, ROOT, paired, peak, place, step
 
 BATCH, HEADS, WIDTH = 64, 4, 16
 REACH = 2
@@ -38,33 +46,90 @@ DEGREE = 10
 EXPONENT = 1.1
 
 
-def run() -> list[Case]:
-    """Peptides-func, from dataset.dir or $GRAPHBENCH_DATA."""
-    store = peptides()
-    batch = store.with_encodings(pairs=ShortestPaths()(store)["distance"]).gather(torch.arange(BATCH))
+def run(device: torch.device) -> list[Case]:
+    """Peptides-func, from dataset.dir or $GRAPHBENCH_DATA; on a GPU generated graphs."""
+    real = device.type == "cpu"
+    store = peptides() if real else random_peptides(BATCH, torch.Generator().manual_seed(0))
+    batch = store.with_encodings(pairs=ShortestPaths()(store)["distance"]).gather(torch.arange(BATCH)).to(device)
     assert batch.pairs is not None
-    return [*_operators(batch.ragged, batch.pairs), _search(store), _memory()]
+    cases = _operators(batch.ragged, batch.pairs, "Peptides graphs" if real else "random graphs of Peptides' sizes")
+    return [*cases, _search(store), _memory()] if real else cases
 
 
-def _operators(ragged: Ragged, pairs: PairBlocks) -> list[Case]:
+def _operators(ragged: Ragged, pairs: PairBlocks, graphs: str) -> list[Case]:
     torch.manual_seed(0)
-    inputs = [torch.randn(ragged.num_rows, HEADS, WIDTH, requires_grad=True) for _ in range(3)]
-    start = torch.full((HEADS,), 5.0, requires_grad=True)
+    device = ragged.device
+    inputs = [torch.randn(ragged.num_rows, HEADS, WIDTH, device=device, requires_grad=True) for _ in range(3)]
+    start = torch.full((HEADS,), 5.0, device=device, requires_grad=True)
     decay = functools.partial(decay_attention, *inputs, ragged, pairs.distance, start, decay=0.6)
     sloped = functools.partial(decay, slope=0.1)
     focal = functools.partial(focal_attention, *inputs, ragged, pairs, REACH)
-    softmax = step(functools.partial(softmax_attention, *inputs, ragged), inputs)
-    where = f"{BATCH} Peptides graphs, {HEADS} heads of width {WIDTH}, {torch.get_num_threads()} threads"
+    softmax = functools.partial(softmax_attention, *inputs, ragged)
+    padded = Padded(ragged, pairs)
+    where = f"{BATCH} {graphs}, {HEADS} heads of width {WIDTH}, {place(device)}"
     cases = []
-    for name, ours in (
-        ("decay attention", step(decay, [*inputs, start])),
-        ("decay attention, slope 0.1", step(sloped, [*inputs, start])),
-        (f"focal attention, length {REACH}", step(focal, inputs)),
+    for name, ours, plain in (
+        ("decay attention", decay, functools.partial(padded.decay, *inputs, start, 0.0)),
+        ("decay attention, slope 0.1", sloped, functools.partial(padded.decay, *inputs, start, 0.1)),
+        (f"focal attention, length {REACH}", focal, functools.partial(padded.focal, *inputs)),
     ):
-        for warm_up in (ours, softmax):
-            warm_up()
-        cases.append(Case(f"{name}, {where}", "softmax attention", *paired(ours, softmax, PAIRS), target=1 / 1.5))
+        mine = step(ours, [*inputs, start])
+        peers = [("softmax attention", softmax, 1 / 1.5)]
+        if device.type != "cpu":
+            torch.testing.assert_close(ours(), plain(), rtol=2e-2, atol=2e-2)  # products may be cut to TF32
+            peers.append(("plain PyTorch, padded", plain, 1.0))
+        for peer_name, forward, target in peers:
+            peer = step(forward, [*inputs, start])
+            for warm_up in (mine, peer):
+                warm_up()
+            seconds = paired(mine, peer, PAIRS, device)
+            cases.append(Case(f"{name}, {where}", peer_name, *seconds, target))
     return cases
+
+
+class Padded:
+    """What one writes without ragged operators: (G, H, L, d) blocks as long as the longest graph, G graphs.
+
+    Args:
+        ragged: the partition of the rows.
+        pairs: their distances; those without a path are far away, where the factor of the scores is 0 in float32.
+    """
+
+    def __init__(self, ragged: Ragged, pairs: PairBlocks) -> None:
+        graphs, length = ragged.num_graphs, ragged.max_size
+        self._shape = graphs, length
+        within = torch.arange(ragged.num_rows, device=ragged.device) - ragged.ptr[ragged.graph_id]
+        self._cell = ragged.graph_id * length + within
+        distance = torch.full((graphs, 1, length, length), UNREACHABLE, dtype=torch.uint8, device=ragged.device)
+        for graph, size in enumerate(ragged.sizes):
+            distance[graph, 0, :size, :size] = pairs.block(graph)
+        self._distance = distance.float()
+        real = torch.arange(length, device=ragged.device) < ragged.size_tensor[:, None]
+        self._no_key = torch.zeros(graphs, length, device=ragged.device).masked_fill(~real, -torch.inf)[:, None, None]
+        # Rows of padding see the first node: a row without any has no softmax.
+        far = distance > REACH
+        far[..., 0] &= real[:, None]
+        self._far = torch.zeros_like(self._distance).masked_fill(far, -torch.inf)
+
+    def decay(self, q: Tensor, k: Tensor, v: Tensor, start: Tensor, slope: float) -> Tensor:
+        """Decay attention, decay 0.6."""
+        q, k, v = (self._pad(each) for each in (q, k, v))
+        steps = torch.nn.functional.leaky_relu(self._distance - start.view(-1, 1, 1), slope)
+        scores = q @ k.transpose(2, 3) / math.sqrt(WIDTH) * 0.6**steps
+        return self._unpad(torch.softmax(scores + self._no_key, dim=-1) @ v)
+
+    def focal(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Focal attention."""
+        q, k, v = (self._pad(each) for each in (q, k, v))
+        return self._unpad(scaled_dot_product_attention(q, k, v, attn_mask=self._far))
+
+    def _pad(self, rows: Tensor) -> Tensor:
+        graphs, length = self._shape
+        cells = rows.new_zeros(graphs * length, HEADS, WIDTH).index_copy(0, self._cell, rows)
+        return cells.view(graphs, length, HEADS, WIDTH).transpose(1, 2)
+
+    def _unpad(self, blocks: Tensor) -> Tensor:
+        return blocks.transpose(1, 2).reshape(-1, HEADS, WIDTH).index_select(0, self._cell)
 
 
 def _search(store: GraphStore) -> Case:
@@ -120,7 +185,8 @@ def main(nodes: int) -> None:
     assert near is not None
     inputs = [torch.randn(nodes, HEADS, WIDTH, requires_grad=True) for _ in range(3)]
     print(near.col.numel())
-    print_peak(step(functools.partial(focal_attention, *inputs, Ragged.from_sizes([nodes]), near, REACH), inputs))
+    ragged = Ragged.from_sizes([nodes])
+    print(peak(step(functools.partial(focal_attention, *inputs, ragged, near, REACH), inputs), CPU))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A training step of GPS layers (GatedGCN beside attention) against the same layers built from PyG's ``GPSConv``.
 
-Both have the same weights and must give the same output before anything is timed. Peak memory is measured in a fresh
-process per run: ``python -m scripts.benchmarks.gps_step ours|peer FILE`` prints it.
+Both have the same weights and must give the same output before anything is timed. Peak memory on the CPU is measured in
+a fresh process per run: ``python -m scripts.benchmarks.gps_step ours|peer FILE`` prints it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from torch_geometric.utils import scatter
 
 from graphbench import build
 from graphbench.config import load_config
+from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.measuring import paired, peaks, print_peak
+from scripts.benchmarks.measuring import CPU, paired, peak, peaks, place
 
 DIM, HEADS, LAYERS, DROPOUT = 96, 4, 4, 0.5
 BATCHES = (32, 128)
@@ -37,22 +38,21 @@ dataset:
 """
 
 
-def run() -> list[Case]:
+def run(device: torch.device) -> list[Case]:
     """Peptides, from dataset.dir or $GRAPHBENCH_DATA; random graphs of their sizes where they are not at hand."""
     cases = []
     for size in BATCHES:
-        batch, what = _batch(size)
+        batch, what = _batch(size, device)
         torch.manual_seed(0)
         ours, peer = OursStack(), PeerStack()
         _give_weights(ours, peer)
-        step, peer_step = (_step(model, batch) for model in (ours, peer))
         _check_equal(ours, peer, batch)
+        step, peer_step = (_step(model.to(device), batch) for model in (ours, peer))
         for warm_up in (step, peer_step):
             warm_up()
-        seconds = paired(step, peer_step, PAIRS)
+        seconds = paired(step, peer_step, PAIRS, device)
         name = f"{what}, batch {size}, {batch.num_nodes} nodes"
-        threads = f"{torch.get_num_threads()} threads"
-        cases.append(Case(f"{name}, step, {threads}", "PyG", *seconds, target=2.5))
+        cases.append(Case(f"{name}, step, {place(device)}", "PyG", *seconds, target=2.5))
         mine, theirs = _peaks(batch)
         cases.append(Case(f"{name}, peak memory", "PyG", mine, theirs, target=2.0, unit="MiB"))
     return cases
@@ -156,10 +156,14 @@ def _give_weights(ours: nn.Module, peer: nn.Module) -> None:
 
 
 def _check_equal(ours: nn.Module, peer: nn.Module, batch: GraphBatch) -> None:
+    """Ours where the batch lies, PyG on the CPU."""
     batch = batch.replace(x=batch.x.detach().double(), edge_attr=batch.edge_attr.detach().double())
     with torch.no_grad():
-        a, b = (copy.deepcopy(model).double().eval()(batch) for model in (ours, peer))
-    torch.testing.assert_close(a, b)
+        a, b = (
+            copy.deepcopy(model).double().eval().to(each.device)(each)
+            for model, each in ((ours, batch), (peer, batch.to(CPU)))
+        )
+    torch.testing.assert_close(a.to(CPU), b)
 
 
 def _step(model: nn.Module, batch: GraphBatch) -> Callable[[], None]:
@@ -172,17 +176,15 @@ def _step(model: nn.Module, batch: GraphBatch) -> Callable[[], None]:
     return step
 
 
-def _batch(size: int) -> tuple[GraphBatch, str]:
+def _batch(size: int, device: torch.device) -> tuple[GraphBatch, str]:
     generator = torch.Generator().manual_seed(0)
     try:
         batch, what = _peptides(size), "Peptides"
     except (UserError, ImportError):
-        batch, what = _random_peptides(size, generator), "random graphs of Peptides' sizes"
-    return batch.replace(
-        x=torch.randn(batch.num_nodes, DIM, generator=generator).requires_grad_(),
-        edge_attr=torch.randn(batch.num_edges, DIM, generator=generator).requires_grad_(),
-        y=None,
-    ), what
+        batch, what = random_peptides(size, generator).gather(range(size)), "random graphs of Peptides' sizes"
+    states = [torch.randn(rows, DIM, generator=generator) for rows in (batch.num_nodes, batch.num_edges)]
+    x, edge_attr = (each.to(device).requires_grad_() for each in states)
+    return batch.to(device).replace(x=x, edge_attr=edge_attr, y=None), what
 
 
 def _peptides(size: int) -> GraphBatch:
@@ -193,35 +195,32 @@ def _peptides(size: int) -> GraphBatch:
     return loaded.store.gather(range(0, size * 31, 31))
 
 
-def _random_peptides(size: int, generator: torch.Generator) -> GraphBatch:
+def random_peptides(size: int, generator: torch.Generator) -> GraphStore:
     """Trees with a ring here and there: 151 nodes and 307 directed edges on average, as in the published table."""
     sizes = (151 + 55 * torch.randn(size, generator=generator)).clamp(8, 444).long().tolist()
-    parts, first = [], 0
+    parts = []
     for nodes in sizes:
         child = torch.arange(1, nodes)
         parent = child - 1 - (torch.rand(nodes - 1, generator=generator) < 0.2).long() * (child > 2)
         ring = torch.randint(6, nodes, (nodes // 55,), generator=generator)
-        half = torch.cat([torch.stack([child, parent]), torch.stack([ring, ring - 6])], dim=1) + first
-        parts += [half, half.flip(0)]
-        first += nodes
-    return GraphBatch(ragged=Ragged.from_sizes(sizes), edge_index=torch.cat(parts, dim=1))
+        half = torch.cat([torch.stack([child, parent]), torch.stack([ring, ring - 6])], dim=1)
+        parts.append(torch.cat([half, half.flip(0)], dim=1))
+    return GraphStore.from_arrays(sizes, [each.shape[1] for each in parts], torch.cat(parts, dim=1))
 
 
 def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:
-    """Peak memory of a step in MiB above what the process held before it, a fresh process each."""
+    """Of a step, MiB."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "batch.pt"
         torch.save(batch.replace(), path)
-        return peaks("scripts.benchmarks.gps_step", ("ours", "peer"), MEMORY_PAIRS, str(path))
+        return peaks(one_step, ("ours", "peer"), MEMORY_PAIRS, batch.device, str(path))
 
 
-def main(which: str, path: str) -> None:
-    """Prints the peak memory of a step above the memory before it."""
-    batch = torch.load(path, weights_only=False)
-    model = {"ours": OursStack, "peer": PeerStack}[which]()
-    step = _step(model, batch)
-    print_peak(step)
+def one_step(which: str, device: torch.device, path: str) -> Callable[[], None]:
+    """Forward and backward on the batch of a file, nothing of which has run before."""
+    batch = torch.load(path, weights_only=False, map_location=device)
+    return _step({"ours": OursStack, "peer": PeerStack}[which]().to(device), batch)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(peak(one_step(sys.argv[1], CPU, sys.argv[2]), CPU))

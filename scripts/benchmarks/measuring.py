@@ -1,4 +1,8 @@
-"""Time and peak memory of two sides, taken so that the machine is the same for both."""
+"""Time and peak memory of two sides, taken so that the machine is the same for both, on the CPU or on a GPU.
+
+A GPU works behind the back of the program: its clock is read when it has done all that was queued (:func:`now`), and
+its memory is that of PyTorch's allocator. Kernels are compiled in the first call, which is no measurement.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,39 @@ import torch
 from torch import Tensor
 
 from graphbench.errors import UserError
+from graphbench.results.environment import forget_peak_memory, peak_memory
 
 ROOT = Path(__file__).resolve().parents[2]
+CPU = torch.device("cpu")
 
 
-def paired(ours: Callable[[], object], peer: Callable[[], object], pairs: int) -> tuple[list[float], list[float]]:
+def place(device: torch.device) -> str:
+    """What a case names as the machine: the GPU, or the threads."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+
+
+def now(device: torch.device) -> float:
+    """Seconds on a clock, once a GPU has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def seconds_of(once: Callable[[], object], device: torch.device) -> float:
+    """How long one call takes."""
+    start = now(device)
+    once()
+    return now(device) - start
+
+
+def paired(
+    ours: Callable[[], object], peer: Callable[[], object], pairs: int, device: torch.device = CPU
+) -> tuple[list[float], list[float]]:
     """Seconds of both, one after the other, in turns so that drift of the machine cancels."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for pair in range(pairs):
         for which in (0, 1) if pair % 2 else (1, 0):
-            start = time.perf_counter()
-            (ours, peer)[which]()
-            seconds[which].append(time.perf_counter() - start)
+            seconds[which].append(seconds_of((ours, peer)[which], device))
     return seconds
 
 
@@ -39,28 +64,45 @@ def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[]
     return once
 
 
-def peaks(module: str, sides: Sequence[str], pairs: int, *arguments: str) -> tuple[list[float], ...]:
-    """MiB that ``python -m module SIDE ARGUMENTS`` prints last, a fresh process each; see :func:`print_peak`."""
+def peaks(
+    one_step: Callable[..., Callable[[], None]], sides: Sequence[str], pairs: int, device: torch.device, *arguments: str
+) -> tuple[list[float], ...]:
+    """Peak memory of both sides in MiB, see :func:`peak`.
+
+    Args:
+        one_step: called with a side, the device and the arguments; gives the step to measure.
+        sides: names of ours and of the peer.
+        pairs: measurements on the CPU, each in a fresh process: ``python -m MODULE SIDE ARGUMENTS`` prints it last.
+            What a GPU's allocator hands out is the same every time: there it is one, in this process.
+        device: where.
+        arguments: further ones.
+    """
     measured: tuple[list[float], ...] = tuple([] for _ in sides)
-    for _ in range(pairs):
+    for _ in range(pairs if device.type == "cpu" else 1):
         for side, values in zip(sides, measured, strict=True):
-            command = [sys.executable, "-m", module, side, *arguments]
-            done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-            values.append(float(done.stdout.split()[-1]))
+            if device.type == "cpu":
+                command = [sys.executable, "-m", one_step.__module__, side, *arguments]
+                done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+                values.append(float(done.stdout.split()[-1]))
+            else:
+                one_step(side, device, *arguments)()  # compiles; gradients and what a batch keeps go with it
+                values.append(peak(one_step(side, device, *arguments), device))
     return measured
 
 
-def print_peak(step: Callable[[], None]) -> None:
-    """Prints the peak memory of a step in MiB above what the process held before it."""
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
-    step()
-    print(_status("VmHWM") - before)
+def peak(once: Callable[[], None], device: torch.device) -> float:
+    """Peak memory of a step in MiB above what was held before it."""
+    before = held(device)
+    forget_peak_memory(device)  # on the CPU, that of importing
+    once()
+    return (peak_memory(device) or 0) / 2**20 - before
 
 
-def _status(field: str) -> float:
-    """A line of the process's status in MiB (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) / 1024
-    raise UserError(f"/proc/self/status has no {field}: peak memory is measured on Linux only")
+def held(device: torch.device) -> float:
+    """MiB that are in use now, by PyTorch's tensors on a GPU, by this process otherwise (Linux)."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device) / 2**20
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        raise UserError(f"there is no {status}: peak memory is measured on Linux only")
+    return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024

@@ -17,32 +17,34 @@ from graphbench.data.store import GraphStore
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.transforms._cache import apply
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.measuring import paired
+from scripts.benchmarks.measuring import ROOT, paired, place
 
-CONFIG = Path(__file__).resolve().parents[2] / "configs/lrgb/sfi-pascal.yaml"
+CONFIG = ROOT / "configs/lrgb/sfi-pascal.yaml"
 NODES, MOST_NODES, EDGES = 479, 500, 2710
 ITERATIONS = 20
 PAIRS = 2
 
 
-def run() -> list[Case]:
+def run(device: torch.device) -> list[Case]:
     """The model of ``configs/lrgb/sfi-pascal.yaml`` and one batch of generated graphs, forward, backward and update."""
     config = load_config(CONFIG)
     info = dataclasses.replace(build.declared_info(config), max_nodes=MOST_NODES)
     graphs = config.tree.train.batch_size
     with tempfile.TemporaryDirectory() as cache:
-        batch = _batch(graphs, info, build.transforms(config), Path(cache))
+        batch = _batch(graphs, info, build.transforms(config), Path(cache)).to(device)
     ours = _step([], info, batch)
     peer = _step(["gt.SFi.solver", "proximal", "gt.SFi.iters", str(ITERATIONS)], info, batch)
-    ours()  # warm-up; the peer is far too slow to need one
-    name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {torch.get_num_threads()} threads"
-    return [Case(name, f"{ITERATIONS} proximal iterations", *paired(ours, peer, PAIRS), target=3.0)]
+    ours()  # warm-up
+    if device.type != "cpu":  # where the peer is far too slow to need one
+        peer()
+    name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {place(device)}"
+    return [Case(name, f"{ITERATIONS} proximal iterations", *paired(ours, peer, PAIRS, device), target=3.0)]
 
 
 def _step(overrides: list[str], info: DataInfo, batch: GraphBatch) -> Callable[[], None]:
     config = load_config(CONFIG, overrides)
     torch.manual_seed(0)
-    model, task = build.model(config, info).train(), build.task(config, info)
+    model, task = build.model(config, info).to(batch.device).train(), build.task(config, info)
     optimizer = build.optimizer(config, model)
 
     def step() -> None:

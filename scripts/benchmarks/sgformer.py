@@ -2,19 +2,19 @@
 
 Against ``torch_geometric.nn.models.SGFormer`` in a loop written by hand: real Cora and a generated graph of PubMed's
 size. Against itself with densified features: real Deezer-Europe. Against the number of nodes: generated graphs of mean
-degree 10, the flags of large graphs, each size in a fresh process.
+degree 10, the flags of large graphs, on the CPU each size in a fresh process.
 ``python -m scripts.benchmarks.sgformer deezer always|never`` and ``... scaling NODES`` measure one process.
 """
 
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import math
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from graphbench.results.run_directory import RunDirectory
 from graphbench.structures import as_dense
 from graphbench.train.loop import Loop
 from scripts.benchmarks.case import Case
-from scripts.benchmarks.measuring import ROOT, paired
+from scripts.benchmarks.measuring import CPU, ROOT, held, paired, place, seconds_of
 
 THREADS = 2
 PAIRS = 5
@@ -40,6 +40,7 @@ PUBMED_NODES, PUBMED_EDGES, PUBMED_COLUMNS, PUBMED_DENSITY, PUBMED_CLASSES = 19_
 DEEZER_LIMIT = 2048.0
 SIZES = (100_000, 200_000, 500_000, 1_000_000, 2_000_000)
 EXPONENT = 1.1
+EPOCHS = {"cpu": 1, "cuda": 20}  # of a run of the two last kinds: on a GPU its beginning and its end are no small part
 LARGE_WIDTH = 32  # 2 million nodes take about 8 GiB: a step keeps its states for the backward pass
 LARGE = f"""
 _base_: [{ROOT}/configs/_base_/data/one-graph.yaml, {ROOT}/configs/_base_/model/sgformer-large.yaml]
@@ -51,14 +52,14 @@ optim: {{optimizer: adam, scheduler: none, base_lr: 0.01}}
 """
 
 
-def run() -> list[Case]:
+def run(device: torch.device) -> list[Case]:
     """Cora and Deezer from dataset.dir or $GRAPHBENCH_DATA."""
     torch.set_num_threads(THREADS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        cases = [_against_pyg("Cora", Training(folder, _cora(), 100), target=4.0)]
-        cases.append(_against_pyg("PubMed-sized", Training(folder, _pubmed(folder), 20), target=2.5))
-    return [*cases, *_deezer(), *_scaling()]
+        cases = [_against_pyg("Cora", Training(folder, _cora(), 100, device), target=4.0)]
+        cases.append(_against_pyg("PubMed-sized", Training(folder, _pubmed(folder), 20, device), target=2.5))
+    return [*cases, *_deezer(device), *_scaling(device)]
 
 
 class Training:
@@ -68,10 +69,11 @@ class Training:
         folder: for what a run leaves behind.
         command: configuration and overrides.
         epochs: of a run.
+        device: where it runs.
     """
 
-    def __init__(self, folder: Path, command: Sequence[str], epochs: int) -> None:
-        settings = ["optim.max_epoch", str(epochs), "train.early_stop_patience", "0", "accelerator", "cpu"]
+    def __init__(self, folder: Path, command: Sequence[str], epochs: int, device: torch.device) -> None:
+        settings = ["optim.max_epoch", str(epochs), "train.early_stop_patience", "0", "accelerator", device.type]
         self.config = load_config(Path(command[0]), [*command[1:], *settings])
         self._loaded = build.encode(self.config, build.read_data(self.config))
         self.info = self._loaded.card.info(self._loaded.store)
@@ -79,9 +81,9 @@ class Training:
         self._fabric = build.fabric(self.config)
         self._fabric.launch()
         self.loaders = build.loaders(self.config, self._loaded, self.splits, 0, self._fabric)
-        self._folder, self._runs, self.epochs = folder, 0, epochs
+        self._folder, self._runs, self.epochs, self.device = folder, 0, epochs, device
         seed_everything(0)
-        self.model = build.model(self.config, self.info)
+        self.model = build.model(self.config, self.info).to(device)
 
     def run(self) -> None:
         """All epochs, with records and checkpoints."""
@@ -104,12 +106,7 @@ class Training:
 
     def seconds(self, runs: int) -> list[float]:
         """Per epoch, of every run."""
-        found = []
-        for _ in range(runs):
-            start = time.perf_counter()
-            self.run()
-            found.append((time.perf_counter() - start) / self.epochs)
-        return found
+        return [seconds_of(self.run, self.device) / self.epochs for _ in range(runs)]
 
 
 def by_hand(ours: Training) -> Callable[[], None]:
@@ -119,8 +116,8 @@ def by_hand(ours: Training) -> Callable[[], None]:
     projection, and q and k have no bias; :func:`_check_size` accounts for every parameter.
     """
     branches = ours.model.get_submodule("attention_branch"), ours.model.get_submodule("local_branch")
-    batch, parts = ours.loaders.full_batch, ours.splits.parts()
-    x, graph = as_dense(batch.x), torch.zeros(batch.num_nodes, dtype=torch.int64)
+    batch, parts = ours.loaders.full_batch, {part: rows.to(ours.device) for part, rows in ours.splits.parts().items()}
+    x, graph = as_dense(batch.x), torch.zeros(batch.num_nodes, dtype=torch.int64, device=ours.device)
     layers = [len(branch.layers) for branch in branches]
     dropout = [branch.dropout.p for branch in branches]
     peer = SGFormer(
@@ -133,7 +130,7 @@ def by_hand(ours: Training) -> Callable[[], None]:
         gnn_num_layers=layers[1],
         gnn_dropout=dropout[1],
         graph_weight=ours.model.graph_weight,
-    )
+    ).to(ours.device)
     _check_size(ours.model, peer, x.shape[1], layers)
 
     def epochs() -> None:
@@ -202,64 +199,65 @@ def _against_pyg(name: str, ours: Training, target: float) -> Case:
     peer = by_hand(ours)
     for warm_up in (ours.run, peer):
         warm_up()
-    mine, theirs = ([each / ours.epochs for each in side] for side in paired(ours.run, peer, PAIRS))
+    mine, theirs = ([each / ours.epochs for each in side] for side in paired(ours.run, peer, PAIRS, ours.device))
     graph = ours.loaders.full_batch
-    what = f"{name}, {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, epoch with evaluation, {THREADS} threads"
+    size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
+    what = f"{name}, {size}, epoch with evaluation, {place(ours.device)}"
     return Case(what, "PyG", mine, theirs, target=target)
 
 
-def _deezer() -> list[Case]:
-    sparse, dense = (_in_process("deezer", choice) for choice in ("always", "never"))
-    name = f"Deezer-Europe, epoch with evaluation, {THREADS} threads"
+def _deezer(device: torch.device) -> list[Case]:
+    sparse, dense = (_measured(device, "deezer", choice) for choice in ("always", "never"))
+    name = f"Deezer-Europe, epoch with evaluation, {place(device)}"
     return [
         Case(f"{name}, sparse features", "densified", sparse["seconds"], dense["seconds"], target=10.0),
-        Case(f"{name}, peak of the process", "limit", sparse["peak_mib"], [DEEZER_LIMIT], target=1.0, unit="MiB"),
+        Case(f"{name}, peak memory", "limit", sparse["peak_mib"], [DEEZER_LIMIT], target=1.0, unit="MiB"),
     ]
 
 
-def _scaling() -> list[Case]:
-    found = [_in_process("scaling", str(nodes)) for nodes in SIZES]
+def _scaling(device: torch.device) -> list[Case]:
+    found = [_measured(device, "scaling", str(nodes)) for nodes in SIZES]
     cases = []
     for what, unit in (("seconds", "s"), ("grown_mib", "MiB")):
         values = [min(each[what]) for each in found]
         slope = float(np.polyfit(np.log(SIZES), np.log(values), 1)[0])
         measured = ", ".join(f"{nodes:,}: {value:.3g} {unit}" for nodes, value in zip(SIZES, values, strict=True))
         kind = "time per epoch" if unit == "s" else "peak memory"
-        cases.append(Case(f"exponent of {kind} ({measured})", "limit", [slope], [EXPONENT], target=1.0, unit=""))
+        cases.append(
+            Case(f"exponent of {kind}, {place(device)} ({measured})", "limit", [slope], [EXPONENT], target=1.0, unit="")
+        )
     return cases
 
 
-def _in_process(*arguments: str) -> dict[str, list[float]]:
+def _measured(device: torch.device, *arguments: str) -> dict[str, list[float]]:
+    """On the CPU in a fresh process, whose peak is that of one measurement."""
+    if device.type != "cpu":
+        gc.collect()
+        return measure(*arguments, device)
     command = [sys.executable, "-m", "scripts.benchmarks.sgformer", *arguments]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     measured: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
 
-def main(case: str, value: str) -> None:
-    """One measurement in this process; the last line is JSON."""
+def measure(case: str, value: str, device: torch.device) -> dict[str, list[float]]:
+    """Seconds per epoch, the peak in MiB, and what it is above the memory before."""
     torch.set_num_threads(THREADS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        before = _resident()
-        forget_peak_memory(torch.device("cpu"))  # that of importing
+        before = held(device)
+        forget_peak_memory(device)  # on the CPU, that of importing
         if case == "deezer":
             command = [str(ROOT / "configs/nodes/sgformer-deezer.yaml"), "dataset.sparse_features", value]
         else:
             (folder / "large.yaml").write_text(LARGE)
             command = [str(folder / "large.yaml"), "dataset.ErdosRenyi.nodes", value]
-        training = Training(folder, command, 1)
+        training = Training(folder, command, EPOCHS[device.type], device)
         training.run()  # warm-up: derived index algebra, allocator
         seconds = training.seconds(2)
-        peak = (peak_memory(torch.device("cpu")) or math.nan) / 2**20
-    print(json.dumps({"seconds": seconds, "peak_mib": [peak], "grown_mib": [peak - before]}))
-
-
-def _resident() -> float:
-    """MiB that the process holds now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
+        peak = (peak_memory(device) or math.nan) / 2**20
+    return {"seconds": seconds, "peak_mib": [peak], "grown_mib": [peak - before]}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(json.dumps(measure(*sys.argv[1:], CPU)))

@@ -46,14 +46,16 @@ def test_by_hand(backend: str) -> None:
     torch.testing.assert_close(gated.flatten(), torch.arange(7.0) * torch.tensor(expected, dtype=torch.float32))
 
 
-@pytest.mark.parametrize("small", [32, 0, 1000], ids=["as_it_is", "only_fft", "only_matrices"])
+@pytest.mark.parametrize(
+    "limits", [(32, 0), (0, 0), (1000, 0), cpu._ELSEWHERE], ids=["as_it_is", "only_fft", "only_matrices", "on_a_gpu"]
+)
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @GATED
 def test_equals_the_circulant_matrix(
-    sizes: list[int], gated: bool, small: int, monkeypatch: pytest.MonkeyPatch
+    sizes: list[int], gated: bool, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both transforms on every size; FFTs alone are what a GPU runs."""
-    monkeypatch.setattr(cpu, "_SMALL", small)
+    """Every transform on every size."""
+    monkeypatch.setitem(cpu._LIMITS, "cpu", limits)
     ragged = Ragged.from_sizes(sizes)
     assert_same(call(ragged), call(ragged, "reference"), inputs_for(ragged, gated))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -14,13 +15,16 @@ from torch.autograd.function import once_differentiable
 from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.circular_conv.fourier import Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
+from graphbench.ops.circular_conv.padded import Padded
 from graphbench.ops.circular_conv.sizes import sizes_of
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-# Up to this size a product with the matrix of the transform is faster than an FFT (README).
-_SMALL = 32
+# Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of similar size
+# share FFTs (README). Outside of the CPU a product may be cut to TF32, and kernels have to be few.
+_LIMITS = {"cpu": (32, 0)}
+_ELSEWHERE = (0, 4096)
 
 
 def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
@@ -44,7 +48,7 @@ class _Part:
 
     rows: Tensor | slice
     taps: slice
-    transform: Hartley | Fourier
+    transform: Hartley | Padded | Fourier
 
     def take(self, x: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
         """These rows of (N, d)."""
@@ -67,29 +71,34 @@ _PARTS: WeakKeyDictionary[Ragged, tuple[_Part, ...]] = WeakKeyDictionary()
 
 
 def _parts(ragged: Ragged) -> tuple[_Part, ...]:
-    """Made once per partition. Outside of the CPU a product may be cut to TF32, and only FFTs are used."""
+    """Made once per partition."""
     if ragged not in _PARTS:
-        _PARTS[ragged] = tuple(_build_parts(ragged, _SMALL if ragged.device.type == "cpu" else 0))
+        _PARTS[ragged] = tuple(_build_parts(ragged, *_LIMITS.get(ragged.device.type, _ELSEWHERE)))
     return _PARTS[ragged]
 
 
-def _build_parts(ragged: Ragged, small: int) -> list[_Part]:
+def _build_parts(ragged: Ragged, small: int, similar: int) -> list[_Part]:
     sizes, of_graph = sizes_of(ragged), np.asarray(ragged.sizes)
     end = np.cumsum(of_graph)
     order = np.argsort(of_graph, kind="stable")
     groups = {n: order[slice(*np.searchsorted(of_graph[order], (n, n + 1)))] for n in sizes}
-    together = [[n for n in sizes if n <= small], *([n] for n in sizes if n > small)]
     parts, tap = [], 0
-    for chosen in together:
-        if not chosen:
-            continue
+    for kind, together in itertools.groupby(sizes, lambda n: 0 if n <= small else _octave(n) if n <= similar else n):
+        chosen = list(together)
         counts = [len(groups[n]) for n in chosen]
-        transform = Hartley(chosen, counts, ragged.device) if chosen[0] <= small else Fourier(chosen[0], counts[0])
+        transform: Hartley | Padded | Fourier = Fourier(chosen[0], counts[0])
+        if kind != chosen[0]:
+            transform = (Padded if kind else Hartley)(chosen, counts, ragged.device)
         graphs = np.concatenate([groups[n] for n in chosen])
         rows = np.concatenate([np.arange(end[g] - of_graph[g], end[g]) for g in graphs])
         parts.append(_Part(_index(rows, ragged.device), slice(tap, tap + sum(chosen)), transform))
         tap += sum(chosen)
     return parts
+
+
+def _octave(n: int) -> int:
+    """Negative, so that it is nobody's size; the same for all n of one power of two."""
+    return -1 - (n - 1).bit_length()
 
 
 def _index(rows: np.ndarray, device: torch.device) -> Tensor | slice:
