@@ -124,7 +124,10 @@ class LargeLoader:
                 kept.append(self._move(self._store.gather([0]).replace(**node_rows(self._store, every))))
             yield kept[0]
 
-        return LargePass({name: index.to(self._device) for name, index in shares.items()}, batches)
+        there = {
+            name: index.to(self._device, non_blocking=self._device.type != "cpu") for name, index in shares.items()
+        }
+        return LargePass(there, batches)
 
     def _in_blocks(self, shares: Mapping[str, Tensor]) -> LargePass:
         return LargePass(shares, lambda: iter([self.blocks]))

@@ -348,11 +348,12 @@ class GraphStore:
 
     def to(self, device: torch.device | str) -> GraphStore:
         """The same graphs on another device, where :meth:`gather` then builds its batches."""
+        non_blocking = torch.device(device).type != "cpu"  # what comes back to the host is read at once
 
         def each(value: Any) -> Any:
             if isinstance(value, Mapping):
-                return {name: part.to(device) for name, part in value.items()}
-            return None if value is None else value.to(device)
+                return {name: part.to(device, non_blocking=non_blocking) for name, part in value.items()}
+            return None if value is None else value.to(device, non_blocking=non_blocking)
 
         moved = ("edge_index", "x", "edge_attr", "y", "pe", "edge_pe", "pair_pe", "edge_sets", "pairs", "hops")
         store = self.replace(**{name: each(getattr(self, name)) for name in moved})

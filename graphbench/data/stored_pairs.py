@@ -55,9 +55,10 @@ class StoredEdges:
         """Where the pairs of some graphs lie."""
         return choice.rows(self.ptr.numpy())
 
-    def to(self, device: torch.device | str) -> StoredEdges:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
         """The same pairs on another device; the offsets stay on the host."""
-        return StoredEdges(self.ptr, self.index.to(device), None if self.attr is None else self.attr.to(device))
+        attr = None if self.attr is None else self.attr.to(device, non_blocking=non_blocking)
+        return StoredEdges(self.ptr, self.index.to(device, non_blocking=non_blocking), attr)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,6 @@ class StoredHops:
         row_ptr = torch.cat([nodes.take(self.row_ptr[:-1]) + shift, end])
         return HopNeighbors(row_ptr, rows.take_nodes(self.col, nodes.offsets[:-1]), rows.take(self.hop))
 
-    def to(self, device: torch.device | str) -> StoredHops:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredHops:
         """The same neighbours on another device."""
-        return StoredHops(self.row_ptr.to(device), self.col.to(device), self.hop.to(device))
+        return StoredHops(*(each.to(device, non_blocking=non_blocking) for each in (self.row_ptr, self.col, self.hop)))

@@ -126,12 +126,17 @@ class ImplicitFilter(nn.Module):
         """In which it computes."""
         return torch.promote_types(self.sine_frequency.dtype, torch.float32)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """The taps at some positions."""
+    def forward(self, z: Tensor, *, by_channel: bool = False) -> Tensor:
+        """The taps at some positions; ``by_channel``: that is how they lie, and the frequency goes into the weights."""
         x = z.to(self.dtype)
         with torch.autocast(x.device.type, enabled=False):
             frequency = self.sine_frequency.to(x.dtype)
             *hidden, out = self.mlp
             for lin in hidden:
-                x = torch.sin(frequency * F.linear(x, lin.weight.to(x.dtype), lin.bias.to(x.dtype)))
-            return F.linear(x, out.weight.to(x.dtype))
+                weight, bias = lin.weight.to(x.dtype), lin.bias.to(x.dtype)
+                if by_channel:
+                    x = torch.sin(F.linear(x, frequency.unsqueeze(1) * weight, frequency * bias))
+                else:
+                    x = torch.sin(frequency * F.linear(x, weight, bias))
+            weight = out.weight.to(x.dtype)
+            return torch.mm(weight, x.t()).t() if by_channel else F.linear(x, weight)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,3 +28,13 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     if backend not in implementations:
         raise ValueError(f"backend of {operator} must be one of {['auto', *implementations]}, received {backend!r}")
     return implementations[backend]
+
+
+def has_triton(x: Tensor) -> bool:
+    """Whether Triton kernels can be asked to run where a tensor lies."""
+    return x.is_cuda and _triton_is_installed()
+
+
+@functools.cache
+def _triton_is_installed() -> bool:
+    return importlib.util.find_spec("triton") is not None

@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench.structures import GraphBatch
 from graphbench.train.forward import Predictor
 from graphbench.train.tally import Tally, Task
+from graphbench.train.transfer import constant_on_host
 
 
 class EvalPass(Protocol):
@@ -85,6 +86,10 @@ def evaluate(
             prediction, statistics = predict(batch, heads=in_batches)
             loss = task.loss(prediction, batch.y) if in_batches else None
             whole.add(loss, task.keep(prediction) if in_batches else prediction, batch.y, statistics)
+        if not in_batches and whole.is_small:
+            if len(whole.trues) == 1:  # one graph, whose targets are those of every epoch
+                whole.trues = [constant_on_host(whole.trues[0])]
+            whole.fetch()
         for split, rows in splits.items():
             tally = whole if rows is None else _select(whole, rows)
             results[split] = Collected(tally.gathered(fabric), time.perf_counter() - start, len(whole.preds))
@@ -101,6 +106,8 @@ def synchronise_buffers(model: torch.nn.Module, fabric: Fabric) -> None:
 def _select(whole: Tally, rows: Tensor) -> Tally:
     prediction = whole.preds[0] if len(whole.preds) == 1 else torch.cat(whole.preds)
     true = whole.trues[0] if len(whole.trues) == 1 else torch.cat(whole.trues)
+    if prediction.device.type == "cpu":
+        rows, true = constant_on_host(rows), constant_on_host(true)
     tally = Tally()
     tally.add(None, prediction.index_select(0, rows), true.index_select(0, rows))
     tally.statistics = whole.statistics

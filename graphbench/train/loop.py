@@ -33,8 +33,8 @@ from graphbench.train.reporter import Reporter, StartReport
 from graphbench.train.saver import Saver
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import Settings
-from graphbench.train.state import Best, State, pack, unpack
-from graphbench.train.summary import epoch_report, outcome, stats_line
+from graphbench.train.state import Best, State, copied, pack, unpack
+from graphbench.train.summary import epoch_report, gpu_memory, outcome, stats_line
 from graphbench.train.tally import Task, gather_objects
 
 CHECK_EVERY = 100
@@ -77,6 +77,7 @@ class Loop:
         self._forward, self._stepper = fabric.setup(carried, optimizer)
         # Fabric's wrapper searches all its attributes whenever one is set, so the mode is set on the module inside.
         self._carried, self._predict = carried, Predictor(fabric, carried)
+        self._modules = tuple(carried.modules())
         self._reporters = tuple(reporters) if fabric.is_global_zero else ()
         self._history = History(run.path if fabric.is_global_zero else None)
         self._checkpoints = Checkpoints(run.ckpt)
@@ -123,7 +124,8 @@ class Loop:
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         self.state.seconds += seconds
         left = (self.settings.max_epoch - self.state.epoch - 1) * self.state.seconds / (self.state.epoch + 1)
-        stats = {split: self._write(split, values[split], each, lr, left) for split, each in collected.items()}
+        facts = {"lr": lr, "seconds_left": left, "params": self._params, "memory": gpu_memory(self.fabric.device)}
+        stats = {split: self._write(split, values[split], each, facts) for split, each in collected.items()}
         if self._reporters:
             times = {"seconds": seconds, "seconds_left": left}
             self._tell("epoch", epoch_report(self.state, self.settings, stats, improved=improved, **times))
@@ -136,7 +138,7 @@ class Loop:
     def _train_epoch(self) -> Collected:
         """One pass over the training batches; its predictions are what the training metrics are computed from."""
         start = time.perf_counter()
-        self._carried.train()
+        self._switch(training=True)
         for norm in self._frozen:
             norm.eval()
         settings, last = self.settings, self.loaders.num_train_batches
@@ -178,11 +180,16 @@ class Loop:
 
     def _evaluate(self) -> dict[str, Collected]:
         synchronise_buffers(self.model, self.fabric)
-        self._carried.eval()
+        self._switch(training=False)
         collected = evaluate(self._predict, self.task, self.loaders.passes, self.fabric)
         if "val" not in collected:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return collected
+
+    def _switch(self, training: bool) -> None:
+        """``train(training)`` of the model, without its search of every attribute of every module for a parameter."""
+        for module in self._modules:
+            module.__dict__["training"] = training
 
     def _measure(self, collected: dict[str, Collected]) -> tuple[dict[str, dict[str, float]], bool]:
         """Loss and metrics per split, and whether this is the best epoch so far."""
@@ -215,7 +222,7 @@ class Loop:
             value=values["val"][self.settings.metric],
             values=values,
             counts={split: each.tally.rows for split, each in collected.items()},
-            model={name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()},
+            model=copied(self.model.state_dict(), None if self.state.best is None else self.state.best.model),
         )
 
     def _end(self) -> str | None:
@@ -245,9 +252,8 @@ class Loop:
         )
 
     def _write(
-        self, split: str, values: dict[str, float], collected: Collected, lr: float, left: float
+        self, split: str, values: dict[str, float], collected: Collected, facts: dict[str, Any]
     ) -> dict[str, Any]:
-        facts = {"lr": lr, "seconds_left": left, "params": self._params, "device": self.fabric.device}
         stats = stats_line(split, values, collected, epoch=self.state.epoch, **facts)
         self._history.append(split, stats)
         return stats

@@ -26,17 +26,28 @@ def stats_line(
     lr: float,
     seconds_left: float,
     params: int,
-    device: torch.device,
+    memory: int | None,
 ) -> dict[str, Any]:
-    """One split's line in stats.json, keys and their order as in GraphGPS."""
+    """One split's line in stats.json, keys and their order as in GraphGPS; ``memory`` is the peak on a GPU."""
     stats: dict[str, Any] = {"epoch": epoch, "time_epoch": collected.seconds}
     if split == "train":
         stats |= {"eta": seconds_left, "eta_hours": seconds_left / 3600}
     stats |= {"loss": values["loss"], "lr": lr, "params": params}
     stats["time_iter"] = collected.seconds / max(1, collected.batches)
-    if device.type == "cuda":
-        stats["gpu_memory"] = torch.cuda.max_memory_allocated(device)
+    if memory is not None:
+        stats["gpu_memory"] = memory
     return stats | values
+
+
+def gpu_memory(device: torch.device) -> int | None:
+    """Peak of the memory allocated on a GPU, bytes; None on other devices.
+
+    ``torch.cuda.max_memory_allocated`` is the same number, after all others were sorted by name.
+    """
+    if device.type != "cuda":
+        return None
+    peak: int = torch.cuda.memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]["peak"]
+    return peak
 
 
 def epoch_report(

@@ -10,6 +10,12 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from graphbench.train.transfer import to_host
+
+HOST_NUMBERS = 1 << 17
+"""A pass of at most so many predicted numbers is measured on the host: few rows take it less time than their launches
+would."""
+
 
 class Task(Protocol):
     """What the loop needs of a task."""
@@ -48,7 +54,7 @@ class Tally:
         self.preds: list[Tensor] = []
         self.trues: list[Tensor] = []
         self.statistics: dict[str, list[Tensor]] = {}
-        self._checked = 0
+        self._values: list[float] = []  # of the losses looked at so far
 
     def add(
         self, loss: Tensor | None, pred: Tensor, true: Tensor, statistics: Mapping[str, Tensor] | None = None
@@ -64,11 +70,32 @@ class Tally:
 
     def first_non_finite(self) -> int | None:
         """Batch of the first NaN or infinite loss since the last call, or None. Waits for the device once."""
-        if self._checked == len(self.losses):
-            return None
-        start, self._checked = self._checked, len(self.losses)
-        values = torch.stack(self.losses[start:]).tolist()
-        return next((start + i for i, value in enumerate(values) if not math.isfinite(value)), None)
+        start = len(self._values)
+        return next(
+            (start + i for i, value in enumerate(self._loss_values()[start:]) if not math.isfinite(value)), None
+        )
+
+    def _loss_values(self) -> list[float]:
+        """Every loss is fetched once."""
+        unknown = self.losses[len(self._values) :]
+        if unknown:
+            self._values += [unknown[0].item()] if len(unknown) == 1 else torch.stack(unknown).tolist()
+        return self._values
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is measured on the host."""
+        return sum(each.numel() for each in self.preds) <= HOST_NUMBERS
+
+    def fetch(self) -> None:
+        """Brings a small tally to the host, waiting once; nothing is added to it afterwards."""
+        if not self.is_small:
+            return
+        statistics = list(self.statistics)
+        lists = [self.losses, self.preds, self.trues, *(self.statistics[name] for name in statistics)]
+        arrived = iter(to_host([each for values in lists for each in values]))
+        self.losses, self.preds, self.trues, *rest = ([next(arrived) for _ in values] for values in lists)
+        self.statistics = dict(zip(statistics, rest, strict=True))
 
     def gathered(self, fabric: Fabric) -> Tally:
         """The rows of all processes, in every process; each one's own rows once, in the order of ranks."""
@@ -98,9 +125,10 @@ class Tally:
         if not self.preds:
             raise RuntimeError("nothing to measure: the loader gave no batch")
         values: dict[str, float] = {}
+        if only is None or only or self.statistics or not self.losses:
+            self.fetch()
         if self.losses:
-            losses = torch.stack(self.losses).tolist()
-            total = math.fsum(loss * count for loss, count in zip(losses, self.counts) if count)
+            total = math.fsum(loss * count for loss, count in zip(self._loss_values(), self.counts) if count)
             values["loss"] = total / self.rows if self.rows else math.nan
         statistics = {name: torch.cat(values) for name, values in self.statistics.items()}
         values |= task.evaluate(self.preds, self.trues, only, loss=not self.losses, statistics=statistics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from graphbench.layers.implicit_filter import positional_embedding
 from graphbench.layers.local_context import LocalContext
 from graphbench.layers.node_order import arrange, fixed_order, random_order, restore
 from graphbench.layers.sequence_conv import SequenceConv
+from graphbench.ops.circular_conv import reads_columns, sizes
 from graphbench.structures import GraphBatch, Ragged
 from tests.contract import (
     Subject,
@@ -24,6 +26,7 @@ from tests.contract import (
     permuted,
     shaken,
 )
+from tests.second_device import DEVICE, second_device
 
 DIM = 6
 LOCALS = ("propagation", "gat", "conv-1", "conv-4", "none")
@@ -277,3 +280,31 @@ def test_attention_of_the_local_block_is_a_mean_of_neighbours() -> None:
         logit = batch.x[sources] @ block.near.source + batch.x[node] @ block.near.target
         weight = torch.softmax(torch.nn.functional.leaky_relu(logit, 0.2), dim=0)
         torch.testing.assert_close(near[node], (weight * batch.x[sources]).sum(0))
+
+
+@pytest.mark.parametrize("own", [{}, {"order": 1, "local_block": "gat"}, {"permutation": "static"}], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("size", [48, 37])
+def test_a_long_graph_elsewhere_is_computed_channel_by_channel(
+    own: dict[str, Any], training: bool, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same output and gradients, and rows that lie behind each other, whatever lay inside."""
+    monkeypatch.setattr(sizes, "LONG", size)
+    batch, results = graphs((size,)), []
+    here = make(**own).train(training)
+    there = copy.deepcopy(here)
+
+    def run(module: GECO, batch: GraphBatch) -> None:
+        out = module(batch.x, None, batch)
+        assert out.is_contiguous()
+        grads = torch.autograd.grad(out.square().sum(), list(module.parameters()))
+        results.append([each.cpu() for each in (out, *grads)])
+
+    run(here, batch)
+    assert not reads_columns(batch.ragged)
+    with second_device():
+        batch = batch.to(DEVICE)
+        assert reads_columns(batch.ragged)
+        run(there.to(DEVICE), batch)
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)

@@ -26,6 +26,7 @@ NAMES = ("output", "q", "k", "q_friction", "k_friction", "v", "lam")
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 33 nodes on, several tiles of rows and of keys."""
     monkeypatch.setattr(gpu, "WHOLE", dict.fromkeys((2, 4, 8), ((16, 16, 4), (32, 32, 4))))
+    monkeypatch.setattr(gpu, "TILED", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (32, 64, 4))))
     monkeypatch.setattr(gpu, "QUERY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (32, 64, 4))))
     monkeypatch.setattr(gpu, "KEY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (64, 32, 4))))
 

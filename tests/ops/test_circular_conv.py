@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.circular_conv import circular_conv, cpu, fourier, sizes_of
+from graphbench.ops.circular_conv import circular_conv, cpu, fourier, padded, sizes_of
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -65,6 +65,39 @@ def test_channels_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ragged = Ragged.from_sizes([40, 37, 40, 3])
     assert len(fourier.Fourier(40, 2).columns(37)) == 3
     assert_same(call(ragged), call(ragged, "reference"), inputs_for(ragged, width=37))
+
+
+def test_padded_in_pieces_and_without_spectra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU does with batches of many large graphs."""
+    monkeypatch.setitem(cpu._LIMITS, "cpu", cpu._ELSEWHERE)
+    for name in ("_CHUNK", "SMALL"):
+        monkeypatch.setattr(padded, name, 0)
+    ragged = Ragged.from_sizes([40, 37, 0, 40, 3])
+    (part,) = cpu._parts(ragged)
+    assert not part.transform.keeps_spectra
+    assert len(part.transform.columns(5)) == 5
+    assert_same(call(ragged), call(ragged, "reference"), inputs_for(ragged, width=5))
+
+
+def test_which_graphs_share_transforms() -> None:
+    """Sizes and how many there are, on a GPU: a usual batch is one group, giants and outliers stay alone."""
+    usual = dict.fromkeys(range(9, 445), 1)
+    assert cpu._together(usual, *cpu._ELSEWHERE) == [list(usual)]
+    assert cpu._together({5: 1, 4096: 1, 5000: 1, 5001: 2}, *cpu._ELSEWHERE) == [[5, 4096], [5000], [5001]]
+    assert cpu._together({10: 9000, 11: 9000, 4000: 1}, *cpu._ELSEWHERE) == [[10, 11], [4000]]
+    assert cpu._together({3: 1, 32: 4, 33: 1, 40: 1}, 32, 0) == [[3, 32], [33], [40]]
+
+
+def test_a_result_lies_in_memory_as_its_input() -> None:
+    """Also channel by channel, as layers with one long graph on a GPU pass it."""
+    ragged = Ragged.from_sizes([48])
+    u, filters, gate = (each.detach() for each in inputs_for(ragged))
+    expected = circular_conv(u, filters, ragged, gate=gate)
+    u, filters, gate = (each.t().contiguous().t().requires_grad_() for each in (u, filters, gate))
+    out = circular_conv(u, filters, ragged, gate=gate)
+    assert out.stride() == u.stride() == (1, 48)
+    torch.testing.assert_close(out, expected)
+    assert_same(call(ragged), call(ragged, "reference"), [u, filters, gate])
 
 
 @pytest.mark.parametrize("n", [131101, 131072, 2 * 3 * 5 * 7 * 11 * 13])

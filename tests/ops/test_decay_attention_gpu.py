@@ -55,7 +55,7 @@ def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: 
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("name", ["forward", "backward-keys"])
 def test_compiles_for_a_gpu(name: str) -> None:
-    check_program(compiled(name, torch.float32, 24, Decay(0.6, slope=0.1), 90), torch.float32, 90)
+    check_program(compiled(name, torch.float32, 24, Decay(0.6, slope=0.1), 90), torch.float32, 90, tensor_cores=True)
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_compiles_for_a_gpu(name: str) -> None:
 def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int, capability: int) -> None:
     linear = Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask")
     for mask in (Decay(0.6), linear):
-        check_program(compiled(name, kind, width, mask, capability), kind, capability)
+        check_program(compiled(name, kind, width, mask, capability), kind, capability, tensor_cores=True)
 
 
 def test_tensors_must_lie_on_a_gpu() -> None:

@@ -25,6 +25,7 @@ from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "forward": ("forward", {}),
+    "forward-unlimited": ("forward", {"LIMITED": False}),
     "backward-queries": ("backward", {"OF_QUERIES": True, "GRAD_BIAS": True}),
     "backward-keys": ("backward", {"OF_QUERIES": False, "GRAD_BIAS": True}),
 }
@@ -54,9 +55,9 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
 
 
 @pytest.mark.usefixtures("fresh_compiler")
-@pytest.mark.parametrize("name", ["forward", "backward-queries"])
+@pytest.mark.parametrize("name", ["forward-unlimited", "backward-queries"])
 def test_compiles_for_a_gpu(name: str) -> None:
-    check_program(compiled(name, torch.float32, 24, 40, 90), torch.float32, 90)
+    check_program(compiled(name, torch.float32, 24, 40, 90), torch.float32, 90, tensor_cores=True)
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_compiles_for_a_gpu(name: str) -> None:
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int, width: int, capability: int) -> None:
-    check_program(compiled(name, kind, width, kinds, capability), kind, capability)
+    check_program(compiled(name, kind, width, kinds, capability), kind, capability, tensor_cores=True)
 
 
 def test_tensors_must_lie_on_a_gpu() -> None:

@@ -24,6 +24,7 @@ from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 # Every kernel with the flags that select its code.
 KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "totals": ("totals", {}),
     "cross": ("cross", {"CENTRED": True}),
     "cross-backward": ("cross", {"CENTRED": False}),
     "attend": ("attend", {"FORWARD": True, "BASE": "self"}),
@@ -51,12 +52,12 @@ def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
     kernel_name, flags = KERNELS[name]
     kernel = getattr(gpu_kernels, kernel_name)
     meta = torch.empty(1, 2, width, dtype=kind, device="meta")
-    make = gpu._cross_constants if kernel_name == "cross" else gpu._constants
+    make = {"cross": gpu._cross_constants, "totals": gpu._totals_constants}.get(kernel_name, gpu._constants)
     constants = make(meta, meta) | {"B_HEADS": 2} | flags
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     wide, stored = f"*{NAME[wide_of(meta.dtype)]}", f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "x", "a", "b", "grad"), stored) | {"ptr": "*i64", "tiles": "*i64"}
-    types["out"] = wide if kernel_name == "cross" or flags.get("FORWARD") is False else stored
+    types["out"] = wide if kernel_name in ("cross", "totals") or flags.get("FORWARD") is False else stored
     return compile_kernel(kernel, constants, types, wide, capability, options)
 
 

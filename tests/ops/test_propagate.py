@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,10 @@ from graphbench.ops.propagate import (
     relu_sum,
     sum_at_target,
 )
+from graphbench.ops.propagate.adjacency import PIECE, in_pieces
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.second_device import DEVICE, second_device
 
 ROOT = Path(__file__).resolve().parents[2]
 NORMS = ("sym", "row", "none")
@@ -106,6 +110,46 @@ def test_equals_reference(graph, name: str) -> None:
     edge_index, n = graph()
     function, inputs = operators(adjacency(edge_index, n), n)[name]
     assert_same(function, lambda *args: function(*args, backend="reference"), inputs)
+
+
+HUBS = GRAPHS | {
+    "directed_star_backwards": lambda: (torch.stack([torch.full((700,), 3), torch.arange(700)]), 700),
+    "hubs_among_the_isolated": lambda: (torch.stack([torch.arange(200) % 3, torch.arange(200) % 7 // 3 * 40]), 99),
+}
+
+
+@pytest.mark.parametrize("graph", HUBS.values(), ids=HUBS)
+@pytest.mark.parametrize("asked", [False, True])
+def test_cut_into_pieces_it_is_the_same(graph, asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What graphs with hubs go through on a GPU."""
+    edge_index, n = graph()
+    monkeypatch.setattr(sys.modules["graphbench.ops.propagate.adjacency"], "_MANY", 0 if asked else 1 << 20)
+    for norm in NORMS:
+        plain = adjacency(edge_index, n, norm=norm)
+        cut, h = in_pieces(plain), normal(n, 3)
+        for lists in (cut.by_target, cut.by_source):
+            most = int((lists.ptr[1:] - lists.ptr[:-1]).max()) if n else 0
+            assert (lists.pieces is not None) == (plain.num_edges > PIECE and (not asked or most > 2 * PIECE))
+            if lists.pieces is not None:
+                lengths = lists.pieces.ptr[1:] - lists.pieces.ptr[:-1]
+                assert 0 <= lengths.min() <= lengths.max() == min(PIECE, most)
+        assert_same(partial(propagate, cut), partial(propagate, plain, backend="reference"), [h])
+    for name in ("gather_source", "gather_target", "edge_softmax", "gated_mean"):
+        function, inputs = operators(cut, n)[name]
+        assert_same(function, lambda *args, f=function: f(*args, backend="reference"), inputs)
+
+
+def test_one_graph_elsewhere_is_cut_without_waiting() -> None:
+    batch = example_batch((400,), pairs=False)
+    with second_device() as waits:
+        there = adjacency_of(batch.to(DEVICE), norm="sym")
+        assert there.by_target.pieces is not None
+        out = propagate(there, torch.ones(400, 2, dtype=torch.float64).to(DEVICE))
+        assert not [each for each in waits if "propagate" in each]
+        out = out.cpu()
+    here = adjacency_of(batch, norm="sym")
+    assert here.by_target.pieces is None
+    torch.testing.assert_close(out, propagate(here, torch.ones(400, 2, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("name", NAMES)

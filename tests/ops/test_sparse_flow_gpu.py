@@ -49,7 +49,8 @@ def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int
     if kernel == "whole_rows":
         return [(rows, keys, warps) for keys, rows, warps in gpu.WHOLE[operand]]
     span = max(64, span_of(width))
-    return [(gpu.KEY_SIDE if kernel == "key_side" else gpu.QUERY_SIDE)[operand][span]]
+    table = {"tiled_rows": gpu.TILED, "query_side": gpu.QUERY_SIDE, "key_side": gpu.KEY_SIDE}[kernel]
+    return [table[operand][span]]
 
 
 def compiled(

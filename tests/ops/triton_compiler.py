@@ -55,13 +55,17 @@ def compile_kernel(
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-def check_program(program: Any, kind: torch.dtype, capability: int) -> str:
-    """What holds for every kernel: it fits, is deterministic and keeps its precision. Returns its PTX."""
+def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False) -> str:
+    """What holds for every kernel: it fits, is deterministic and keeps its precision. Returns its PTX.
+
+    ``tensor_cores``: fp32 is multiplied in parts of tf32, three products for one.
+    """
     code: str = program.asm["ptx"]
     assert len(program.asm["cubin"]) > 0
     assert program.metadata.shared <= SHARED[capability]
     assert not re.search(r"\b(atom|red)\.", code), "atomics would make the gradient depend on the order of arrival"
-    assert "tf32" not in code
+    parts = len(re.findall(r"mma[^;]*tf32", code))
+    assert parts % 3 == 0 if tensor_cores else "tf32" not in code
     if kind != torch.float64:
         assert ".f64" not in code, "a constant or an argument widens the arithmetic"
     return code

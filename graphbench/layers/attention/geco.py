@@ -8,11 +8,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.layers.by_channel import projected
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.implicit_filter import ImplicitFilter, positions_of
 from graphbench.layers.local_context import LocalContext
 from graphbench.layers.node_order import arrange, fixed_order, random_order, restore
-from graphbench.ops.circular_conv import circular_conv, sizes_of
+from graphbench.ops.circular_conv import circular_conv, reads_columns, sizes_of
 from graphbench.registry import register
 from graphbench.structures import GraphBatch, Ragged
 
@@ -98,17 +99,20 @@ class GECO(nn.Module):
             v = v.to(torch.promote_types(v.dtype, torch.float32))  # it grows with n: a thousand nodes overflow float16
             for gate, taps in zip(gates, filters, strict=True):
                 v = circular_conv(self.dropout(v), taps, batch.ragged, gate=gate)
-            outputs.append(restore(v, order))
+            outputs.append(restore(v.contiguous(), order))  # of a long graph it lies channel by channel
         out = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
         return out if torch.is_autocast_enabled(h.device.type) else out.to(h.dtype)
 
     def filters(self, batch: GraphBatch) -> list[Tensor]:
         """F_1 .. F_K for the sizes of a batch, (sum of distinct sizes, dim) each."""
         z = positions_of(batch, self.filter.emb_dim, self.filter.dtype)
-        return list(self.filter(z).chunk(self.order, dim=1))
+        taps: Tensor = self.filter(z, by_channel=reads_columns(batch.ragged))
+        return list(taps.chunk(self.order, dim=1))
 
     def _projections(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> tuple[Tensor, ...]:
         """P_1 .. P_K and V, (N, dim) each, in the order of the sequence."""
+        if reads_columns(batch.ragged):
+            return projected(self.local, self.projection, h, batch, order).chunk(self.order + 1, dim=1)
         x = arrange(self.local(h, batch, order), order)
         return self.projection(x).chunk(self.order + 1, dim=1)
 

@@ -103,7 +103,7 @@ class NodeFormer(nn.Module):
         """No residual, no norm."""
         if self.training:
             # A new tensor, not new values: the backward pass of an earlier step may still need the old ones.
-            self.projection = directions(*self.projection.shape).to(self.projection)
+            self.projection = directions(*self.projection.shape).to(self.projection, non_blocking=True)
         q, k = (each(h).view(h.shape[0], self.heads, h.shape[1]) for each in (self.q, self.k))
         v = h.unsqueeze(1).expand_as(q) if self.v is None else self.v(h).view_as(q)
         q, k = q * self.tau**-0.5, k * self.tau**-0.5

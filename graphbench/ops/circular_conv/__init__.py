@@ -8,12 +8,12 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.circular_conv import cpu, reference
-from graphbench.ops.circular_conv.sizes import sizes_of
+from graphbench.ops.circular_conv.sizes import reads_columns, sizes_of
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-__all__ = ["circular_conv", "sizes_of"]
+__all__ = ["circular_conv", "reads_columns", "sizes_of"]
 
 # torch.fft runs on every device and nothing asks the device anything: what a GPU computes is the same code.
 _IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": cpu.circular_conv, "cpu": cpu.circular_conv}
@@ -29,7 +29,7 @@ def circular_conv(
     (2, 3), ``filters`` has 5 rows, the first two for graphs 0 and 2, the last three for graph 1.
 
     Args:
-        u: (N, d), rows grouped by graph.
+        u: (N, d), rows grouped by graph. The result lies in memory as ``u`` does, see also :func:`reads_columns`.
         filters: (M, d), M the sum of ``sizes_of(ragged)``: the taps 0 .. n-1 of every distinct size n, sizes
             ascending.
         ragged: the partition of the rows of ``u``.

@@ -1,8 +1,11 @@
-"""Circular convolution by transforms; which one depends on the size of a graph alone, so batches change nothing."""
+"""Circular convolution by transforms. On the CPU the size of a graph alone says by which: batches change nothing.
+
+Elsewhere graphs of several sizes share transforms, so that few kernels run; batches change the rounding.
+"""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -13,15 +16,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphbench.ops.blocks import compute_dtype
-from graphbench.ops.circular_conv.fourier import Fourier
+from graphbench.ops.circular_conv.fourier import CHUNK_ELSEWHERE, Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
-from graphbench.ops.circular_conv.padded import Padded
+from graphbench.ops.circular_conv.padded import SMALL, Padded, length_of
 from graphbench.ops.circular_conv.sizes import sizes_of
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-# Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of similar size
+# Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of several sizes
 # share FFTs (README). Outside of the CPU a product may be cut to TF32, and kernels have to be few.
 _LIMITS = {"cpu": (32, 0)}
 _ELSEWHERE = (0, 4096)
@@ -55,16 +58,30 @@ class _Part:
         x = x[:, columns]
         return (x[self.rows] if isinstance(self.rows, slice) else x.index_select(0, self.rows)).to(dtype)
 
-    def put(self, value: Tensor, x: Tensor, columns: slice) -> None:
-        """Inverse of :meth:`take`."""
+    def put(self, value: Tensor, x: Tensor, columns: slice) -> Tensor:
+        """Inverse of :meth:`take`: ``x``, or ``value`` where that is all of it already."""
+        if isinstance(self.rows, slice) and _alike(value, x):
+            return value
         if isinstance(self.rows, slice):
             x[self.rows, columns] = value
         else:
             x[:, columns].index_copy_(0, self.rows, value.to(x.dtype).contiguous())
+        return x
 
     def take_taps(self, filters: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
         """These rows of (M, d)."""
         return filters[self.taps, columns].to(dtype)
+
+    def put_taps(self, value: Tensor, filters: Tensor, columns: slice) -> Tensor:
+        """Inverse of :meth:`take_taps`, as :meth:`put`."""
+        if _alike(value, filters):
+            return value
+        filters[self.taps, columns] = value
+        return filters
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
 
 
 _PARTS: WeakKeyDictionary[Ragged, tuple[_Part, ...]] = WeakKeyDictionary()
@@ -78,27 +95,43 @@ def _parts(ragged: Ragged) -> tuple[_Part, ...]:
 
 
 def _build_parts(ragged: Ragged, small: int, similar: int) -> list[_Part]:
-    sizes, of_graph = sizes_of(ragged), np.asarray(ragged.sizes)
+    sizes, of_graph, device = sizes_of(ragged), np.asarray(ragged.sizes), ragged.device
     end = np.cumsum(of_graph)
     order = np.argsort(of_graph, kind="stable")
     groups = {n: order[slice(*np.searchsorted(of_graph[order], (n, n + 1)))] for n in sizes}
+    count_of = {n: len(groups[n]) for n in sizes}
     parts, tap = [], 0
-    for kind, together in itertools.groupby(sizes, lambda n: 0 if n <= small else _octave(n) if n <= similar else n):
-        chosen = list(together)
-        counts = [len(groups[n]) for n in chosen]
-        transform: Hartley | Padded | Fourier = Fourier(chosen[0], counts[0])
-        if kind != chosen[0]:
-            transform = (Padded if kind else Hartley)(chosen, counts, ragged.device)
+    for chosen in _together(count_of, small, similar):
         graphs = np.concatenate([groups[n] for n in chosen])
+        transform: Hartley | Padded | Fourier
+        if chosen[-1] <= small:
+            transform = Hartley(chosen, [count_of[n] for n in chosen], device)
+        elif len(chosen) == 1:
+            transform = Fourier(chosen[0], len(graphs), None if device.type == "cpu" else CHUNK_ELSEWHERE)
+        else:
+            graphs.sort()
+            transform = Padded(of_graph[graphs], device)
         rows = np.concatenate([np.arange(end[g] - of_graph[g], end[g]) for g in graphs])
-        parts.append(_Part(_index(rows, ragged.device), slice(tap, tap + sum(chosen)), transform))
+        parts.append(_Part(_index(rows, device), slice(tap, tap + sum(chosen)), transform))
         tap += sum(chosen)
     return parts
 
 
-def _octave(n: int) -> int:
-    """Negative, so that it is nobody's size; the same for all n of one power of two."""
-    return -1 - (n - 1).bit_length()
+def _together(count_of: dict[int, int], small: int, similar: int) -> list[Sequence[int]]:
+    """Sizes, ascending, cut where other graphs are transformed in another way or padded too far."""
+    found: list[list[int]] = []
+    graphs = rows = 0  # of the last list, and padded each to what it needs
+    for n, count in count_of.items():
+        graphs, rows = graphs + count, rows + count * length_of(n)
+        joins = found and (
+            n <= small or (small < found[-1][0] and n <= similar and graphs * length_of(n) <= max(SMALL, 4 * rows))
+        )
+        if joins:
+            found[-1].append(n)
+        else:
+            found.append([n])
+            graphs, rows = count, count * length_of(n)
+    return list(found)
 
 
 def _index(rows: np.ndarray, device: torch.device) -> Tensor | slice:
@@ -120,7 +153,7 @@ class _CircularConv(torch.autograd.Function):
                 for columns in part.transform.columns(u.shape[1]):
                     u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
                     f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
-                    part.put(part.transform.convolve(u_spectrum, f_spectrum), out, columns)
+                    out = part.put(part.transform.convolve(u_spectrum, f_spectrum), out, columns)
                     if trains and part.transform.keeps_spectra:
                         kept += [u_spectrum, f_spectrum]
             if gate is not None:
@@ -149,16 +182,16 @@ class _CircularConv(torch.autograd.Function):
                         u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
                         f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
                     if grad_gate is not None:
-                        part.put(part.transform.convolve(u_spectrum, f_spectrum), grad_gate, columns)
+                        grad_gate = part.put(part.transform.convolve(u_spectrum, f_spectrum), grad_gate, columns)
                     rows = part.take(grad, columns, wide)
                     if gate is not None:
                         rows = rows * part.take(gate, columns, wide)
-                    g_spectrum = part.transform.spectrum(rows)
+                    g_spectrum = part.transform.gradient_spectrum(rows)
                     if grad_u is not None:
-                        part.put(part.transform.rows_gradient(g_spectrum, f_spectrum), grad_u, columns)
+                        grad_u = part.put(part.transform.rows_gradient(g_spectrum, f_spectrum), grad_u, columns)
                     if grad_filters is not None:
                         taps = part.transform.taps_gradient(g_spectrum, u_spectrum)
-                        grad_filters[part.taps, columns] = taps
+                        grad_filters = part.put_taps(taps, grad_filters, columns)
             if grad_gate is not None:
                 grad_gate.mul_(grad)
         return grad_u, grad_filters, grad_gate, None, None

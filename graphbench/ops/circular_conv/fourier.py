@@ -12,6 +12,8 @@ from torch import Tensor
 # Values handled at a time. Pieces of 32 MB and more go back to the system when they are freed; with smaller ones the
 # heap grew to half as much again.
 _CHUNK = 1 << 23
+# The same outside of the CPU: all channels of a graph of 2 million nodes.
+CHUNK_ELSEWHERE = 1 << 28
 # Channels of one cache line: reading fewer of a row wastes bandwidth.
 _LINE = 16
 # Rows that are turned into columns at a time; they stay in the cache of one core.
@@ -26,17 +28,18 @@ class Fourier:
     Args:
         size: n.
         count: B.
+        chunk: values to handle at a time; the default is that of the CPU.
     """
 
-    def __init__(self, size: int, count: int) -> None:
-        self._size, self._count = size, count
+    def __init__(self, size: int, count: int, chunk: int | None = None) -> None:
+        self._size, self._count, self._chunk = size, count, _CHUNK if chunk is None else chunk
         self._length = size if _is_smooth(size) else _padded(2 * size)
         # Spectra of padded rows are twice as wide as the rows: better computed anew.
         self.keeps_spectra = self._length == size
 
     def columns(self, width: int) -> list[slice]:
         """Channels to handle at a time."""
-        step = max(_LINE, _CHUNK // (self._count * self._length))
+        step = max(_LINE, self._chunk // (self._count * self._length))
         return [slice(start, min(start + step, width)) for start in range(0, width, step)]
 
     def spectrum(self, rows: Tensor) -> Tensor:
@@ -44,6 +47,10 @@ class Fourier:
         rows_cBn = _channels_first(rows).view(rows.shape[1], -1, self._size)
         transformed: Tensor = torch.fft.rfft(rows_cBn, n=self._length)
         return transformed
+
+    def gradient_spectrum(self, rows: Tensor) -> Tensor:
+        """The same of the output's gradient."""
+        return self.spectrum(rows)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:
         """(c, 1, L // 2 + 1) complex, from (n, c)."""

@@ -49,6 +49,10 @@ class Hartley:
         """(R, d) transforms of (R, d)."""
         return _transform(rows, self._graphs)
 
+    def gradient_spectrum(self, rows: Tensor) -> Tensor:
+        """The same of the output's gradient."""
+        return self.spectrum(rows)
+
     def filter_spectrum(self, taps: Tensor) -> Tensor:
         """(2, M, d) even and odd part of the filters' transforms, divided by n for the way back."""
         each = _transform(taps, self._filters)

@@ -1,69 +1,78 @@
-"""Ragged batches on a GPU: graphs of up to the same power of two of nodes share their FFTs, so that few kernels run.
+"""Ragged batches on a GPU: graphs of several sizes are padded to one length and share their FFTs; few kernels run.
 
-Notation: B graphs, S distinct sizes, R rows, P the power of two, c channels.
+What is launched costs more than what is computed. So the gradient of the output is written backwards: its transform is
+then the conjugate that both other gradients need, and these are read backwards. Folding, scaling and turning the
+rows back is one sum of two entries. Notation: B graphs, S distinct sizes, R rows, L the length, c channels.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import segment_sum
-from graphbench.structures import Ragged
+from graphbench.ops.segment.cpu import bag_sum
 
 # Values handled at a time.
 _CHUNK = 1 << 26
+# Padded rows up to which graphs of any sizes are padded to the largest of them, and spectra are kept.
+SMALL = 1 << 18
+
+
+def length_of(largest: int) -> int:
+    """L: the power of two that holds twice the largest graph."""
+    return 2 << (largest - 1).bit_length()
 
 
 class Padded:
-    """Circular convolutions of graphs of several sizes, padded to 2 P >= 2n and folded modulo each graph's own n.
+    """Circular convolutions of graphs of several sizes, padded to L >= 2n and folded modulo each graph's own n.
 
     Args:
-        sizes: n, ascending.
-        counts: graphs of every size; rows of graphs of a size lie behind each other.
+        of_graph: n of every graph, in the order of their rows.
         device: where.
     """
 
-    keeps_spectra = False  # they are more than twice as wide as the rows
-
-    def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
-        self._length = 2 << (sizes[-1] - 1).bit_length()
-        self._rows = _Places(np.repeat(sizes, counts), self._length, device)
-        self._taps = _Places(np.asarray(sizes), self._length, device)
-        self._of_size = Ragged.from_sizes(list(counts), device)
+    def __init__(self, of_graph: np.ndarray, device: torch.device) -> None:
+        sizes, number, counts = np.unique(of_graph, return_inverse=True, return_counts=True)
+        length = length_of(int(sizes[-1]))
+        self._rows, self._taps = (_Places(each, length, device) for each in (of_graph, sizes))
+        self._number, self._by_size, self._ptr = (
+            torch.from_numpy(each).to(device, non_blocking=True)
+            for each in (number, np.argsort(number, kind="stable"), np.append(0, counts.cumsum()))
+        )
+        # They are more than twice as wide as the rows.
+        self.keeps_spectra = len(of_graph) * length <= SMALL
 
     def columns(self, width: int) -> list[slice]:
         """Channels to handle at a time."""
-        step = max(1, _CHUNK // (self._rows.count * self._length))
+        step = max(1, _CHUNK // (self._rows.count * self._rows.length))
         return [slice(start, min(start + step, width)) for start in range(0, width, step)]
 
     def spectrum(self, rows: Tensor) -> Tensor:
-        """(B, P + 1, c) complex, from (R, c)."""
-        return self._rows.spectrum(rows)
+        """(B, c, L / 2 + 1) complex, from (R, c)."""
+        return self._rows.spectrum(rows, self._rows.forwards)
+
+    def gradient_spectrum(self, rows: Tensor) -> Tensor:
+        """Its conjugate."""
+        return self._rows.spectrum(rows, self._rows.backwards)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:
-        """(S, P + 1, c) complex, from the taps of every size."""
-        return self._taps.spectrum(taps)
+        """(B, c, L / 2 + 1) complex, from the taps of every size."""
+        return self._taps.spectrum(taps, self._taps.forwards).index_select(0, self._number)
 
     def convolve(self, u: Tensor, f: Tensor) -> Tensor:
         """(R, c) output, from spectra."""
-        return self._rows.folded(u * self._for_graphs(f), self._rows.behind)
+        return self._rows.folded(u * f, self._rows.behind)
 
     def rows_gradient(self, g: Tensor, f: Tensor) -> Tensor:
-        """(R, c) gradient of the rows, from spectra of the output's gradient and of the filters."""
-        return self._rows.folded(g * self._for_graphs(f).conj(), self._rows.before)
+        """(R, c) gradient of the rows, from the output's gradient and the filters."""
+        return self._rows.folded(g * f, self._rows.before)
 
     def taps_gradient(self, g: Tensor, u: Tensor) -> Tensor:
-        """Gradient of the taps, from spectra of the output's gradient and of the rows."""
-        products = torch.view_as_real(g * u.conj())
-        by_size = segment_sum(products.flatten(1), self._of_size).view(-1, *products.shape[1:])
+        """Gradient of the taps, from the output's gradient and the rows; graphs of a size are summed in their order."""
+        products = torch.view_as_real(g * u)
+        by_size = bag_sum(products.flatten(1), self._by_size, self._ptr).view(-1, *products.shape[1:])
         return self._taps.folded(torch.view_as_complex(by_size), self._taps.before)
-
-    def _for_graphs(self, f: Tensor) -> Tensor:
-        return f.index_select(0, self._of_size.graph_id)
 
 
 class _Places:
@@ -71,26 +80,39 @@ class _Places:
 
     Attributes:
         count: of sequences.
-        behind: entry t + n of every t.
-        before: entry t - n, around the end.
+        length: L.
+        forwards: sequence and place of every entry t.
+        backwards: the same with place -t, around the end.
+        behind: entries t and t + n of every t, one after the other.
+        before: entries -t and n - t: where t and t - n are when all is backwards.
     """
 
     def __init__(self, sizes: np.ndarray, length: int, device: torch.device) -> None:
-        self.count, self._length = len(sizes), length
+        self.count, self.length = len(sizes), length
         number, size = np.repeat(np.arange(len(sizes)), sizes), np.repeat(sizes, sizes)
         within = np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
-        places = (within, within + size, (within - size) % length)
-        self._here, self.behind, self.before = (
-            torch.from_numpy(number * length + each).to(device, non_blocking=True) for each in places
-        )
+        back = -within % length
+        pairs = [length * number + each for each in (within, within + size, back, (size - within) % length)]
 
-    def spectrum(self, rows: Tensor) -> Tensor:
-        """(count, P + 1, c) complex."""
-        padded = rows.new_zeros(self.count * self._length, rows.shape[1]).index_copy_(0, self._here, rows)
-        transformed: Tensor = torch.fft.rfft(padded.view(self.count, self._length, -1), dim=1)
+        def there(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
+
+        sequence = there(number)
+        self.forwards, self.backwards = (sequence, there(within)), (sequence, there(back))
+        self.behind, self.before = (there(np.stack(pairs[k : k + 2], axis=1).ravel()) for k in (0, 2))
+        self._ptr = there(np.arange(0, 2 * len(number) + 1, 2))
+        self._scale: dict[torch.dtype, Tensor] = {}
+
+    def spectrum(self, rows: Tensor, places: tuple[Tensor, Tensor]) -> Tensor:
+        """(count, c, L / 2 + 1) complex."""
+        padded = rows.new_zeros(self.count, rows.shape[1], self.length)
+        padded.transpose(1, 2).index_put_(places, rows)
+        transformed: Tensor = torch.fft.rfft(padded)
         return transformed
 
-    def folded(self, spectrum: Tensor, other: Tensor) -> Tensor:
-        """Rows from a spectrum; entry ``other`` belongs to the same row."""
-        long: Tensor = torch.fft.irfft(spectrum, n=self._length, dim=1).flatten(0, 1)
-        return long.index_select(0, self._here) + long.index_select(0, other)
+    def folded(self, spectrum: Tensor, pairs: Tensor) -> Tensor:
+        """Rows from a spectrum, each the sum of a pair of entries."""
+        long_BcL: Tensor = torch.fft.irfft(spectrum, n=self.length, norm="forward")  # not scaled
+        if long_BcL.dtype not in self._scale:
+            self._scale[long_BcL.dtype] = long_BcL.new_full((len(pairs),), 1 / self.length)
+        return bag_sum(long_BcL.transpose(1, 2).flatten(0, 1), pairs, self._ptr, self._scale[long_BcL.dtype])

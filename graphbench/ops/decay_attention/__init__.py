@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.decay_attention import cpu, reference
 from graphbench.ops.decay_attention.mask import Decay
 
@@ -97,6 +96,6 @@ def decay_attention(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
     mask = Decay(decay, slope, kind, end, mask_on, unreachable)
-    if backend == "auto" and q.is_cuda and importlib.util.find_spec("triton") is not None:
+    if backend == "auto" and has_triton(q):
         backend = "gpu"
     return choose("decay_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, index, start, mask, dropout_p)

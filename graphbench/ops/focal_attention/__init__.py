@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, heads_of
 
@@ -99,5 +98,5 @@ def focal_attention(
     for table in tables:
         table.check(scope.pairs, heads, d, e)
     if backend == "auto" and scope.has_blocks and q.device.type != "cpu":
-        backend = "gpu" if q.is_cuda and importlib.util.find_spec("triton") is not None else "dense"
+        backend = "gpu" if has_triton(q) else "dense"
     return choose("focal_attention", backend, _IMPLEMENTATIONS)(q, k, v, scope, tuple(tables), bias, dropout_p)

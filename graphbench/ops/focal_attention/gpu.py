@@ -46,7 +46,7 @@ def focal_attention(
     capable = has_kernels("focal_attention", q)
     kinds = max((len(each) for table in tables for each in table.weights if each is not None), default=1)
     too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
-    if not capable or too_wide or len(tables) > 1 or not scope.has_blocks or p == 1:
+    if not capable or too_wide or len(tables) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
         return dense.focal_attention(q, k, v, scope, tables, bias, p)
     seed = draw_seed() % 2**31 if p else 0
     with torch.autocast(q.device.type, enabled=False):
@@ -107,7 +107,8 @@ class _Launch:
         reach, wide = _reaches(self.scope.reach, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
         kinds, term, bias = (unread if each is None else each for each in (index, term, bias))
-        return q, k, v, loadable(self.scope.hops, wide), kinds, term, bias, reach, self.ragged.ptr
+        hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
+        return q, k, v, hops, kinds, term, bias, reach, self.ragged.ptr
 
     def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
@@ -127,6 +128,7 @@ class _Launch:
             "ACC": triton_type(wide),
             "KINDS": self.kinds,
             "SPAN_T": span_of(self.kinds),
+            "LIMITED": self.scope.is_limited,
             "LOST": self.scope.sees_unreachable,
             "BIASED": bias is not None,
             "TERM": term is not None,

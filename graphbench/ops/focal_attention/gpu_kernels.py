@@ -46,21 +46,24 @@ def summed(values, kind, KINDS: tl.constexpr, SPAN: tl.constexpr, ACC: tl.conste
 @triton.jit
 def visible(
     scores, hops, bias, term, kind, first, start, rows, keys, size, head, reach,
-    HEADS: tl.constexpr, KINDS: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr, TERM: tl.constexpr,
-    ACC: tl.constexpr,
+    HEADS: tl.constexpr, KINDS: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
+    TERM: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Scores with what is added to them; minus infinity where the head does not see."""
     real = (rows < size)[:, None] & (keys < size)[None, :]
     pairs = first + rows[:, None] * size + keys[None, :]
-    hop = tl.load(hops + pairs, mask=real, other=0).to(tl.int32)
-    seen = (hop <= reach) | (hop == _TOKEN)
-    if LOST:
-        seen = seen | (hop == _UNREACHABLE)
+    seen = real
+    if LIMITED:
+        hop = tl.load(hops + pairs, mask=real, other=0).to(tl.int32)
+        near = (hop <= reach) | (hop == _TOKEN)
+        if LOST:
+            near = near | (hop == _UNREACHABLE)
+        seen = real & near
     if TERM:
         scores += looked_up(term, kind, start, rows, keys, size, head, HEADS, KINDS, ACC)
     if BIASED:
         scores += tl.load(bias + pairs * HEADS + head, mask=real, other=0.0).to(ACC)
-    return tl.where(real & seen, scores, float("-inf"))
+    return tl.where(seen, scores, float("-inf"))
 
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
@@ -68,8 +71,8 @@ def forward(
     q, k, v, hops, kinds, term, bias, reaches, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
-    KINDS: tl.constexpr, SPAN_T: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr, TERM: tl.constexpr,
-    SUMS: tl.constexpr,
+    KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
+    TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """Output, sums of weights by kind, and logarithm of the sum of exponentials of a tile of queries."""
     graph, start, size, rows = locate(tiles, ptr, ROWS)
@@ -86,7 +89,7 @@ def forward(
         scores = SCALE * dot(queries, tl.trans(block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)), ACC)
         z = visible(
             scores, hops, bias, term, kind, first, start, rows, keys, size, head, reach,
-            HEADS, KINDS, LOST, BIASED, TERM, ACC,
+            HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         above = tl.maximum(top, tl.max(z, 1))
         base = tl.where(above == float("-inf"), 0.0, above)
@@ -113,8 +116,8 @@ def backward(
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
-    KINDS: tl.constexpr, SPAN_T: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr, TERM: tl.constexpr,
-    SUMS: tl.constexpr,
+    KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
+    TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values."""
     graph, start, size, mine = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
@@ -132,7 +135,7 @@ def backward(
         kind = kinds_of(kinds, first, rows, keys, size, TERM or SUMS)
         z = visible(
             SCALE * dot(queries, tl.trans(each), ACC), hops, bias, term, kind, first, start, rows, keys, size, head,
-            reach, HEADS, KINDS, LOST, BIASED, TERM, ACC,
+            reach, HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         places, known = (start + rows) * HEADS + head, rows < size
         weights = tl.exp(z - tl.load(log_sum + places, mask=known, other=0.0)[:, None])

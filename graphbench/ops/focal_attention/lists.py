@@ -44,8 +44,8 @@ class _Seen:
 
 
 # Of the batches that are alive: they serve all layers and both passes.
-_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
-_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], int]] = WeakKeyDictionary()
+_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks | None, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
+_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks | None, dict[tuple[int, bool], int]] = WeakKeyDictionary()
 
 
 def pairs_seen(scope: Scope, reach: int) -> int:

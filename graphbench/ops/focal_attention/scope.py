@@ -62,15 +62,20 @@ class Scope:
 
     Attributes:
         ragged: the partition of the rows.
-        near: distances of pairs.
+        near: distances of pairs, or None where all heads see the whole graph.
         reach: hops per head, None for the whole graph.
         sees_unreachable: whether limited heads see pairs without a path.
     """
 
     ragged: Ragged
-    near: PairBlocks | HopNeighbors
+    near: PairBlocks | HopNeighbors | None
     reach: tuple[int | None, ...]
     sees_unreachable: bool
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a head does not see the whole graph."""
+        return any(reach is not None for reach in self.reach)
 
     @property
     def has_blocks(self) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear_attention import cpu, reference
 from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
 
@@ -77,6 +76,6 @@ def linear_attention(
         raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
     if base not in BASES:
         raise ValueError(f"base must be one of {BASES}, received {base!r}")
-    if backend == "auto" and q.is_cuda and importlib.util.find_spec("triton") is not None:
+    if backend == "auto" and has_triton(q):
         backend = "gpu"
     return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm, base)

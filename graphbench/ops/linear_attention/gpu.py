@@ -20,9 +20,9 @@ except ImportError as missing:
 
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
-from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, value_gradient
-from graphbench.ops.linear_attention.norms import bound_of, inverse_norms, unit_rows
-from graphbench.ops.segment import segment_mean, segment_sum
+from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
+from graphbench.ops.linear_attention.norms import bound_of, positive
+from graphbench.ops.segment.cpu import sum_rows
 
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
@@ -52,11 +52,29 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
         return cpu.linear_attention(q, k, v, ragged, norm, base)
     with torch.autocast(q.device.type, enabled=False):
         if norm == "l2":
-            q, k = (unit_rows(each.to(wide_of(v.dtype))) for each in (q, k))
+            q, k = (_UnitRows.apply(each.to(wide_of(v.dtype))) for each in (q, k))  # type: ignore[no-untyped-call]
         bound = bound_of(q, k, ragged, norm) if base == "none" else None
         inputs = (each.contiguous() for each in (q, k, v))
         result: Tensor = _Attention.apply(*inputs, bound, ragged, norm, base)  # type: ignore[no-untyped-call]
     return result
+
+
+class _UnitRows(torch.autograd.Function):
+    """:func:`~graphbench.ops.linear_attention.norms.unit_rows` in a third of the operations."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        inverse = positive(torch.linalg.vector_norm(rows, dim=2, keepdim=True)).reciprocal_()
+        unit = rows * inverse
+        ctx.save_for_backward(unit, inverse)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        unit, inverse = ctx.saved_tensors
+        along = (grad * unit).sum(2, keepdim=True)
+        return torch.addcmul(grad, unit, along, value=-1).mul_(inverse)
 
 
 class _Attention(torch.autograd.Function):
@@ -66,14 +84,12 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bound: Tensor | None, ragged: Ragged, norm: str, base: str
     ) -> Tensor:
-        wide = wide_of(v.dtype)
-        inverse = [inverse_norms(each, ragged, norm).to(wide) for each in (q, k)]
-        scale = (inverse[0] * inverse[1] / ragged.size_tensor.clamp(min=1)).view(-1, 1, 1, 1)
-        centre = segment_mean(v.to(wide), ragged)  # a constant for the gradient, see the README
+        inverse_squares, scale, centre = _per_graph(q, k, v, ragged, norm)
+        scale = scale.view(-1, 1, 1, 1)
         context = _cross(k, v, centre, None, ragged) * scale
         out = v.new_empty(v.shape[0], q.shape[1], v.shape[2])
-        ctx.save_for_backward(q, k, v, bound, centre, context, scale, *inverse)
-        ctx.ragged, ctx.base, ctx.by_graph = ragged, base, norm == "frobenius"
+        ctx.save_for_backward(q, k, v, bound, centre, context, scale, inverse_squares)
+        ctx.ragged, ctx.base = ragged, base
         with torch.cuda.device_of(q):
             grid, tiles, constants = _launch(q, v, ragged)
             # Arguments that a kernel does not read are still arguments.
@@ -86,7 +102,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, bound, centre, context, scale, *inverse = ctx.saved_tensors
+        q, k, v, bound, centre, context, scale, inverse_squares = ctx.saved_tensors
         ragged, base, grad = ctx.ragged, ctx.base, grad.contiguous()
         p = torch.empty_like(grad, dtype=context.dtype)
         slope, bound_grad = (context.new_empty(q.shape[:2]) for _ in range(2))
@@ -99,20 +115,23 @@ class _Attention(torch.autograd.Function):
                 q, v, centre, context, limit, grad, *where, p, slope, bound_grad, BASE=base, FORWARD=False, **constants
             )
             of_context = _cross(q, p, centre, slope, ragged)
-            # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
-            along = (context * of_context).sum((1, 2, 3)) * ctx.by_graph
+            if inverse_squares is None:
+                pull = context.new_zeros(context.shape[0], 2)
+            else:
+                # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
+                pull = (context * of_context).sum((1, 2, 3)).unsqueeze(1) * inverse_squares
             of_context *= scale
             common = centre
             if base == "uniform":
-                common = segment_mean(p if v.shape[1] > 1 else p.sum(1, keepdim=True), ragged)
+                common = sum_rows(p if v.shape[1] > 1 else p.sum(1, keepdim=True), ragged)
+                common *= _shares(ragged, common.dtype).view(-1, 1, 1)
             value_gradient[grid[0], v.shape[1]](k, p, of_context, common, *where, dv, BASE=base, **constants)
             del constants["V_HEADS"]
-            pull = [along * each.square() for each in inverse]
             row_gradient[grid](
-                q, p, centre, slope, context, pull[0], *where, dq, CENTRED=False, B_HEADS=p.shape[1], **constants
+                q, p, centre, slope, context, pull, *where, dq, CENTRED=False, B_HEADS=p.shape[1], **constants
             )
             row_gradient[grid](
-                k, v, centre, slope, of_context, pull[1], *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
+                k, v, centre, slope, of_context, pull, *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
             )
         return dq, dk, dv, None if bound is None else bound_grad, None, None, None
 
@@ -127,7 +146,46 @@ def _cross(a: Tensor, b: Tensor, centre: Tensor, last: Tensor | None, ragged: Ra
         cross[grid](
             a, b, centre, parts if last is None else last, ragged.ptr, tiles, parts, CENTRED=last is None, **constants
         )
-    return segment_sum(parts, per_graph)
+    return _summed(parts, per_graph)
+
+
+def _per_graph(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> tuple[Tensor | None, Tensor, Tensor]:
+    """What the rows of a graph have in common.
+
+    Returns:
+        (G, 2) inverse squares of the norms of q and k (None: they are rows of length one), (G,) product of the inverse
+        norms divided by the number of rows, (G, H or 1, e) mean of v, which is a constant for the gradient (README).
+    """
+    shares = _shares(ragged, wide_of(v.dtype))
+    if norm == "l2":
+        centre = sum_rows(v.to(shares.dtype), ragged)
+        return None, shares, centre.mul_(shares.view(-1, 1, 1))
+    constants = _totals_constants(q, v)
+    tiles, per_graph = _tiles(ragged, CHUNK)
+    parts = shares.new_empty(len(tiles), 2 + v.shape[1] * v.shape[2])
+    with torch.cuda.device_of(q):
+        totals[(len(tiles),)](q, k, v, ragged.ptr, tiles, parts, **constants)
+    sums = _summed(parts, per_graph)
+    inverse_squares = positive(sums[:, :2]).reciprocal_()
+    scale = inverse_squares.sqrt().prod(1).mul_(shares)
+    return inverse_squares, scale, (sums[:, 2:] * shares.unsqueeze(1)).view(-1, v.shape[1], v.shape[2])
+
+
+def _summed(parts: Tensor, per_graph: Ragged) -> Tensor:
+    """Parts of every graph added up."""
+    return parts if per_graph.sizes and set(per_graph.sizes) == {1} else sum_rows(parts, per_graph)
+
+
+_SHARES: WeakKeyDictionary[Ragged, dict[torch.dtype, Tensor]] = WeakKeyDictionary()
+
+
+def _shares(ragged: Ragged, wide: torch.dtype) -> Tensor:
+    """(G,) 1 / n, which is 1 for an empty graph."""
+    known = _SHARES.setdefault(ragged, {})
+    if wide not in known:
+        sizes = torch.tensor(ragged.sizes, dtype=wide).clamp_(min=1)
+        known[wide] = sizes.reciprocal_().to(ragged.device, non_blocking=True)
+    return known[wide]
 
 
 def _launch(q: Tensor, v: Tensor, ragged: Ragged) -> tuple[tuple[int, int], Tensor, dict[str, Any]]:
@@ -158,6 +216,12 @@ def _cross_constants(a: Tensor, b: Tensor) -> dict[str, Any]:
     span = span_of(a.shape[2])
     rows, b_heads = CROSS_ROWS[max(64, span)], constants.pop("V_HEADS")
     return constants | {"SPAN": span, "CHUNK": CHUNK, "ROWS": rows, "B_HEADS": b_heads}
+
+
+def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
+    constants = _constants(q, v)
+    heads, v_heads, width, v_width = (constants.pop(name) for name in ("HEADS", "V_HEADS", "D", "E"))
+    return constants | {"WIDTH": heads * width, "V_WIDTH": v_heads * v_width, "CHUNK": CHUNK}
 
 
 _TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Ragged]]] = WeakKeyDictionary()

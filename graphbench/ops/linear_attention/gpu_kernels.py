@@ -83,6 +83,44 @@ def flow(
 
 
 @triton.jit
+def totals(
+    q,
+    k,
+    v,
+    ptr,
+    tiles,
+    out,
+    WIDTH: tl.constexpr,
+    V_WIDTH: tl.constexpr,
+    COLS: tl.constexpr,
+    ROWS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    ACC: tl.constexpr,
+):
+    """(2 + V_WIDTH,) sums over the rows of a chunk: squares of q, squares of k, v; all heads side by side."""
+    _graph, first, end = locate(tiles, ptr)
+    end = tl.minimum(end, first + CHUNK)
+    out += tl.program_id(0).to(tl.int64) * (2 + V_WIDTH)
+    q_square, k_square = tl.zeros([ROWS, COLS], dtype=ACC), tl.zeros([ROWS, COLS], dtype=ACC)
+    for start in range(first, end, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        for col in range(0, WIDTH, COLS):
+            q_part = block(q, rows, end, 0, col, 1, WIDTH, COLS, ACC)
+            k_part = block(k, rows, end, 0, col, 1, WIDTH, COLS, ACC)
+            q_square += q_part * q_part
+            k_square += k_part * k_part
+    tl.store(out, tl.sum(tl.sum(q_square, 1), 0))
+    tl.store(out + 1, tl.sum(tl.sum(k_square, 1), 0))
+    for col in range(0, V_WIDTH, COLS):
+        total = tl.zeros([COLS], dtype=ACC)
+        for start in range(first, end, ROWS):
+            rows = start + tl.arange(0, ROWS)
+            total += tl.sum(block(v, rows, end, 0, col, 1, V_WIDTH, COLS, ACC), 0)
+        cols = col + tl.arange(0, COLS)
+        tl.store(out + 2 + cols, total, mask=cols < V_WIDTH)
+
+
+@triton.jit
 def cross(
     a,
     b,
@@ -212,12 +250,15 @@ def row_gradient(
     ROWS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """Gradient of q or k: ``[b | last] gradient - pull x``, with b and last as in :func:`cross`."""
+    """Gradient of q or k: ``[b | last] gradient - pull x``, with b and last as in :func:`cross`.
+
+    ``pull`` is (graphs, 2): of q and, where CENTRED, of k.
+    """
     graph, first, end = locate(tiles, ptr)
     head, b_head = tl.program_id(1), tl.program_id(1) % B_HEADS
     rows = first + tl.arange(0, ROWS)
     gradient += (graph * HEADS + head) * (E + 1) * D
-    norm = tl.load(pull + graph)
+    norm = tl.load(pull + 2 * graph + (1 if CENTRED else 0))
     for col in range(0, D, COLS):
         total = tl.zeros([ROWS, COLS], dtype=ACC) + vector(gradient + E * D, col, D, COLS)
         if not CENTRED:

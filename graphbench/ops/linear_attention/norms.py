@@ -32,8 +32,10 @@ def inverse_norms(rows: Tensor, ragged: Ragged, norm: str) -> Tensor:
 
 def bound_of(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
     """(N, H) what the sizes of a row's weights can sum to, divided by n; differentiable. Arguments as above."""
-    scale = inverse_norms(q, ragged, norm) * inverse_norms(k, ragged, norm)
-    return _lengths(q) * (segment_mean(_lengths(k), ragged) * scale.unsqueeze(1)).index_select(0, ragged.graph_id)
+    mean = segment_mean(_lengths(k), ragged)
+    if norm != "l2":
+        mean = mean * (inverse_norms(q, ragged, norm) * inverse_norms(k, ragged, norm)).unsqueeze(1)
+    return _lengths(q) * mean.index_select(0, ragged.graph_id)
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.propagate import cpu, reference
-from graphbench.ops.propagate.adjacency import NORMS, Adjacency, adjacency
+from graphbench.ops.propagate.adjacency import NORMS, Adjacency, adjacency, in_pieces
 from graphbench.ops.propagate.two_hops import two_hop_adjacency_of, two_hop_edges
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def adjacency_of(
     batch: GraphBatch, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
 ) -> Adjacency:
     """The adjacency of a batch, built on first use and kept with the batch; arguments as :func:`adjacency`."""
-    return batch.derived(
-        f"propagate/{norm}/{'self_loops' if self_loops else 'plain'}",
-        lambda each: adjacency(each.edge_index, each.num_nodes, norm=norm, self_loops=self_loops),
-    )
+
+    def build(each: GraphBatch) -> Adjacency:
+        found = adjacency(each.edge_index, each.num_nodes, norm=norm, self_loops=self_loops)
+        return found if each.device.type == "cpu" or each.num_graphs > 1 else in_pieces(found)
+
+    return batch.derived(f"propagate/{norm}/{'self_loops' if self_loops else 'plain'}", build)
 
 
 def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:

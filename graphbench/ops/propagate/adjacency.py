@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 NORMS = ("sym", "row", "none")
+PIECE = 32
+# Edges from which it is worth waiting for the answer whether anybody has many.
+_MANY = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Edges of every node in pieces of at most :data:`PIECE`: a GPU sums a list one after the other.
+
+    Attributes:
+        ptr: (P+1,) int64, edges of every piece; P is a bound, so that nobody has to be asked, and some are empty.
+        number: (P,) int64, 0 .. P-1.
+        of_node: (N+1,) int64, pieces of every node.
+    """
+
+    ptr: Tensor
+    number: Tensor
+    of_node: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +37,13 @@ class Csr:
         ptr: (N+1,) int64, edges of every node.
         entry: (E,) int64, number of the edge (in the order of the edge list).
         other: (E,) int64, the node at its other end.
+        pieces: the edges of every node cut into pieces, or None where nobody has many.
     """
 
     ptr: Tensor
     entry: Tensor
     other: Tensor
+    pieces: Pieces | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +151,24 @@ def _sorted(key: Tensor, other: Tensor, num_nodes: int) -> Csr:
     count = torch.zeros(num_nodes + 1, dtype=torch.int64, device=key.device)
     count.scatter_add_(0, key + 1, torch.ones_like(key))
     return Csr(count.cumsum(0), entry, other[entry])
+
+
+def in_pieces(adj: Adjacency) -> Adjacency:
+    """The same with its long lists of edges cut, for graphs that may have hubs (README)."""
+    return replace(adj, by_target=_cut(adj.by_target), by_source=_cut(adj.by_source))
+
+
+def _cut(lists: Csr) -> Csr:
+    edges, nodes, start = lists.entry.numel(), lists.ptr.numel() - 1, lists.ptr[:-1]
+    degree = lists.ptr[1:] - start
+    if edges <= PIECE or (edges > _MANY and int(degree.max()) <= 2 * PIECE):
+        return lists
+    last = ((degree + (PIECE - 1)) // PIECE).cumsum(0)
+    of_node = torch.cat([last.new_zeros(1), last])
+    number = torch.arange(nodes + edges // PIECE, device=last.device)
+    node = torch.searchsorted(last, number, right=True).clamp_(max=nodes - 1)
+    begin = start[node] + PIECE * (number - of_node[node])
+    # Behind the last piece there are empty ones, which the last node gets.
+    ptr = torch.cat([torch.where(number < last[-1], begin, edges), lists.ptr[-1:]])
+    of_node[-1] = len(number)
+    return replace(lists, pieces=Pieces(ptr, number, of_node))

@@ -57,33 +57,36 @@ def gated_mean(
     return result
 
 
-def _bag(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
+def _bag(rows: Tensor, index: Tensor, lists: Csr, weight: Tensor | None = None) -> Tensor:
     """:func:`bag_sum` for rows of any shape."""
-    shape = (ptr.numel() - 1, *rows.shape[1:])
+    shape = (lists.ptr.numel() - 1, *rows.shape[1:])
     if rows.numel() == 0 or index.numel() == 0:
         return rows.new_zeros(shape)
-    return bag_sum(rows.reshape(rows.shape[0], -1), index, ptr, weight).view(shape)
+    flat, pieces = rows.reshape(rows.shape[0], -1), lists.pieces
+    if pieces is None:
+        return bag_sum(flat, index, lists.ptr, weight).view(shape)
+    return bag_sum(bag_sum(flat, index, pieces.ptr, weight), pieces.number, pieces.of_node).view(shape)
 
 
 def _arriving(adj: Adjacency, messages: Tensor) -> Tensor:
-    return _bag(messages, adj.by_target.entry, adj.by_target.ptr)
+    return _bag(messages, adj.by_target.entry, adj.by_target)
 
 
 def _leaving(adj: Adjacency, messages: Tensor) -> Tensor:
-    return _bag(messages, adj.by_source.entry, adj.by_source.ptr)
+    return _bag(messages, adj.by_source.entry, adj.by_source)
 
 
 class _Propagate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, adj: Adjacency, h: Tensor) -> Tensor:
         ctx.adj = adj
-        return _bag(h, adj.by_target.other, adj.by_target.ptr, adj.sorted_weights(h.dtype)[0])
+        return _bag(h, adj.by_target.other, adj.by_target, adj.sorted_weights(h.dtype)[0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         lists = ctx.adj.by_source
-        return None, _bag(grad, lists.other, lists.ptr, ctx.adj.sorted_weights(grad.dtype)[1])
+        return None, _bag(grad, lists.other, lists, ctx.adj.sorted_weights(grad.dtype)[1])
 
 
 class _Gather(torch.autograd.Function):
@@ -95,7 +98,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _bag(grad, ctx.lists.entry, ctx.lists.ptr), None, None
+        return _bag(grad, ctx.lists.entry, ctx.lists), None, None
 
 
 class _SumAtTarget(torch.autograd.Function):

@@ -87,16 +87,16 @@ def sum_rows(x: Tensor, ragged: Ragged) -> Tensor:
     if ragged.num_graphs == 1:
         return x.sum(0, keepdim=True)
     flat = x.reshape(x.shape[0], -1)
-    for ptr in _levels(ragged):
-        flat = bag_sum(flat, torch.arange(flat.shape[0], device=x.device), ptr)
+    for index, ptr in _levels(ragged):
+        flat = bag_sum(flat, index, ptr)
     return flat.view(ragged.num_graphs, *x.shape[1:])
 
 
-_LEVELS: WeakKeyDictionary[Ragged, list[Tensor]] = WeakKeyDictionary()
+_LEVELS: WeakKeyDictionary[Ragged, list[tuple[Tensor, Tensor]]] = WeakKeyDictionary()
 
 
-def _levels(ragged: Ragged) -> list[Tensor]:
-    """Pointers of a tree of sums: pieces of at most ``_FAN_IN`` rows first, then pieces of pieces."""
+def _levels(ragged: Ragged) -> list[tuple[Tensor, Tensor]]:
+    """All rows and pointers of a tree of sums: pieces of at most ``_FAN_IN`` rows first, then pieces of pieces."""
     if ragged not in _LEVELS:
         sizes, levels = np.asarray(ragged.sizes, dtype=np.int64), []
         while sizes.max(initial=0) > _FAN_IN:
@@ -106,7 +106,10 @@ def _levels(ragged: Ragged) -> list[Tensor]:
             levels.append(np.append(np.repeat(start, pieces) + _FAN_IN * within, sizes.sum()))
             sizes = pieces
         levels.append(np.append(0, np.cumsum(sizes)))
-        _LEVELS[ragged] = [torch.from_numpy(ptr).to(ragged.device, non_blocking=True) for ptr in levels]
+        _LEVELS[ragged] = [
+            (torch.arange(ptr[-1], device=ragged.device), torch.from_numpy(ptr).to(ragged.device, non_blocking=True))
+            for ptr in levels
+        ]
     return _LEVELS[ragged]
 
 

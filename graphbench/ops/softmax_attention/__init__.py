@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.softmax_attention import cpu, reference
 
 if TYPE_CHECKING:
@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["softmax_attention"]
 
-_IMPLEMENTATIONS = {"reference": reference.softmax_attention, "cpu": cpu.softmax_attention}
+
+def _gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.softmax_attention import gpu  # needs Triton
+
+    return gpu.softmax_attention(*arguments)
+
+
+# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
+_IMPLEMENTATIONS = {"reference": reference.softmax_attention, "gpu": _gpu, "cpu": cpu.softmax_attention}
 
 
 def softmax_attention(
@@ -38,7 +46,8 @@ def softmax_attention(
             torch's global generator.
         bias: (P, H) added to the scaled scores, P = sum n_g^2 pairs, graph after graph and row-major as in
             :class:`~graphbench.structures.PairBlocks`; or None.
-        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"`` (Triton), which ``"auto"`` takes for CUDA tensors
+            where it is installed.
 
     Returns:
         (N, H, e) of the type of ``v``.
@@ -57,4 +66,6 @@ def softmax_attention(
             raise ValueError(f"bias must be ({pairs}, {q.shape[1]}) (pairs, heads), received {tuple(bias.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
+    if backend == "auto" and has_triton(q):
+        backend = "gpu"
     return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
@@ -176,7 +175,7 @@ def _full_precision(q: Tensor) -> torch.autocast:
 
 
 def _implementation(backend: str, q: Tensor) -> Callable[..., Tensor]:
-    if backend == "auto" and q.is_cuda and importlib.util.find_spec("triton") is not None:
+    if backend == "auto" and has_triton(q):
         backend = "gpu"
     return choose("sparse_flow", backend, _IMPLEMENTATIONS)
 

@@ -30,22 +30,25 @@ from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 if TYPE_CHECKING:
     from graphbench.structures import Ragged
 
-# Block sizes by bytes of what is multiplied, from what the compiler reports for sm_90 (README), not from timing.
+# Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
+# reports for sm_90 (README).
 # Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time: (keys, rows, warps).
 WHOLE = {
-    2: ((32, 32, 4), (64, 64, 4), (128, 64, 8), (256, 16, 8), (512, 16, 8)),
+    2: ((32, 32, 4), (64, 64, 4), (128, 32, 4), (256, 16, 4), (512, 16, 8)),
     4: ((32, 32, 4), (64, 64, 8), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
     8: ((32, 32, 4), (64, 32, 4)),
 }
-# Larger graphs, and the gradients of the queries for all: (rows, keys, warps), also by the padded width.
-QUERY_SIDE = {
-    2: {64: (64, 64, 8), 128: (64, 64, 8), 256: (32, 64, 8)},
-    4: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
+# Larger graphs: (rows, keys, warps), also by the padded width.
+TILED = {
+    2: {64: (64, 64, 4), 128: (64, 64, 8), 256: (32, 64, 8)},
+    4: {64: (32, 64, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
     8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 4)},
 }
+# Gradients of the queries.
+QUERY_SIDE = {2: TILED[2], 4: TILED[4] | {64: (32, 32, 8)}, 8: TILED[8]}
 # Gradients of keys and values, which hold one accumulator more.
 KEY_SIDE = {
-    2: {64: (32, 64, 8), 128: (64, 32, 8), 256: (32, 32, 8)},
+    2: {64: (32, 64, 4), 128: (64, 32, 8), 256: (32, 32, 8)},
     4: {64: (16, 32, 8), 128: (16, 32, 8), 256: (16, 16, 8)},
     8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 8)},
 }
@@ -122,7 +125,7 @@ class _Flow(torch.autograd.Function):
                         *arguments, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
                     )
                 smaller = keys
-            rows, keys, warps = QUERY_SIDE[operand][_span(q, v)]
+            rows, keys, warps = TILED[operand][_span(q, v)]
             for tiles in _tiles(ragged, smaller, ragged.max_size, rows):
                 tiled_rows[(len(tiles), q.shape[1])](
                     *arguments,

@@ -1,0 +1,37 @@
+"""Softmax attention on a GPU: graphs of different sizes in one Triton kernel, large ones by torch's fused kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+try:
+    from graphbench.ops.gpu_launch import WIDEST, has_kernels
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of softmax_attention needs Triton: pip install triton") from missing
+
+from graphbench.ops.focal_attention import gpu as focal
+from graphbench.ops.focal_attention.scope import Scope
+from graphbench.ops.softmax_attention.cpu import fused
+
+if TYPE_CHECKING:
+    from graphbench.structures import Ragged
+
+# From this size on torch's kernel pays, although it takes a call per size of graphs.
+_LARGE = 1024
+
+
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
+    """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention of unlimited reach.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    if q.numel() == 0 or v.numel() == 0:
+        return v * 0
+    capable = has_kernels("softmax_attention", q) and max(q.shape[2], v.shape[2]) <= WIDEST and dropout_p < 1
+    if not capable or ragged.max_size > _LARGE:
+        return fused(q, k, v, ragged, dropout_p, bias)
+    everything = Scope(ragged, None, (None,) * q.shape[1], False)
+    return focal.focal_attention(q, k, v, everything, (), bias, dropout_p)

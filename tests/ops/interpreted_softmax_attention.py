@@ -1,0 +1,64 @@
+"""Cases of test_softmax_attention_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere.
+
+Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops import gpu_launch
+from graphbench.ops.softmax_attention import gpu, softmax_attention
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.test_softmax_attention import inputs_for
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles from 17 rows on."""
+    monkeypatch.setattr(gpu_launch, "BLOCKS", dict.fromkeys((4, 8), (16, 16, 4)))
+
+
+def case(sizes: list[int], bias: bool) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+    """``backend -> function``, and its inputs."""
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    inputs = [each.detach().to(DEVICE).requires_grad_() for each in inputs_for(ragged, bias=bias)]
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        return lambda q, k, v, *b: softmax_attention(q, k, v, ragged, bias=b[0] if b else None, backend=backend)
+
+    return using, inputs
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+def test_equals_reference(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "fused", None)  # not through torch's kernel
+    using, inputs = case([0, 17, 1, 3], bias)
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+def test_error_in_float32(bias: bool) -> None:
+    using, inputs = case([20, 3], bias)
+    assert_within_budget(using("gpu"), using("reference"), inputs)
+
+
+def test_large_graphs_and_wide_heads_take_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_LARGE", 16)
+    using, inputs = case([17, 3], True)
+    assert_same(using("gpu"), using("reference"), inputs)
+    monkeypatch.setattr(gpu, "_LARGE", 1024)
+    monkeypatch.setattr(gpu, "WIDEST", 4)
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+def test_nothing() -> None:
+    using, inputs = case([0, 0], False)
+    assert using("gpu")(*inputs).shape == (0, 3, 4)

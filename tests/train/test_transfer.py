@@ -1,0 +1,55 @@
+"""Copies to the host: values, types and shapes stay, and the host waits once."""
+
+from __future__ import annotations
+
+import torch
+
+from graphbench.train.state import copied
+from graphbench.train.transfer import constant_on_host, to_host
+from tests.second_device import DEVICE, second_device
+
+
+def test_everything_arrives_after_one_wait() -> None:
+    here = torch.arange(4)
+    sent = [
+        torch.tensor(1.5),
+        torch.tensor([True, False, True]),
+        torch.arange(6).view(2, 3),
+        torch.empty(0, 5),
+        torch.randn(3, 7).t(),
+        torch.randn(5, dtype=torch.float64),
+        torch.randn(3, 1).bfloat16(),
+    ]
+    with second_device() as waits:
+        there = [here, *(each.to(DEVICE) for each in sent)]
+        waits.clear()
+        found = to_host(there)
+        assert len(waits) == 1
+    assert found[0] is here
+    for a, b in zip(found[1:], sent, strict=True):
+        assert a.device.type == "cpu"
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_a_constant_is_copied_once() -> None:
+    rows = torch.tensor([2, 0])
+    assert constant_on_host(rows) is rows
+    with second_device() as waits:
+        there = rows.to(DEVICE)
+        waits.clear()
+        found = [constant_on_host(there) for _ in range(3)]
+        assert len(waits) == 1
+    assert all(torch.equal(each, rows) for each in found)
+
+
+def test_a_state_is_copied_onto_an_older_copy_that_fits() -> None:
+    state = {"weight": torch.randn(2, 3), "steps": torch.tensor(4)}
+    first = copied(state, None)
+    state["weight"].add_(1)
+    state["steps"].add_(1)
+    assert not torch.equal(first["weight"], state["weight"])
+    second = copied(state, first)
+    assert second["weight"] is first["weight"]
+    torch.testing.assert_close(second, state, rtol=0, atol=0)
+    wider = copied({"weight": torch.zeros(3, 3), "steps": state["steps"]}, first)
+    assert wider["weight"].shape == (3, 3)
