@@ -127,12 +127,13 @@ def order(source: Source, where: str, *, of: list[str]) -> Finding:
 def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Finding:
     """All are on a par: printed deviations overlap (without any: inside ``points``), runs lie inside ``points``.
 
-    Runs that lie further apart fail where the difference is significant, and are undecided otherwise.
+    Runs that lie further apart fail where the difference is significant (over all pairs together, after Bonferroni:
+    one of many pairs differs by chance), and are undecided otherwise.
     """
     found = {each: source(each) for each in of}
     missing = [each for each, quantity in found.items() if quantity is None]
     present = [quantity for quantity in found.values() if quantity is not None]
-    states = []
+    states, pairs = [], math.comb(len(of), 2)
     for one, other in itertools.combinations(present, 2):
         apart = abs(one.mean - other.mean)
         if one.runs is None:
@@ -142,7 +143,7 @@ def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Fi
             states.append(HOLDS)
         else:
             p_value = one.p_value(other)
-            states.append(FAILS if p_value is not None and p_value < SIGNIFICANT else UNDECIDED)
+            states.append(FAILS if p_value is not None and p_value < SIGNIFICANT / pairs else UNDECIDED)
     return together(states, "; ".join(f"{each.name} {each.shown}" for each in present), missing)
 
 

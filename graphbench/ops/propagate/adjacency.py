@@ -164,11 +164,10 @@ def _cut(lists: Csr) -> Csr:
     if edges <= PIECE or (edges > _MANY and int(degree.max()) <= 2 * PIECE):
         return lists
     last = ((degree + (PIECE - 1)) // PIECE).cumsum(0)
-    of_node = torch.cat([last.new_zeros(1), last])
     number = torch.arange(nodes + edges // PIECE, device=last.device)
+    # Behind the last piece there are empty ones, which the last node gets.
+    of_node = torch.cat([last.new_zeros(1), last[:-1], last.new_full((1,), len(number))])
     node = torch.searchsorted(last, number, right=True).clamp_(max=nodes - 1)
     begin = start[node] + PIECE * (number - of_node[node])
-    # Behind the last piece there are empty ones, which the last node gets.
     ptr = torch.cat([torch.where(number < last[-1], begin, edges), lists.ptr[-1:]])
-    of_node[-1] = len(number)
     return replace(lists, pieces=Pieces(ptr, number, of_node))
