@@ -210,7 +210,7 @@ def test_measurements_that_rules_ask_for_have_a_command() -> None:
         for rule in (*claim.runs, *claim.also):
             for text in references(rule):
                 name, colon, _ = text.partition(":")
-                assert not colon or f"## {name}.json" in readme, f"{claim.id}: {text}"
+                assert not colon or f"| `{name}.json`" in readme, f"{claim.id}: {text}"
 
 
 GECO = {"name": "geco", "cases": [{"case": "Table 10, 64 nodes, a GPU", "ours": 0.5, "ratio": 30.0, "met": True},
