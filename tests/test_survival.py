@@ -23,10 +23,10 @@ def _numbers(stdout: str) -> dict[str, Any]:
 
 
 def _curves(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
-    timed = ("time_epoch", "time_iter", "eta", "eta_hours")
+    of_the_process = ("time_epoch", "time_iter", "eta", "eta_hours", "gpu_memory")
     return {
         split: [
-            {name: value for name, value in json.loads(line).items() if name not in timed}
+            {name: value for name, value in json.loads(line).items() if name not in of_the_process}
             for line in (run_dir / split / "stats.json").read_text().splitlines()
         ]
         for split in ("train", "val", "test")
