@@ -124,10 +124,7 @@ class LargeLoader:
                 kept.append(self._move(self._store.gather([0]).replace(**node_rows(self._store, every))))
             yield kept[0]
 
-        there = {
-            name: index.to(self._device, non_blocking=self._device.type != "cpu") for name, index in shares.items()
-        }
-        return LargePass(there, batches)
+        return LargePass({name: index.to(self._device, non_blocking=True) for name, index in shares.items()}, batches)
 
     def _in_blocks(self, shares: Mapping[str, Tensor]) -> LargePass:
         return LargePass(shares, lambda: iter([self.blocks]))

@@ -135,7 +135,7 @@ class Loaders:
             self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
         self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
         self._full: GraphBatch | None = None
-        self._train_rows = self._on_device(self._share(splits.train, fill=True)) if transductive else None
+        self._train_rows = self._there(self._share(splits.train, fill=True)) if transductive else None
         self.passes = self._passes()
 
     @property
@@ -175,13 +175,13 @@ class Loaders:
     def _share(self, examples: Tensor, fill: bool) -> Tensor:
         return share(examples, self._rank, self._world_size, fill)
 
-    def _on_device(self, rows: Tensor) -> Tensor:
-        return rows.to(self._device, non_blocking=self._device.type != "cpu")
+    def _there(self, rows: Tensor) -> Tensor:
+        return rows.to(self._device, non_blocking=True)
 
     def _passes(self) -> list[EvalPass]:
         shares = {name: self._share(index, fill=False) for name, index in self._splits.parts().items()}
         if self._transductive:
-            return [EvalPass({name: self._on_device(index) for name, index in shares.items()}, self, None)]
+            return [EvalPass({name: self._there(index) for name, index in shares.items()}, self, None)]
         return [EvalPass({name: None}, self, index) for name, index in shares.items()]
 
     def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:

@@ -113,7 +113,9 @@ def _gpu() -> str | None:
 
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        # What torch.cuda.max_memory_allocated returns, after it has sorted all others by name.
+        known = torch.cuda.memory_stats_as_nested_dict(device)
+        return int(known["allocated_bytes"]["all"]["peak"]) if known else 0
     if sys.platform == "linux":
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024  # the one that can be reset

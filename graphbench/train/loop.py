@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError, unknown
-from graphbench.results.environment import forget_peak_memory
+from graphbench.results.environment import forget_peak_memory, peak_memory
 from graphbench.results.history import SPLITS, History
 from graphbench.results.record import Outcome
 from graphbench.results.run_directory import RunDirectory
@@ -34,7 +34,7 @@ from graphbench.train.saver import Saver
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import Settings
 from graphbench.train.state import Best, State, copied, pack, unpack
-from graphbench.train.summary import epoch_report, gpu_memory, outcome, stats_line
+from graphbench.train.summary import epoch_report, outcome, stats_line
 from graphbench.train.tally import Task, gather_objects
 
 CHECK_EVERY = 100
@@ -124,7 +124,9 @@ class Loop:
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         self.state.seconds += seconds
         left = (self.settings.max_epoch - self.state.epoch - 1) * self.state.seconds / (self.state.epoch + 1)
-        facts = {"lr": lr, "seconds_left": left, "params": self._params, "memory": gpu_memory(self.fabric.device)}
+        device = self.fabric.device
+        memory = peak_memory(device) if device.type == "cuda" else None
+        facts = {"lr": lr, "seconds_left": left, "params": self._params, "memory": memory}
         stats = {split: self._write(split, values[split], each, facts) for split, each in collected.items()}
         if self._reporters:
             times = {"seconds": seconds, "seconds_left": left}

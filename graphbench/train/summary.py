@@ -39,17 +39,6 @@ def stats_line(
     return stats | values
 
 
-def gpu_memory(device: torch.device) -> int | None:
-    """Peak of the memory allocated on a GPU, bytes; None on other devices.
-
-    ``torch.cuda.max_memory_allocated`` is the same number, after all others were sorted by name.
-    """
-    if device.type != "cuda":
-        return None
-    peak: int = torch.cuda.memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]["peak"]
-    return peak
-
-
 def epoch_report(
     state: State,
     settings: Settings,

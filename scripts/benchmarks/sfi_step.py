@@ -35,7 +35,7 @@ def run(device: torch.device) -> list[Case]:
     ours = _step([], info, batch)
     peer = _step(["gt.SFi.solver", "proximal", "gt.SFi.iters", str(ITERATIONS)], info, batch)
     ours()  # warm-up
-    if device.type != "cpu":  # where the peer is far too slow to need one
+    if device.type != "cpu":  # on the CPU the peer is far too slow to need one
         peer()
     name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {place(device)}"
     return [Case(name, f"{ITERATIONS} proximal iterations", *paired(ours, peer, PAIRS, device), target=3.0)]

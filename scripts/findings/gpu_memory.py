@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import subprocess
 import sys
@@ -76,17 +77,13 @@ def one_step(model: str, graph: _Graph, device: torch.device) -> float:
         graph: its size.
         device: on which; of the CPU it is the memory of the process.
     """
-    sizes = (
-        "nodes",
-        graph.nodes,
-        "degree",
-        graph.edges / graph.nodes,
-        "features",
-        graph.features,
-        "classes",
-        graph.classes,
-    )
-    data = [f"dataset.ErdosRenyi.{each}" if place % 2 == 0 else each for place, each in enumerate(sizes)]
+    sizes = {
+        "nodes": graph.nodes,
+        "degree": graph.edges / graph.nodes,
+        "features": graph.features,
+        "classes": graph.classes,
+    }
+    data = itertools.chain(*((f"dataset.ErdosRenyi.{name}", value) for name, value in sizes.items()))
     plain = [*data, *_LINEAR, *_SHAPE, "accelerator", device]
     forget_peak_memory(device)
     config, described = (
@@ -96,8 +93,9 @@ def one_step(model: str, graph: _Graph, device: torch.device) -> float:
     loaded = build.encode(config, build.read_data(config))
     splits = build.splits(config, loaded, 0)
     seed_everything(0)
-    network = build.model(described, loaded.card.info(loaded.store, None)).to(device).train()
-    optimizer, task = build.optimizer(described, network), build.task(described, loaded.card.info(loaded.store, None))
+    info = loaded.card.info(loaded.store, None)
+    network = build.model(described, info).to(device).train()
+    optimizer, task = build.optimizer(described, network), build.task(described, info)
     with whole_matrix() if "held" in model else contextlib.nullcontext():
         for batch, rows in build.loaders(config, loaded, splits, 0, fabric).train(0):
             pred, true = network(with_distances(batch) if model == "Graphormer" else batch), batch.y

@@ -112,8 +112,9 @@ def decide(claim: Claim, records: Path) -> Verdict:
     on runs hold, or a test shows it; some runs are there; what is needed is not at hand; not yet run.
     """
     own = _findings(claim.own, published, claim.id)
-    runs = _findings(claim.runs, _ours(records), claim.id)
-    also = _findings(claim.also, _ours(records), claim.id)
+    ours = _ours(records)
+    runs = _findings(claim.runs, ours, claim.id)
+    also = _findings(claim.also, ours, claim.id)
     states = {each.state for each in runs}
     if any(each.state == FAILS for each in own):
         word = OWN_TABLES

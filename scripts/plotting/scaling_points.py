@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import json
 import math
 import subprocess
@@ -199,12 +200,7 @@ def _measure(
         "gnn.dim_inner": width,
     }
     command = [sys.executable, "-m", "scripts.plotting.training_step", *options]
-    command += [
-        str(steps),
-        str(min(budget, _ENOUGH)),
-        CONFIG,
-        *(str(each) for pair in changes.items() for each in pair),
-    ]
+    command += [str(each) for each in (steps, min(budget, _ENOUGH), CONFIG, *itertools.chain(*changes.items()))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == OUT_OF_MEMORY:
         limit = "" if memory_limit is None else f", with a limit of {memory_limit:g} GiB"

@@ -5,7 +5,6 @@ Elsewhere graphs of several sizes share transforms, so that few kernels run; bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -117,7 +116,7 @@ def _build_parts(ragged: Ragged, small: int, similar: int) -> list[_Part]:
     return parts
 
 
-def _together(count_of: dict[int, int], small: int, similar: int) -> list[Sequence[int]]:
+def _together(count_of: dict[int, int], small: int, similar: int) -> list[list[int]]:
     """Sizes, ascending, cut where other graphs are transformed in another way or padded too far."""
     found: list[list[int]] = []
     graphs = rows = 0  # of the last list, and padded each to what it needs
@@ -131,7 +130,7 @@ def _together(count_of: dict[int, int], small: int, similar: int) -> list[Sequen
         else:
             found.append([n])
             graphs, rows = count, count * length_of(n)
-    return list(found)
+    return found
 
 
 def _index(rows: np.ndarray, device: torch.device) -> Tensor | slice:

@@ -44,12 +44,13 @@ class _Seen:
 
 
 # Of the batches that are alive: they serve all layers and both passes.
-_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks | None, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
-_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks | None, dict[tuple[int, bool], int]] = WeakKeyDictionary()
+_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
+_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], int]] = WeakKeyDictionary()
 
 
 def pairs_seen(scope: Scope, reach: int) -> int:
     """How many pairs a head of this reach sees."""
+    assert scope.near is not None
     known, key = _COUNTS.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
     if key not in known:
         known[key] = int(scope.visible(scope.hops, reach).sum())
@@ -75,6 +76,7 @@ def focal_attention(
 
 
 def _seen(scope: Scope, reach: int) -> _Seen:
+    assert scope.near is not None
     known, key = _SEEN.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
     if key not in known:
         keep: Tensor | None = scope.visible(scope.hops, reach).nonzero().view(-1)
