@@ -254,7 +254,7 @@ def measure(case: str, value: str, device: torch.device) -> dict[str, list[float
             command = [str(folder / "large.yaml"), "dataset.ErdosRenyi.nodes", value]
         training = Training(folder, command, EPOCHS[device.type], device)
         training.run()  # warm-up: derived index algebra, allocator
-        seconds = training.seconds(2)
+        seconds = training.seconds(3)
         peak = (peak_memory(device) or math.nan) / 2**20
     return {"seconds": seconds, "peak_mib": [peak], "grown_mib": [peak - before]}
 
