@@ -2,8 +2,8 @@
 
 glibc maps a tensor above 32 MiB anew and gives it back when it is freed, so that Linux has to clear every page of every
 step again. Memory that stays with the process is clean already: an epoch on a graph of 2 million nodes takes 0.7 of the
-time, at a peak 1.6 times as high, because what was freed does not always fit what comes next (docs/LOG.md). So memory is
-kept only as long as there is plenty. tcmalloc, where somebody preloads it, is faster still and needs no more than glibc.
+time, at a peak 1.6 times as high, because what was freed does not always fit what comes next (docs/LOG.md). So memory
+is kept only as long as there is plenty. With tcmalloc preloaded it is faster still and needs no more than given back.
 """
 
 from __future__ import annotations
