@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,21 +34,22 @@ class MemoryKept:
     Does nothing without glibc, where the environment says how ``malloc`` shall behave (``MALLOC_MMAP_THRESHOLD_`` and
     the like of mallopt(3), or ``glibc.malloc`` in ``GLIBC_TUNABLES``), and without the huge pages that
     ``graphbench/__init__.py`` asks for: glibc then hardly ever finds a place for a tensor where one of its size was.
-
-    Attributes:
-        active: memory is being kept.
     """
 
     def __init__(self) -> None:
-        self.active = False
-        self._mallopt, self._trim = _function("mallopt"), _function("malloc_trim")
+        self._glibc: ctypes.CDLL | None = None  # while memory is being kept
         self._process, self._limits = psutil.Process(), tuple(limits())
 
+    @property
+    def active(self) -> bool:
+        """Memory is being kept."""
+        return self._glibc is not None
+
     def __enter__(self) -> Self:
-        if self._mallopt is not None and self._trim is not None and _wanted():
-            self._mallopt(_MMAP_MAX, 0)
-            self._mallopt(_TRIM_THRESHOLD, -1)
-            self.active = True
+        self._glibc = _glibc() if _wanted() else None
+        if self._glibc is not None:
+            self._glibc.mallopt(_MMAP_MAX, 0)
+            self._glibc.mallopt(_TRIM_THRESHOLD, -1)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -72,16 +73,15 @@ class MemoryKept:
         return min([psutil.virtual_memory().available, *(most - _number(used, 0) for most, used in self._limits)])
 
     def _give_back(self) -> None:
-        if self.active:
-            assert self._mallopt is not None
-            assert self._trim is not None
-            # Setting any of these has ended glibc's own adjustment of both thresholds: they get the values that it
-            # arrives at with tensors of 32 MiB.
-            self._mallopt(_MMAP_MAX, 65536)
-            self._mallopt(_MMAP_THRESHOLD, 32 * _MIB)
-            self._mallopt(_TRIM_THRESHOLD, 64 * _MIB)
-            self._trim(0)
-            self.active = False
+        if self._glibc is None:
+            return
+        # Setting any of these has ended glibc's own adjustment of both thresholds: they get the values that it
+        # arrives at with tensors of 32 MiB.
+        self._glibc.mallopt(_MMAP_MAX, 65536)
+        self._glibc.mallopt(_MMAP_THRESHOLD, 32 * _MIB)
+        self._glibc.mallopt(_TRIM_THRESHOLD, 64 * _MIB)
+        self._glibc.malloc_trim(0)
+        self._glibc = None
 
 
 def limits(system: Path = _SYSTEM) -> Iterator[tuple[int, Path]]:
@@ -120,10 +120,10 @@ def _wanted() -> bool:
     return not chosen and os.environ.get("THP_MEM_ALLOC_ENABLE") == "1"
 
 
-def _function(name: str) -> Callable[..., int] | None:
-    """Of the C library; None where it has none of this name."""
+def _glibc() -> ctypes.CDLL | None:
+    """The C library, if it is one whose ``malloc`` can be told what to do."""
     try:
-        function: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
+        library = ctypes.CDLL(None)
     except (OSError, TypeError):  # Windows has no library without a name
         return None
-    return function
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None

@@ -75,7 +75,7 @@ def test_freed_memory_is_used_again_inside_and_given_back_afterwards() -> None:
 def test_what_the_environment_says_about_malloc_counts(chosen: dict[str, str]) -> None:
     found = _run(**chosen)
     assert not found["active"]
-    assert found["kept"] >= 128
+    assert found["kept"] >= 5 * 128
 
 
 @pytest.fixture
