@@ -46,14 +46,14 @@ def build_model(config: Config, info: DataInfo | None = None) -> nn.Module:
     Raises:
         UserError: something in the configuration does not fit, or data is needed and not there.
     """
-    from graphbench import build
+    from graphbench import factory
 
     if info is None:
-        info = build.declared_info(config)
+        info = factory.declared_info(config)
     if info is None:
-        loaded = build.read_data(config)
+        loaded = factory.read_data(config)
         info = loaded.card.info(loaded.store)
-    return build.model(config, info)
+    return factory.build_model(config, info)
 
 
 def __getattr__(name: str) -> Any:

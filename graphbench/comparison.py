@@ -10,7 +10,7 @@ from rich.console import Console
 from graphbench.config import Config
 from graphbench.errors import UserError
 from graphbench.experiment import Checked, check
-from graphbench.results.table import Compared, comparison_tables
+from graphbench.runs.summary import Compared, comparison_tables
 
 WIDE = 160
 """Columns where the output is no terminal."""

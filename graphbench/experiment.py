@@ -19,17 +19,17 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
-from graphbench.data.large_loader import LargeLoader
-from graphbench.data.loader import Loaders
+from graphbench.data.large.loader import LargeLoader
+from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.results.aggregate import Aggregate, aggregate, write_aggregate
-from graphbench.results.record import Outcome, RunRecord
-from graphbench.results.run_directory import RunDirectory
-from graphbench.results.table import final_line, results_table
+from graphbench.runs.aggregate import Aggregate, aggregate, write_aggregate
+from graphbench.runs.record import Outcome, RunRecord
+from graphbench.runs.run_directory import RunDirectory
+from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
@@ -62,7 +62,7 @@ class _Parts:
     schedule: Schedule
     settings: Settings
     facts: dict[str, Any]
-    pretrained: build.Pretrained | None
+    pretrained: factory.Pretrained | None
 
 
 @dataclass(frozen=True)
@@ -104,22 +104,22 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    return _described(build.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))[0]
+    return _described(factory.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))[0]
 
 
 def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
-    info = build.declared_info(config)
+    info = factory.declared_info(config)
     if info is None:
-        loaded = build.read_data(config)
+        loaded = factory.read_data(config)
         info = loaded.card.info(loaded.store)
-    model = build.model(config, info)
-    build.check_samplers(config, model)
-    build.task(config, info)
+    model = factory.build_model(config, info)
+    factory.check_samplers(config, model)
+    factory.build_task(config, info)
     description = {
         "dataset": info.name,
         "metric": info.metric,
         "params": count_parameters(model),
-        "layers": build.layer_names(model),
+        "layers": factory.layer_names(model),
     }
     return description, info
 
@@ -149,9 +149,9 @@ def check(
     runs = [each for each in planned if only in (None, each.run_id)]
     if not runs:
         raise ValueError(f"only must be one of {[each.run_id for each in planned]}, received {only}")
-    config = _with_mode(build.adopt_pretrained(config, runs[0].run_id, starts=starts))
+    config = _with_mode(factory.adopt_pretrained(config, runs[0].run_id, starts=starts))
     description, info = _described(config)
-    checked = Checked(config, runs, description, build.fabric(config), info.maximize)
+    checked = Checked(config, runs, description, factory.build_fabric(config), info.maximize)
     for directory in () if overwrite else map(checked.directory, runs):
         record = directory.record
         if record is not None and record.config_hash != config.hash:
@@ -230,15 +230,15 @@ class _Data:
 
     def __call__(self) -> LoadedDataset:
         if self._loaded is None:
-            raw = build.read_data(self._config)
-            build.splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
-            self._loaded = build.encode(self._config, raw, logger.info)
+            raw = factory.read_data(self._config)
+            factory.build_splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
+            self._loaded = factory.encode(self._config, raw, logger.info)
         return self._loaded
 
     @property
     def name(self) -> str:
         """As printed in tables."""
-        declared = build.family(self._config).card
+        declared = factory.dataset_builder(self._config).card
         return (declared or self().card).name
 
 
@@ -260,7 +260,7 @@ def _with_mode(config: Config) -> Config:
     if mode == "standard":
         notice = f"{config.where('train.mode')}: train.mode standard is the same training loop as custom here."
         return dataclasses.replace(config, notices=(*config.notices, notice))
-    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in build.INFERENCE_MODES else config
+    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in factory.INFERENCE_MODES else config
 
 
 def _is_finished(directory: RunDirectory, config: Config) -> bool:
@@ -271,18 +271,18 @@ def _is_finished(directory: RunDirectory, config: Config) -> bool:
 def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     tree = config.tree
     loaded = data()
-    splits = build.splits(config, loaded, run.seed, run.split_index)
+    splits = factory.build_splits(config, loaded, run.seed, run.split_index)
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(run.seed)
-    model = build.model(config, info)
-    pretrained = build.load_pretrained(config, model, run.run_id)
-    task = build.task(config, info)
+    model = factory.build_model(config, info)
+    pretrained = factory.load_pretrained(config, model, run.run_id)
+    task = factory.build_task(config, info)
     if loaded.store.y is not None:
-        with build.blame(config, "dataset.task_type"):
+        with factory.config_errors(config, "dataset.task_type"):
             task.check_targets(_targets(loaded, splits))
-    optimizer = build.optimizer(config, model)
-    loaders = build.loaders(config, loaded, splits, run.seed, fabric)
-    schedule = build.schedule(config, optimizer)
+    optimizer = factory.build_optimizer(config, model)
+    loaders = factory.build_loaders(config, loaded, splits, run.seed, fabric)
+    schedule = factory.build_schedule(config, optimizer)
     facts = {
         "name": info.name,
         "fingerprint": loaded.store.fingerprint,
@@ -290,7 +290,7 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
         "split_index": run.split_index,
         "sizes": {name: part.numel() for name, part in splits.parts().items()},
     }
-    settings = build.settings(config, info)
+    settings = factory.build_settings(config, info)
     return _Parts(info, model, task, loaders, optimizer, schedule, settings, facts, pretrained)
 
 
@@ -319,7 +319,7 @@ def _train(
         info.task_type,
         parts.facts["split_mode"],
         sizes,
-        " ".join(build.layer_names(parts.model)),
+        " ".join(factory.layer_names(parts.model)),
         f"{count_parameters(parts.model):,}",
         fabric.device,
     )
@@ -345,7 +345,7 @@ def _work(
 ) -> Callable[[], Outcome]:
     """What ``train.mode`` stands for, ready to be called."""
     mode = config.tree.train.mode
-    if mode in build.INFERENCE_MODES:
+    if mode in factory.INFERENCE_MODES:
         assert parts.pretrained is not None
         inference = Inference(
             fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
@@ -364,7 +364,7 @@ def _work(
         parts.schedule,
         parts.settings,
         run=directory,
-        reporters=[*build.reporters(config, title, parts.info, directory.path.name), *reporters],
+        reporters=[*factory.build_reporters(config, title, parts.info, directory.path.name), *reporters],
     )
     return loop.run
 

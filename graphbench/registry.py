@@ -183,7 +183,8 @@ def construct(component: Callable[..., Any], own: Mapping[str, Any], context: Ma
 
 
 def _room_of(module: str) -> str:
-    return "/".join(module.split(".")[1:-1])
+    parts = module.split(".")[1:]
+    return next((room for end in range(len(parts) - 1, 0, -1) if (room := "/".join(parts[:end])) in _components), "")
 
 
 def _same_source(a: Any, b: Any) -> bool:

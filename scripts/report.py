@@ -1,62 +1,8 @@
-"""Writes one HTML page from run records: ``python scripts/report.py RECORDS... --out report.html``.
+"""One HTML page from run records: see ``graphbench.report.cli``, or ``--help``."""
 
-The page loads nothing from elsewhere: leaderboards per data set beside the published values, score over size and time,
-training curves and the gap to test (where the runs' ``stats.json`` lie beside their records), shares of exactly-zero
-attention, and per configuration its runs, settings, commit and environment. RECORDS are folders at any height above
-``record.json``. docs/report.md says how to read it.
-"""
-
-from __future__ import annotations
-
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from graphbench.errors import UserError
-from graphbench.results import atomic
-from scripts.reporting.gather import gather
-from scripts.reporting.page import page
-
-LIMIT = 300
-
-
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json files")
-    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html")
-    parser.add_argument("--title", default="Results", help="heading of the page")
-    parser.add_argument(
-        "--sweep", type=Path, nargs="+", default=(), metavar="FILE", help="sweep files that name published values"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=LIMIT, metavar="N", help=f"configurations with curves, details (default: {LIMIT})"
-    )
-    options = parser.parse_args(arguments)
-    if options.limit < 0:
-        parser.error(f"--limit must be at least 0, received {options.limit}")
-    return options
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Reads the records and writes the page."""
-    options = parse(arguments)
-    try:
-        found = gather(options.records, options.sweep)
-        text = page(found, title=options.title, limit=options.limit)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(options.out, text)
-    runs = sum(len(each.result.runs) for each in found)
-    missing = sum(len(each.result.left_out) for each in found)
-    print(f"wrote {options.out}: {runs} finished runs, {missing} not included, {len(text) / 2**20:.1f} MiB")
-    return 0
-
+from graphbench.report.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from tests import second_device
+from tests.paths import ROOT
 
 __all__ = ["second_device"]  # registers its device before anything is differentiated
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def _folder(variable: str, default: str) -> Path:

@@ -11,7 +11,7 @@ import torch
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
 

@@ -24,7 +24,9 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-PACKAGE = str(Path(__file__).resolve().parent.parent / "graphbench")
+from tests.paths import ROOT
+
+PACKAGE = str(ROOT / "graphbench")
 # The host cannot go on before the device has finished: shapes, and values that decide what is computed next.
 _WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "equal"}
 _COPYING = {"copy_", "_to_copy"}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.structures import DataInfo, GraphBatch
-from graphbench.transforms._cache import apply
+from graphbench.transforms.algorithms.cache import apply
 
 SIZES = [7, 1, 12, 5]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from scripts import bench
-from scripts.benchmarks import measuring
-from scripts.benchmarks.case import Case
+from graphbench.benchmarks import cli as bench
+from graphbench.benchmarks import measuring
+from graphbench.benchmarks.case import Case
 from tests.second_device import DEVICE, second_device
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from graphbench.cli import main
-from graphbench.results.record import Outcome
+from graphbench.runs.record import Outcome
 from graphbench.train.loop import Loop
 from tests.test_main import ROOT, TINY, call
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.experiment import describe
+from tests.paths import ROOT
 from tests.synthetic_batch import SIZES, batch_like
 
-ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts})
 FRAGMENTS = sorted((ROOT / "configs/_base_").rglob("*.yaml"))
 
@@ -26,15 +26,15 @@ ONE_LAYER = ["gt.layers", "1", "gnn.layers_mp", "1", "graphormer.num_layers", "1
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
     line = describe(config)
-    info = dataclasses.replace(build.declared_info(config), max_nodes=max(SIZES))
+    info = dataclasses.replace(factory.declared_info(config), max_nodes=max(SIZES))
     assert line["params"] > 0
     assert line["metric"] == info.metric
 
-    model = build.model(config, info)
+    model = factory.build_model(config, info)
     assert sum(p.numel() for p in model.parameters()) == line["params"]
-    batch = batch_like(info, build.transforms(config), tmp_path)
-    task = build.task(config, info)
-    optimizer = build.optimizer(config, model)
+    batch = batch_like(info, factory.build_transforms(config), tmp_path)
+    task = factory.build_task(config, info)
+    optimizer = factory.build_optimizer(config, model)
     model.train()
     loss = task.loss(model(batch), batch.y)
     loss.backward()

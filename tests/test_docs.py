@@ -17,9 +17,9 @@ from graphbench import cli
 from graphbench.config import load_config
 from graphbench.sweeps import cli as sweeps
 from graphbench.sweeps import read_sweep
-from scripts import reproduction_guide
+from study import reproduction_guide
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from graphbench.config import load_config
 from graphbench.experiment import describe
+from tests.paths import ROOT
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = ROOT / "configs"
 # As printed, with the size of its last digit. 7.9M of Vanilla-FFGT on molpcba is 7.95M cut off, the others are rounded.
 PRINTED = {
     "gnnbench/ffgt-zinc.yaml": (494_000, 500),

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import Config, load_config
 from graphbench.experiment import seed_everything
 from graphbench.sweeps import read_sweep
+from tests.paths import ROOT
 
-SWEEP = Path(__file__).resolve().parents[1] / "configs/sweeps/geco-beside.yaml"
+SWEEP = ROOT / "configs/sweeps/geco-beside.yaml"
 GRAPHS, BATCHES, PASSES = 32, 4, 8
 # Without encodings, which would be computed for the whole data set.
 FEATURES = {"geco-zinc": "TypeDictNode", "geco-peptides-func": "Atom", "geco-molhiv": "Atom"}
@@ -24,14 +25,14 @@ def _losses(config: Config) -> tuple[list[float], float]:
 
     Where GECO stood behind batch norm, one graph in fifty left all bounds in evaluation.
     """
-    loaded = build.encode(config, build.read_data(config))
+    loaded = factory.encode(config, factory.read_data(config))
     info = loaded.card.info(loaded.store)
-    fabric = build.fabric(config)
+    fabric = factory.build_fabric(config)
     fabric.launch()
-    loaders = build.loaders(config, loaded, build.splits(config, loaded, 0), 0, fabric)
+    loaders = factory.build_loaders(config, loaded, factory.build_splits(config, loaded, 0), 0, fabric)
     seed_everything(0)
-    model, task = build.model(config, info), build.task(config, info)
-    optimizer = build.optimizer(config, model)
+    model, task = factory.build_model(config, info), factory.build_task(config, info)
+    optimizer = factory.build_optimizer(config, model)
     batches = [batch for (batch, _), _ in zip(loaders.train(0), range(BATCHES))]
     assert all(batch.num_graphs == GRAPHS for batch in batches)
     means = []

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 from graphbench.config import load_config
-from graphbench.data.molecules import molecules
-from graphbench.data.roots import Roots
+from graphbench.data.files.molecules import molecules
+from graphbench.data.files.roots import Roots
 from graphbench.experiment import run
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 RECORDED = Path(__file__).with_suffix(".json")
 SMALL = "dataset.SBM.train_graphs 32 dataset.SBM.val_graphs 8 dataset.SBM.test_graphs 8"
 WARM = "optim.num_warmup_epochs 1 optim.base_lr 0.001"

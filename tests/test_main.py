@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from graphbench.cli import main
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 TINY = (
     "dataset.SBM.train_graphs 8 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4 gt.layers 1 gt.n_heads 2 "
     "gt.dim_hidden 24 gnn.dim_inner 24 optim.max_epoch 2 train.batch_size 4"

@@ -15,8 +15,8 @@ import yaml
 from graphbench.cli import main
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts})
 Tree = dict[str, Any]
 Mutation = Callable[[Tree, random.Random], bool]

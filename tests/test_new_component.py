@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.paths import ROOT
 
 ATTENTION = '''
 """Mean of the graph, added with a learnable weight: the smallest global module there can be."""

@@ -12,14 +12,14 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from graphbench import build
+from graphbench import factory
 from graphbench.cli import main as train
 from graphbench.config import load_config
-from graphbench.results.record import RunRecord
+from graphbench.plots import attention, canvas, node_matrix, traingap
+from graphbench.plots.cli import main as plots
+from graphbench.plots.trained import read_trained
+from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import read
-from scripts.plots import main as plots
-from scripts.plotting import attention, canvas, node_matrix, traingap
-from scripts.plotting.trained import read_trained
 from tests.test_main import ROOT, TINY
 
 SEEDS = ("0", "1")
@@ -296,9 +296,9 @@ def test_one_graph_whose_nodes_are_the_splits(tmp_path: Path, monkeypatch: pytes
     # The noise of this data set differs from reading to reading; its edges do not.
     asked = {"train": True, "val": False, "test": False}
     config = load_config(tmp_path / "results/one/0/config.yaml")
-    loaded = build.read_data(config)
+    loaded = factory.read_data(config)
     pairs = loaded.store.edge_sets["label"].index
     edges = set(map(tuple, run.edge_index.T.tolist()))
-    for name, rows in build.splits(config, loaded, 0).parts().items():
+    for name, rows in factory.build_splits(config, loaded, 0).parts().items():
         present = {tuple(pair) in edges for pair in pairs[:, rows].T.tolist()}
         assert (True in present) is asked[name], "edges that are asked about in evaluation are hidden"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.prepare import main
+from graphbench.prepare import main
+from tests.paths import ROOT
 
 Prepare = Callable[..., subprocess.CompletedProcess[str]]
-ROOT = Path(__file__).resolve().parents[1]
 PEPTIDES = "OGB/peptides-functional"
 TINY = """
 _base_: {root}/configs/synthetic/pattern-gps.yaml

@@ -16,8 +16,9 @@ import pytest
 
 from graphbench.config import load_config
 from graphbench.experiment import describe
+from tests.paths import ROOT
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = ROOT / "configs"
 MEASURED = {
     (source, name): count
     for source, counts in json.loads((Path(__file__).parent / "published_counts.json").read_text()).items()

@@ -12,8 +12,7 @@ import pytest
 
 import graphbench
 from graphbench.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.paths import ROOT
 
 
 def test_the_page_works_as_written(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.results.record import RunRecord, Score
-from scripts import report
+from graphbench.report import cli as report
+from graphbench.runs.record import RunRecord, Score
 from tests import chromium
 
 EVIL = "<script>alert('x')</script>"

@@ -17,7 +17,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from lightning_fabric.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 
-from graphbench import build, experiment
+from graphbench import experiment, factory
 from graphbench.config import load_config
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
@@ -76,12 +76,12 @@ def _without_dropout(model: nn.Module) -> None:
 @pytest.mark.parametrize("path", _one_per_method())
 def test_a_training_step(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
-    info = dataclasses.replace(build.declared_info(config), max_nodes=max(SIZES))
-    model, task = build.model(config, info).train(), build.task(config, info)
-    batch = batch_like(info, build.transforms(config), tmp_path)
+    info = dataclasses.replace(factory.declared_info(config), max_nodes=max(SIZES))
+    model, task = factory.build_model(config, info).train(), factory.build_task(config, info)
+    batch = batch_like(info, factory.build_transforms(config), tmp_path)
     with second_device() as waits:
         there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
-        optimizer = build.optimizer(config, there)
+        optimizer = factory.build_optimizer(config, there)
         _step(there, task, batch_there)
         optimizer.step()
         waits.clear()  # what is derived from a batch is derived once
@@ -134,7 +134,7 @@ def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     expected = experiment.run(here)
     if not GPU:
-        monkeypatch.setattr(build, "fabric", _fabric)
+        monkeypatch.setattr(factory, "build_fabric", _fabric)
     with second_device() as waits:
         result = experiment.run(there)
     assert expected is not None
@@ -151,7 +151,7 @@ def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pyt
     """As where a GPU holds the whole data set (``train.resident``)."""
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     config = load_config(ROOT / f"configs/gnnbench/{name}.yaml", [])
-    store = build.encode(config, build.read_data(config)).store
+    store = factory.encode(config, factory.read_data(config)).store
     graphs = torch.tensor([3, 1, 700, 2])
     expected = store.gather(graphs)
     with second_device() as waits:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from graphbench.experiment import describe
-from graphbench.results.published import read_published
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.plan import Planned, plan
+from graphbench.tables.published import read_published
+from tests.paths import ROOT
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = ROOT / "configs"
 SWEEPS = sorted((CONFIGS / "sweeps").glob("*.yaml"))
 NOT_PUBLISHED = {("sgformer-table2", "MLP"), ("quick-sgformer", "MLP")}
 """Rows of ours that the paper's table has not, or not under that name."""

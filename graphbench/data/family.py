@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.loader import num_examples
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
+from graphbench.data.loading.loader import num_examples
 from graphbench.data.splits import Published
 from graphbench.data.store import GraphStore
 from graphbench.errors import unknown

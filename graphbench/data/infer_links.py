@@ -8,7 +8,7 @@ import torch
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.family import DatasetFamily, LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
 

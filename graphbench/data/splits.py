@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.raw_files import read_npz
+from graphbench.data.files.raw_files import read_npz
 from graphbench.errors import UserError, unknown
 
 PARTS = ("train", "val", "test")

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.graph import NodeBlocks
 from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.in_blocks import Blockwise
 from graphbench.models.stacked import PreLayer
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch, as_dense
-from graphbench.structures.node_blocks import NodeBlocks
 
 STAGES = ("stack", "skipsum", "skipconcat")
 
@@ -113,7 +113,7 @@ class GNN(nn.Module):
         """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
 
         Args:
-            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
 
         Returns:
             (N, out_dim) on the host.

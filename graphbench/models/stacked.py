@@ -12,16 +12,16 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.graph import NodeBlocks
 from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.norm import BatchNorm
 from graphbench.layers.sharing import tie_layers
-from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
-from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("GPSModel")
@@ -107,7 +107,7 @@ class GPSModel(nn.Module):
         """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
 
         Args:
-            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
 
         Returns:
             (N, out_dim) on the host.

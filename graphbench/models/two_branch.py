@@ -14,16 +14,16 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.graph import HostRows, NodeBlocks
 from graphbench.encoders.compose import keep_sparse
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.norm import BatchNorm
 from graphbench.layers.sharing import tie_layers
-from graphbench.models.in_blocks import Blockwise
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
-from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 @register("TwoBranch")
@@ -142,7 +142,7 @@ class TwoBranch(nn.Module):
         """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
 
         Args:
-            graph: in blocks, see :mod:`graphbench.structures.node_blocks`.
+            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
 
         Returns:
             (N, out_dim) on the host.

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from graphbench.errors import Interrupted
-from graphbench.results import atomic
+from graphbench.runs import atomic
 from graphbench.sweeps.worker import Answer, Task, execute
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.errors import UserError
-from graphbench.results import atomic
+from graphbench.runs import atomic
 from graphbench.sweeps.array import ArrayFolder
 from graphbench.sweeps.plan import Unit
 from graphbench.sweeps.slurm_settings import SlurmSettings

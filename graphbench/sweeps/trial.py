@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from graphbench.errors import Pruned
-from graphbench.results import atomic
+from graphbench.runs import atomic
 from graphbench.sweeps.search import SearchPlan, written
 from graphbench.sweeps.study import Standing, Study, Trial
 from graphbench.train.reporter import EpochReport, Reporter, StartReport

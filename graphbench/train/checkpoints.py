@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from graphbench.errors import UserError
-from graphbench.results import atomic
+from graphbench.runs import atomic
 
 FORMAT = 1
 logger = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from graphbench.blockwise.graph import NodeBlocks
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, Features, GraphBatch
-from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.observing import Observer, averaged
 from graphbench.train.pretrained import HEAD
 

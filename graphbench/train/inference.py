@@ -15,10 +15,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
-from graphbench.results import atomic
-from graphbench.results.environment import peak_memory
-from graphbench.results.history import SPLITS
-from graphbench.results.record import Outcome, Score
+from graphbench.runs import atomic
+from graphbench.runs.environment import peak_memory
+from graphbench.runs.history import SPLITS
+from graphbench.runs.record import Outcome, Score
 from graphbench.structures import GraphBatch, as_dense
 from graphbench.train.evaluation import Collected, Loaders, evaluate
 from graphbench.train.forward import CarriedModel, Carrier, Predictor

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from graphbench.results import atomic
-from graphbench.results.record import Outcome
+from graphbench.runs import atomic
+from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport, Stats
 
 logger = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError, unknown
-from graphbench.results.environment import forget_peak_memory, peak_memory
-from graphbench.results.history import SPLITS, History
-from graphbench.results.record import Outcome
-from graphbench.results.run_directory import RunDirectory
+from graphbench.runs.environment import forget_peak_memory, peak_memory
+from graphbench.runs.history import SPLITS, History
+from graphbench.runs.record import Outcome
+from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.allocator import MemoryKept
 from graphbench.train.checkpoints import Checkpoints
 from graphbench.train.evaluation import Collected, Loaders, evaluate, synchronise_buffers

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
-from graphbench.results.record import RunRecord
+from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import DAMAGED, FORMAT, read
 
 HEAD = "head"

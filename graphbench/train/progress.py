@@ -6,7 +6,7 @@ import math
 import time
 from typing import IO, TYPE_CHECKING
 
-from graphbench.results.record import Outcome
+from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphbench.results.record import Outcome
+from graphbench.runs.record import Outcome
 
 Stats = Mapping[str, Mapping[str, Any]]
 

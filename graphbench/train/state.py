@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError
-from graphbench.results.history import History
+from graphbench.runs.history import History
 from graphbench.train.checkpoints import random_state, set_random_state
 from graphbench.train.schedule import Schedule
 from graphbench.train.tally import Tally, gather_objects, on_cpu

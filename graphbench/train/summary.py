@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from graphbench.results.environment import peak_memory
-from graphbench.results.history import SPLITS
-from graphbench.results.record import Outcome, Score
+from graphbench.runs.environment import peak_memory
+from graphbench.runs.history import SPLITS
+from graphbench.runs.record import Outcome, Score
 from graphbench.train.evaluation import Collected
 from graphbench.train.failures import no_best_epoch
 from graphbench.train.reporter import EpochReport

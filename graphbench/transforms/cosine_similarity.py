@@ -7,11 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.data.progress import report
+from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures import as_dense
-from graphbench.transforms._all_pairs import check_pairs
+from graphbench.transforms.algorithms.all_pairs import check_pairs
 
 _ROWS = 1 << 16  # edges at a time
 
@@ -31,7 +31,7 @@ class CosineSimilarity:
 
     Raises:
         ValueError: the nodes have no features.
-        UserError: there are too many pairs, see :data:`graphbench.transforms._all_pairs.LIMIT`.
+        UserError: there are too many pairs, see :data:`graphbench.transforms.algorithms.all_pairs.LIMIT`.
     """
 
     version: ClassVar[int] = 1

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import Stack, StackTransform
+from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
 
 
 @register("ElectrostaticSE")

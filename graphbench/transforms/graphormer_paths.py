@@ -15,7 +15,7 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
-from graphbench.transforms._path_search import breadth_first, unreached
+from graphbench.transforms.algorithms.path_search import breadth_first, unreached
 
 
 @register("GraphormerPaths")

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import MAX_NODES, Stack, StackTransform
-from graphbench.transforms._large_graphs import LargeGraph, smallest_eigenpairs
+from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform
+from graphbench.transforms.algorithms.large_graphs import LargeGraph, smallest_eigenpairs
 
 _EPS = 1e-12
 NORMS = ("L1", "L2", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft")

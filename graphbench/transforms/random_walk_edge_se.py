@@ -14,8 +14,8 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import Stack, StackTransform
-from graphbench.transforms._large_graphs import LargeGraph
+from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
+from graphbench.transforms.algorithms.large_graphs import LargeGraph
 from graphbench.transforms.random_walk_se import RandomWalkSE
 
 

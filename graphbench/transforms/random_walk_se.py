@@ -15,8 +15,8 @@ from torch import Tensor
 
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._dense_blocks import Stack, StackTransform
-from graphbench.transforms._large_graphs import LargeGraph
+from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
+from graphbench.transforms.algorithms.large_graphs import LargeGraph
 
 _ROUNDING = 1e-13  # what is left of a probability of 0 in the sum over a spectrum is smaller
 

@@ -15,10 +15,10 @@ from scipy.optimize import linprog
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
-from graphbench.data.progress import report
+from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
-from graphbench.transforms._all_pairs import check_pairs
+from graphbench.transforms.algorithms.all_pairs import check_pairs
 
 _SHORTEST = 1e-9
 _CELLS = 1 << 22  # distances between neighbours at a time

@@ -10,7 +10,7 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
-from graphbench.transforms._bit_search import all_hops
+from graphbench.transforms.algorithms.bit_search import all_hops
 
 
 @register("ShortestPaths")
@@ -29,7 +29,7 @@ class ShortestPaths:
 
     Raises:
         ValueError: the cut-off is out of range.
-        UserError: there are too many pairs, see :data:`graphbench.transforms._all_pairs.LIMIT`.
+        UserError: there are too many pairs, see :data:`graphbench.transforms.algorithms.all_pairs.LIMIT`.
     """
 
     version: ClassVar[int] = 2

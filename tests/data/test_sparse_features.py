@@ -10,13 +10,13 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from graphbench.data.node_blocks import StoredBlocks
+from graphbench.blockwise.stored import StoredBlocks
+from graphbench.data.files.tensor_cache import cached_tensors
+from graphbench.data.large.partition import Partition
+from graphbench.data.large.subgraph import subgraph
 from graphbench.data.one_graph import node_store, prepared
-from graphbench.data.partition import Partition
 from graphbench.data.sparse_features import sparse_rows, with_sparse_features
 from graphbench.data.store import GraphStore
-from graphbench.data.subgraph import subgraph
-from graphbench.data.tensor_cache import cached_tensors
 from graphbench.structures import SparseRows, as_dense
 
 

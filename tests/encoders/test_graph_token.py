@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.positional.graph_token import GraphToken
 from graphbench.encoders.token import prepend_token
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, PairBlocks, Ragged
 from tests.contract import alone, example_batch
+from tests.paths import ROOT
 from tests.synthetic_batch import batch_like
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def chain() -> GraphBatch:
@@ -103,9 +102,9 @@ def mutag(*overrides: str):
 
 def test_a_model_reads_its_token_and_learns_it(tmp_path: Path) -> None:
     config = mutag("dataset.node_encoder_name", "LinearNode+GraphToken", *ON[:2], "model.graph_pooling", "graph_token")
-    info = build.declared_info(config)
-    model = build.model(config, info)
-    predicted = model(batch_like(info, build.transforms(config), tmp_path))
+    info = factory.declared_info(config)
+    model = factory.build_model(config, info)
+    predicted = model(batch_like(info, factory.build_transforms(config), tmp_path))
     predicted.square().sum().backward()
     assert model.encoder.contextual["GraphToken"].token.grad.abs().max() > 0
 
@@ -128,4 +127,4 @@ def test_a_model_reads_its_token_and_learns_it(tmp_path: Path) -> None:
 def test_what_cannot_be_is_said(overrides: list[str], message: str) -> None:
     config = mutag(*overrides)
     with pytest.raises(UserError, match=message):
-        build.model(config, build.declared_info(config))
+        factory.build_model(config, factory.declared_info(config))

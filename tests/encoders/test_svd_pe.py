@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.positional.svd_pe import SVDPE
 from graphbench.errors import UserError
 from graphbench.structures import GraphBatch, Ragged
+from tests.paths import ROOT
 from tests.synthetic_batch import batch_like
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = ROOT / "configs"
 ON = ["posenc_SVDPE.enable", "true", "posenc_SVDPE.rank", "4", "posenc_SVDPE.dim_pe", "6"]
 
 
@@ -46,8 +47,8 @@ def test_columns_beside_the_features(matrix: str, tmp_path: Path) -> None:
         CONFIGS / "nodes/geco-cora.yaml",
         [*ON, "posenc_SVDPE.matrix", matrix, "dataset.node_encoder_name", "LinearNode+SVDPE"],
     )
-    info = build.declared_info(config)
-    model, transforms = build.model(config, info), build.transforms(config)
+    info = factory.declared_info(config)
+    model, transforms = factory.build_model(config, info), factory.build_transforms(config)
     assert (transforms["SVDPE"].rank, transforms["SVDPE"].matrix) == (4, matrix)
     batch = batch_like(info, transforms, tmp_path)
     assert batch.pe["SVDPE.vectors"].shape == (batch.num_nodes, 4)
@@ -72,7 +73,7 @@ def test_messages(overrides: list[str], message: str) -> None:
 
     def make() -> None:
         config = load_config(CONFIGS / "nodes/geco-cora.yaml", named)
-        build.model(config, build.declared_info(config))
+        factory.build_model(config, factory.declared_info(config))
 
     with pytest.raises(UserError, match=message):
         make()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.node.linear import LinearNode
@@ -21,8 +20,9 @@ from graphbench.errors import UserError
 from graphbench.heads.norm_mlp import NormMLPGraphHead, NormMLPNodeHead
 from graphbench.layers.blocks.pre_norm import FFGTLayer, GRPELayer
 from graphbench.models.stacked import GPSModel
+from tests.layers.attention.ffgt.test_layer import recorded_batch
 from tests.layers.recorded import close
-from tests.layers.test_ffgt import recorded_batch
+from tests.paths import ROOT
 
 NETS = ["ffgt/grpe_net_tables_per_layer", "ffgt/grpe_net_zinc", "ffgt/vanilla_net_node", "ffgt/vanilla_net_zinc"]
 NETS += ["grpe/grpe_net_1layer_longhop", "grpe/grpe_net_shared_tables", "grpe/grpe_net_tables_per_layer"]
@@ -139,18 +139,18 @@ def test_recorded_masks_are_ours(golden) -> None:
 
 def test_a_token_needs_a_head_of_graphs() -> None:
     """Built from a configuration: the head of nodes has no target for a graph token."""
-    path = Path(__file__).resolve().parents[2] / "configs/synthetic/ffgt-sbm-pattern-p016.yaml"
+    path = ROOT / "configs/synthetic/ffgt-sbm-pattern-p016.yaml"
     chosen = ["dataset.node_encoder_name", "LinearNode+AddLapPE+GraphToken", "posenc_GraphToken.enable", "true"]
     config = load_config(path, chosen)
     with pytest.raises(UserError, match=r"gnn\.head norm_mlp_node has no target; leave GraphToken out"):
-        build.model(config, build.declared_info(config))
+        factory.build_model(config, factory.declared_info(config))
 
 
 def test_layers_say_which_distances_they_read() -> None:
-    path = Path(__file__).resolve().parents[2] / "configs/nodes/grpe-ffgt-cora.yaml"
-    read = build.transforms(load_config(path))
+    path = ROOT / "configs/nodes/grpe-ffgt-cora.yaml"
+    read = factory.build_transforms(load_config(path))
     assert list(read) == ["ShortestPaths"]
     lists = ["gt.GRPELayer.neighbors", "lists", "gt.GRPELayer.focal_heads", "8", "gt.GRPELayer.focal_length", "2"]
-    read = build.transforms(load_config(path, lists))
+    read = factory.build_transforms(load_config(path, lists))
     assert list(read) == ["HopNeighbors"]
     assert read["HopNeighbors"].cutoff == 2

@@ -10,20 +10,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.experiment import describe
 from graphbench.layers.attention.exphormer import Exphormer
-from graphbench.layers.attention.geco import GECO
-from graphbench.layers.attention.hyena import Hyena
+from graphbench.layers.attention.geco.hyena import Hyena
+from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.geco import GECOModel, PostNormBlock
 from tests.contract import example_batch, shaken
+from tests.paths import ROOT
 
 DIM = 12
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = ROOT / "configs"
 
 
 def block(*parts: nn.Module, dropout: float = 0.0) -> PostNormBlock:
@@ -63,7 +64,7 @@ def test_parts_with_a_residual_or_pairs_of_their_own_are_refused(make: Callable[
 
 def built(*overrides: str) -> nn.Module:
     config = load_config(CONFIGS / "nodes/geco-cora.yaml", overrides)
-    return build.model(config, build.declared_info(config))
+    return factory.build_model(config, factory.declared_info(config))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_blocks_hold_what_the_configuration_names(name: str, kinds: list[type]) 
         assert [type(part) for part in each.parts] == kinds
         assert each.dropout.p == each.feed_forward.dropout.p == 0.25
         assert all(part.dropout.p == 0.125 for part in each.parts if isinstance(part, (GECO, Hyena)))
-    assert build.layer_names(model) == [type(part).registered_name for each in model.layers for part in each.parts]
+    assert factory.layer_names(model) == [type(part).registered_name for each in model.layers for part in each.parts]
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.structures import GraphBatch, Ragged
-from tests.layers.test_gradformer import hops_of
+from tests.layers.attention.test_gradformer import hops_of
 from tests.models.recorded import GPS_NAMES, close, load, with_packed_attention
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
 
 # Configuration of the same kind, what the recorded model has smaller or otherwise, and widths of the data.
 RECORDED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -80,9 +78,9 @@ def test_whole_models_equal_the_released_ones(golden: Any, name: str) -> None:
         **changes,
     }
     config = load_config(ROOT / f"configs/{path}.yaml", [str(each) for pair in values.items() for each in pair])
-    info = dataclasses.replace(build.declared_info(config), **widths)
-    model = build.model(config, info).double().eval()
-    assert "ShortestPaths" in build.transforms(config)
+    info = dataclasses.replace(factory.declared_info(config), **widths)
+    model = factory.build_model(config, info).double().eval()
+    assert "ShortestPaths" in factory.build_transforms(config)
 
     def ours(key: str) -> str:
         return renamed(key, encoding)

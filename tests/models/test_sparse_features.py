@@ -11,16 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench import build
+from graphbench import factory
+from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
-from graphbench.data.node_blocks import StoredBlocks
 from graphbench.data.one_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.structures import SparseRows
 from graphbench.train.forward import CarriedModel, Carrier
 from graphbench.transforms.shortest_paths import ShortestPaths
+from tests.paths import ROOT
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs/nodes"
+CONFIGS = ROOT / "configs/nodes"
 CORA = sorted(path.stem for path in CONFIGS.glob("*-cora.yaml"))
 NODES, COLUMNS = 60, 90
 
@@ -60,11 +61,11 @@ def stores() -> tuple[GraphStore, GraphStore]:
 
 def model_of(name: str, change: dict[str, object], columns: int = COLUMNS) -> nn.Module:
     config = load_config(CONFIGS / f"{name}.yaml", [str(part) for pair in change.items() for part in pair])
-    info = build.declared_info(config)
+    info = factory.declared_info(config)
     assert info is not None
     torch.manual_seed(1)
     object.__setattr__(info, "node_in", columns)
-    return build.model(config, info).double()
+    return factory.build_model(config, info).double()
 
 
 @contextmanager
@@ -119,7 +120,7 @@ def test_what_cannot_read_them_receives_dense_features(case: str) -> None:
 def test_on_real_cora(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(choice: str) -> GraphStore:
         arguments = ["dataset.dir", str(data_root), "dataset.sparse_features", choice]
-        return build.read_data(load_config(CONFIGS / f"{name}.yaml", arguments)).store
+        return factory.read_data(load_config(CONFIGS / f"{name}.yaml", arguments)).store
 
     ours, theirs = read("auto"), read("never")
     assert isinstance(ours.x, SparseRows)

@@ -30,9 +30,9 @@ from graphbench.ops.propagate import (
 from graphbench.ops.propagate.adjacency import PIECE, in_pieces
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.paths import ROOT
 from tests.second_device import DEVICE, second_device
 
-ROOT = Path(__file__).resolve().parents[2]
 NORMS = ("sym", "row", "none")
 
 GRAPHS = {

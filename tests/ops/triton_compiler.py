@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 
+from tests.paths import ROOT
+
 triton = pytest.importorskip("triton", reason="the GPU kernels need Triton (pip install 'graphbench-gt[test]')")
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("TRITON_INTERPRET replaces the compiler that is tested here", allow_module_level=True)
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 # Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
 NAME = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.paths import ROOT
+
 pytest.importorskip("matplotlib")
 
 from graphbench.config import load_config
-from scripts.plots import main as plots
-from scripts.plotting import decay
+from graphbench.plots import decay
+from graphbench.plots.cli import main as plots
 
-ROOT = Path(__file__).resolve().parents[2]
 STARTS = [[5.0, 4.9], [5.1, 4.5], [5.2, 4.0]]
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.paths import ROOT
+
 pytest.importorskip("matplotlib")
 
 from graphbench.cli import main as train
-from graphbench.results.record import RunRecord
-from scripts.plots import main as plots
-from scripts.plotting import canvas, focal
+from graphbench.plots import canvas, focal
+from graphbench.plots.cli import main as plots
+from graphbench.runs.record import RunRecord
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/synthetic/ffgt-sbm-pattern-p016.yaml"
 SMALL = "gt.layers 1 gt.dim_hidden 8 gnn.dim_inner 8 optim.max_epoch 1 optim.num_warmup_epochs 0 accelerator cpu"
 GRAPHS = "dataset.SBM.train_graphs 8 dataset.SBM.val_graphs 2 dataset.SBM.test_graphs 2"

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.paths import ROOT
+
 pytest.importorskip("matplotlib")
 
 from graphbench.cli import main as train
-from graphbench.results.record import RunRecord
-from scripts.plots import main as plots
-from scripts.plotting import canvas, layers
+from graphbench.plots import canvas, layers
+from graphbench.plots.cli import main as plots
+from graphbench.runs.record import RunRecord
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/synthetic/sgformer-erdos-renyi.yaml"
 SMALL = "gt.dim_hidden 8 gnn.dim_inner 8 optim.max_epoch 2 train.eval_period 1 accelerator cpu".split()
 

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 
 pytest.importorskip("matplotlib")
 
-from scripts.plots import main as plots
-from scripts.plotting import canvas, scaling, scaling_points, training_step
-from scripts.plotting.scaling_points import Measurements, Point, measure_missing
+from graphbench.plots import canvas, scaling, scaling_points, training_step
+from graphbench.plots.cli import main as plots
+from graphbench.plots.scaling_points import Measurements, Point, measure_missing
 
 SETTINGS = {"degree": 4.0, "width": 16, "steps": 1}
 ARGUMENTS = ["scaling", "--degree", "4", "--width", "16", "--steps", "1"]

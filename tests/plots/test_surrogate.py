@@ -12,9 +12,9 @@ import torch
 pytest.importorskip("matplotlib")
 
 from graphbench.cli import main as train
-from scripts.plots import main as plots
-from scripts.plotting import surrogate
-from scripts.plotting.trained import read_trained
+from graphbench.plots import surrogate
+from graphbench.plots.cli import main as plots
+from graphbench.plots.trained import read_trained
 from tests.test_main import ROOT, TINY
 
 

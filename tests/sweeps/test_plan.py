@@ -18,8 +18,9 @@ from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.watch import Watcher
 from graphbench.sweeps.worker import Answer, Task, train
+from tests.paths import ROOT
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = ROOT / "configs"
 GCN = CONFIGS / "nodes/gcn-cora.yaml"
 CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from graphbench.sweeps.cli import main
+from tests.paths import ROOT
 
-GCN = Path(__file__).resolve().parents[2] / "configs/nodes/gcn-cora.yaml"
+GCN = ROOT / "configs/nodes/gcn-cora.yaml"
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ import pytest
 from graphbench.config import load_config
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs/nodes"
 COMMON = "common: {num_threads: 1, print: file}"
 

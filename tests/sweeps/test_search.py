@@ -21,10 +21,11 @@ from graphbench.sweeps.plan import Planned, plan, standing
 from graphbench.sweeps.search import Search, SearchPlan
 from graphbench.sweeps.study import Study
 from graphbench.sweeps.worker import train
+from tests.paths import ROOT
 
 optuna = pytest.importorskip("optuna")
 
-GCN = Path(__file__).resolve().parents[2] / "configs/nodes/gcn-cora.yaml"
+GCN = ROOT / "configs/nodes/gcn-cora.yaml"
 SPACE = (
     Search("optim.base_lr", None, 1e-4, 0.1, True, "mine.yaml:1"),
     Search("gnn.layers_mp", None, 1, 4, False, "mine.yaml:2"),

@@ -23,9 +23,10 @@ from graphbench.sweeps.search import Search, SearchPlan
 from graphbench.sweeps.slurm import not_queued
 from graphbench.sweeps.slurm_settings import SlurmSettings, with_flags
 from graphbench.sweeps.worker import Answer, Task
+from tests.paths import ROOT
 from tests.sweeps import slurm_cluster
 
-GCN = Path(__file__).resolve().parents[2] / "configs/nodes/gcn-cora.yaml"
+GCN = ROOT / "configs/nodes/gcn-cora.yaml"
 
 
 def write(path: Path, epochs: int, seeds: int, slurm: str = "{}", more: str = "") -> str:

@@ -10,8 +10,8 @@ import yaml
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.sweeps import Sweep, read_sweep
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GCN = ROOT / "configs/nodes/gcn-cora.yaml"
 SGFORMER = ROOT / "configs/nodes/sgformer-cora.yaml"
 

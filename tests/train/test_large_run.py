@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.data import node_blocks
-from graphbench.data.large_generator import power_law
-from graphbench.data.large_loader import NeighborLoader, PartitionLoader
+from graphbench.blockwise import stored
+from graphbench.data.large.generator import power_law
+from graphbench.data.large.loader import NeighborLoader, PartitionLoader
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import UserError
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.two_branch import TwoBranch
-from tests.data.large_graphs import split_of
+from tests.data.large.large_graphs import split_of
 from tests.train.tiny_run import TinyModel, tiny_loop, tiny_settings, tiny_task
 
 
@@ -57,7 +57,7 @@ def scores(outcome, split):
 
 @pytest.mark.parametrize("sampler", ["random_node", "neighbor"])
 def test_evaluation_in_blocks_gives_the_scores_of_the_whole_graph(tmp_path, monkeypatch, store, sampler):
-    monkeypatch.setattr(node_blocks.StoredBlocks, "max_nodes", 100)
+    monkeypatch.setattr(stored.StoredBlocks, "max_nodes", 100)
     whole = loop(tmp_path / "whole", store, sampler, "full_batch", epochs=6).run()
     blocks = loop(tmp_path / "blocks", store, sampler, "blocks", epochs=6).run()
     assert blocks.best_epoch == whole.best_epoch

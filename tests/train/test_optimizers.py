@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-from graphbench import build
+from graphbench import factory
 from graphbench.config import load_config
 from graphbench.registry import construct, lookup, names
 from graphbench.train.parameter_groups import parameter_groups
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 THEIRS = {
     "adam": lambda params: torch.optim.Adam(params, lr=0.1, weight_decay=0.2, fused=True),
     "adamW": lambda params: torch.optim.AdamW(params, lr=0.1, weight_decay=0.2, fused=True),
@@ -44,7 +42,7 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
 def test_fused_unless_float16_gradients_have_to_be_unscaled_before_clipping(precision: str) -> None:
     config = load_config(ROOT / "configs/nodes/gcn-cora.yaml", ["precision", precision])
-    (group,) = build.optimizer(config, nn.Linear(2, 2)).param_groups
+    (group,) = factory.build_optimizer(config, nn.Linear(2, 2)).param_groups
     assert group["fused"] is (precision == "32-true")
 
 

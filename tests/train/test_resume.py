@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graphbench.errors import Interrupted, UserError
-from graphbench.results.record import RunRecord
+from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import Checkpoints, random_state, read, set_random_state
 from graphbench.train.reporter import Reporter
 from tests.train.tiny_process import result, start, without_times

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.data.loader import Loaders
+from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
 from graphbench.registry import construct, lookup
-from graphbench.results.record import Outcome, RunRecord
-from graphbench.results.run_directory import RunDirectory
+from graphbench.runs.record import Outcome, RunRecord
+from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric

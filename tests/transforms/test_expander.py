@@ -11,7 +11,7 @@ import torch
 
 from graphbench import registry
 from graphbench.data.store import GraphStore
-from graphbench.transforms._cache import apply, describe
+from graphbench.transforms.algorithms.cache import apply, describe
 from graphbench.transforms.expander import DRAW, Expander, expanders, spectral_gaps
 
 ALGORITHMS = ("Random-d", "Random-d-2", "Hamiltonian")

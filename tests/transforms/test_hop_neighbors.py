@@ -7,7 +7,7 @@ from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
 from graphbench.structures.pairs import UNREACHABLE
 from graphbench.transforms import hop_neighbors
-from graphbench.transforms._cache import apply
+from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.hop_neighbors import HopNeighbors
 from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.transforms.small_graphs import undirected

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.transforms import _dense_blocks, _large_graphs
+from graphbench.transforms.algorithms import dense_blocks, large_graphs
 from graphbench.transforms.laplacian_pe import NORMS, LaplacianPE
 from tests.transforms.small_graphs import store_of, undirected
 
@@ -92,7 +92,7 @@ def test_zero_repeats_once_per_component() -> None:
 def test_eigenvectors_satisfy_their_equation_in_stacks_of_any_size(
     norm: Any, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_dense_blocks, "_CELLS", cells)
+    monkeypatch.setattr(dense_blocks, "_CELLS", cells)
     store = sbm_cluster((12,), 0, base=BlockModel(3, 2, 9, 0.6, 0.2))
     values, vectors = _decompose(LaplacianPE(6, norm), store)
     for graph, rows in enumerate(torch.arange(store.num_nodes).split(store.sizes.tolist())):
@@ -149,7 +149,7 @@ def test_large_graphs_have_the_same_eigenpairs(norm: Any, dense: int, monkeypatc
     graph = GraphStore.from_arrays([91, 2], [ends.shape[1], 1], torch.cat([ends, torch.tensor([[0], [1]])], 1))
     expected_values, expected = _decompose(LaplacianPE(12, norm), graph)
     monkeypatch.setattr(LaplacianPE, "large_from", 50)
-    monkeypatch.setattr(_large_graphs, "_DENSE", dense)
+    monkeypatch.setattr(large_graphs, "_DENSE", dense)
     values, vectors = _decompose(LaplacianPE(12, norm), graph)
     torch.testing.assert_close(values, expected_values, atol=1e-8, rtol=0, equal_nan=True)
     spectrum = expected_values[0].tolist()
@@ -164,8 +164,8 @@ def test_large_graphs_have_the_same_eigenpairs(norm: Any, dense: int, monkeypatc
 
 def test_eigenvalues_too_close_for_the_iteration_are_found_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LaplacianPE, "large_from", 400)
-    monkeypatch.setattr(_large_graphs, "_DENSE", 10)
-    monkeypatch.setattr(_large_graphs, "_RESTARTS", 2)
+    monkeypatch.setattr(large_graphs, "_DENSE", 10)
+    monkeypatch.setattr(large_graphs, "_RESTARTS", 2)
     path = undirected(400, *((i, i + 1) for i in range(399)))
     values, vectors = _decompose(LaplacianPE(4, "none"), path)
     expected = 2 - 2 * torch.cos(torch.arange(4, dtype=torch.float64) * torch.pi / 400)

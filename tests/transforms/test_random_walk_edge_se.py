@@ -5,14 +5,14 @@ import torch
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.transforms import _dense_blocks
+from graphbench.transforms.algorithms import dense_blocks
 from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
 
 
 @pytest.mark.parametrize("cells", [1, 300, 1 << 24])
 @pytest.mark.parametrize("times", [[1], [1, 2, 3], [7, 2, 2]], ids=str)
 def test_equals_plain_matrix_powers(times: list[int], cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dense_blocks, "_CELLS", cells)
+    monkeypatch.setattr(dense_blocks, "_CELLS", cells)
     store = sbm_cluster((8,), 0, base=BlockModel(3, 2, 5, 0.5, 0.2))
     out = RandomWalkEdgeSE(times).exact(store)["landing"]
     for graph, rows in enumerate(torch.arange(store.num_edges).split(store.edge_counts.tolist())):

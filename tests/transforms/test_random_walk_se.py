@@ -8,7 +8,7 @@ import torch
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.transforms import _large_graphs
+from graphbench.transforms.algorithms import large_graphs
 from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
 from graphbench.transforms.random_walk_se import RandomWalkSE
 from tests.transforms.small_graphs import undirected
@@ -56,7 +56,7 @@ def test_empty_graphs() -> None:
 @pytest.mark.parametrize("times", [[1], [2], [1, 2, 3, 4, 5], [20]], ids=str)
 @pytest.mark.parametrize("cells", [1, 40, 1 << 22])
 def test_large_graphs_give_the_same(times: list[int], cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_large_graphs, "_CELLS", cells)
+    monkeypatch.setattr(large_graphs, "_CELLS", cells)
     store = sbm_cluster((6,), 0, base=BlockModel(3, 2, 5, 0.5, 0.2))
     half = store.edge_index[:, store.edge_index.sum(0) % 3 > 0]  # directed, and a self loop and a repeated edge
     extra = torch.tensor([[1, 0, 0], [1, 1, 1]])

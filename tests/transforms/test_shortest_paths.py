@@ -10,8 +10,8 @@ import torch
 from graphbench.data.store import GraphStore
 from graphbench.registry import lookup
 from graphbench.structures.pairs import UNREACHABLE
-from graphbench.transforms import _bit_search, _path_search
-from graphbench.transforms._cache import apply
+from graphbench.transforms.algorithms import bit_search, path_search
+from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.graphormer_paths import GraphormerPaths
 from graphbench.transforms.shortest_paths import ShortestPaths
 
@@ -48,7 +48,7 @@ def paths_of_networkx(store: GraphStore, graph: int) -> tuple[dict, dict]:
 @pytest.mark.parametrize("work", [1, 60, 1 << 21])
 @pytest.mark.parametrize("spatial_types", [1, 2, 4, 20])
 def test_equals_networkx(spatial_types: int, work: int, both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_path_search, "_WORK", work)
+    monkeypatch.setattr(path_search, "_WORK", work)
     store = random_graphs(spatial_types, both=both)
     found = GraphormerPaths(spatial_types, 50, 50)(store)
     assert torch.equal(found["distance"], ShortestPaths()(store)["distance"])
@@ -68,10 +68,10 @@ def test_equals_networkx(spatial_types: int, work: int, both: bool, monkeypatch:
 @pytest.mark.parametrize("words", [1, 100, 1 << 13])
 @pytest.mark.parametrize("cutoff", [1, 3, 253])
 def test_equals_the_searches_that_keep_paths(cutoff: int, words: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bit_search, "_WORDS", words)
+    monkeypatch.setattr(bit_search, "_WORDS", words)
     store = random_graphs(1, sizes=(130, 64, 0, 65, 1, 128, 63), both=False)
-    expected = _path_search.unreached(store)
-    for step in _path_search.breadth_first(store):
+    expected = path_search.unreached(store)
+    for step in path_search.breadth_first(store):
         if step.hops <= cutoff:
             expected[step.pair] = step.hops
     assert np.array_equal(ShortestPaths(cutoff)(store)["distance"].numpy(), expected)

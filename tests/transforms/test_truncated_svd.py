@@ -11,7 +11,8 @@ from torch import Tensor
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.transforms import _dense_blocks, truncated_svd
+from graphbench.transforms import truncated_svd
+from graphbench.transforms.algorithms import dense_blocks
 from graphbench.transforms.truncated_svd import TruncatedSVD
 from tests.transforms.small_graphs import undirected
 
@@ -91,7 +92,7 @@ def test_large_graphs_agree_with_small_ones(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_distances_of_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dense_blocks, "MAX_NODES", 2)
+    monkeypatch.setattr(dense_blocks, "MAX_NODES", 2)
     with pytest.raises(UserError, match="TruncatedSVD needs a dense matrix per graph: the largest graph has 3 nodes"):
         vectors(undirected(3, *PATH), 2, "distance")
 

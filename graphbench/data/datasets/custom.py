@@ -13,7 +13,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

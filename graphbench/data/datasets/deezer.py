@@ -12,8 +12,8 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx_files import read_mat, read_split_dicts
 from graphbench.data.edges import distinct
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
-from graphbench.data.roots import Roots
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError

@@ -14,11 +14,11 @@ from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.ogb_node import OGBNode, amazon2m_split
 from graphbench.data.datasets.ogb_papers import OGBPapers
 from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.large_arrays import create
-from graphbench.data.large_cache import cached_large_graph
-from graphbench.data.large_edges import write_both_directions
-from graphbench.data.large_generator import power_law
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
+from graphbench.data.large.arrays import create
+from graphbench.data.large.cache import cached_large_graph
+from graphbench.data.large.edges import write_both_directions
+from graphbench.data.large.generator import power_law
 from graphbench.data.splits import Splits
 from graphbench.registry import register
 
@@ -26,7 +26,7 @@ _GROUPS = 16
 """Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
 
 _SPLIT, _LABELS = 100, 101
-"""Random streams beside those of :func:`~graphbench.data.large_generator.power_law`."""
+"""Random streams beside those of :func:`~graphbench.data.large.generator.power_law`."""
 
 
 class _Shape(NamedTuple):
@@ -192,6 +192,6 @@ class GeneratedLike:
 
 
 def moved_share(homophily: float, classes: int) -> float:
-    """The ``homophily`` of :func:`~graphbench.data.large_generator.power_law` that makes a share of pairs alike."""
+    """The ``homophily`` of :func:`~graphbench.data.large.generator.power_law` that makes a share of pairs alike."""
     chance = 1 / classes
     return (homophily - chance) / (1 - chance) if homophily >= chance else homophily / chance - 1

@@ -13,8 +13,8 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
 from graphbench.data.edges import distinct
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
-from graphbench.data.roots import Roots
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from graphbench.data.cached_graphs import cached_graphs, in_order
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.raw_files import read_pickle, read_torch
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import read_pickle, read_torch
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

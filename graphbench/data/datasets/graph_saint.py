@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from graphbench.data.cached_graphs import cached_graphs
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.edges import distinct
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.cached_graphs import cached_graphs
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts, node_card, node_store
-from graphbench.data.raw_files import read_npz
-from graphbench.data.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

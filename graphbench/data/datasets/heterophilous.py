@@ -10,9 +10,9 @@ import torch
 from graphbench.data.card import DatasetCard
 from graphbench.data.edges import both_directions, distinct
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
-from graphbench.data.raw_files import read_npz
-from graphbench.data.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

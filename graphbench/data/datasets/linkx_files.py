@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from graphbench.data.edges import distinct
+from graphbench.data.files.raw_files import read_csv, read_object_array, read_torch
 from graphbench.data.one_graph import node_store
-from graphbench.data.raw_files import read_csv, read_object_array, read_torch
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.structures import SparseRows

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.cached_graphs import cached_graphs, in_order
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

@@ -8,7 +8,7 @@ from graphbench import registry
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, ogb_papers, pcqm4m, pcqm_contact, peptides
 from graphbench.data.family import DatasetFamily, LoadedDataset, known_name
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 
 _DATASETS: dict[str, Any] = {
     **ogb_graphs.DATASETS,

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.cached_graphs import cached_graphs
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.family import LoadedDataset
-from graphbench.data.raw_files import read_csv
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import read_csv
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.large_arrays import create
-from graphbench.data.large_cache import cached_large_graph
-from graphbench.data.large_edges import write_both_directions
-from graphbench.data.large_npz import unpack
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import read_csv
+from graphbench.data.files.roots import Roots
+from graphbench.data.large.arrays import create
+from graphbench.data.large.cache import cached_large_graph
+from graphbench.data.large.edges import write_both_directions
+from graphbench.data.large.npz import unpack
 from graphbench.data.one_graph import NodeFacts, node_card
-from graphbench.data.raw_files import read_csv
-from graphbench.data.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphbench.data.cached_graphs import cached_graphs
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.download import download
 from graphbench.data.family import LoadedDataset
-from graphbench.data.molecules import molecules
-from graphbench.data.negatives import with_negatives
-from graphbench.data.raw_files import read_torch
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs
+from graphbench.data.files.download import download
+from graphbench.data.files.molecules import molecules
+from graphbench.data.files.raw_files import read_torch
+from graphbench.data.files.roots import Roots
+from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
@@ -38,7 +38,7 @@ class PCQMContact:
     529,434 molecules (hydrogens included) with OGB's atom and bond columns. Examples are molecules; the targets
     belong to pairs of atoms, ``edge_sets["label"]``: every contact in both directions (1), and for each of these two
     pairs with the same first atom that are no contact (0), drawn once with a fixed seed, or for every batch
-    (``dataset.resample_negative``, :mod:`graphbench.data.negatives`). MRR and Hits do not depend on them.
+    (``dataset.resample_negative``, :mod:`graphbench.data.loading.negatives`). MRR and Hits do not depend on them.
     Split: ``standard``, 90/5/5 %, at random or with the largest molecules in val and test.
 
     Args:
@@ -123,7 +123,7 @@ def contact_store(read: dict[str, np.ndarray], seed: int) -> GraphStore:
     """The molecules with at least one contact, and the pairs that are asked about.
 
     Args:
-        read: from :func:`~graphbench.data.molecules.molecules` with ``contacts``.
+        read: from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.
         seed: of the pairs that are no contact.
     """
     kept = read["num_contacts"] > 0

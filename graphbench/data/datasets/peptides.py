@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from graphbench.data.cached_graphs import cached_graphs
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.family import LoadedDataset
-from graphbench.data.molecules import molecules
-from graphbench.data.raw_files import read_pickle
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs
+from graphbench.data.files.molecules import molecules
+from graphbench.data.files.raw_files import read_pickle
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

@@ -9,7 +9,7 @@ from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.datasets.shchur import Amazon, Coauthor
 from graphbench.data.datasets.tu import TUDataset
 from graphbench.data.family import DatasetFamily, LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import unknown
 from graphbench.registry import register
 

@@ -10,8 +10,8 @@ import torch
 
 from graphbench.data.card import DatasetCard
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
-from graphbench.data.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.registry import register
 

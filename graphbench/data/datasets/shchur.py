@@ -13,9 +13,9 @@ from scipy import sparse
 from graphbench.data.card import DatasetCard
 from graphbench.data.edges import both_directions, without_self_loops
 from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
-from graphbench.data.raw_files import read_npz
-from graphbench.data.roots import Roots
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.data.cached_graphs import cached_graphs, in_order
 from graphbench.data.card import DatasetCard
-from graphbench.data.download import download_archive
 from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.raw_files import read_pickle
-from graphbench.data.roots import Roots
+from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import read_pickle
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

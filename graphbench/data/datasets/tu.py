@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from graphbench.data.card import DatasetCard, out_dim_of
-from graphbench.data.download import download_zip, file_sha256
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.download import download_zip, file_sha256
+from graphbench.data.files.roots import Roots
+from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.data.tensor_cache import cached_tensors
 from graphbench.errors import UserError
 from graphbench.registry import register
 

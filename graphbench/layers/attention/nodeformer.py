@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.layers.attention.edge_loss import with_penalty
 from graphbench.layers.attention.performer import directions
-from graphbench.layers.penalty import with_penalty
 from graphbench.ops.kernel_attention import edge_weights, kernel_attention
 from graphbench.ops.propagate import Adjacency, adjacency_of, propagate, two_hop_adjacency_of
 from graphbench.ops.segment import segment_max
@@ -54,9 +54,9 @@ class NodeFormer(nn.Module):
     Differences from the released code: directions are drawn in every training step from torch's generator and the
     last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
     are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L reaches the
-    gradient, not the reported loss; see :func:`~graphbench.layers.penalty.with_penalty`. Residual, LayerNorm and
-    activation belong to the model (TwoBranch: ``attention_norm`` with ``attention_residual: mean``; before a LayerNorm
-    the mean is as good as the sum).
+    gradient, not the reported loss; see :func:`~graphbench.layers.attention.edge_loss.with_penalty`. Residual,
+    LayerNorm and activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: mean``; before
+    a LayerNorm the mean is as good as the sum).
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from graphbench.layers.attention.ffgt import FFGT, CompoundAttention, transforms_of
-from graphbench.layers.attention.grpe import GRPE
+from graphbench.layers.attention.ffgt.grpe import GRPE
+from graphbench.layers.attention.ffgt.layer import FFGT, CompoundAttention, transforms_of
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.registry import register
@@ -49,7 +49,7 @@ class FFGTLayer(PreNormLayer):
         ffn_dim: width inside the feed-forward part; 0: ``dim``.
         dropout: probability of dropping an entry after attention and after the feed-forward part, not inside it.
         attn_dropout: the same for attention weights.
-        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.ffgt.FFGT`; 0 gives Vanilla.
+        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.ffgt.layer.FFGT`; 0 gives Vanilla.
         focal_length: hops that focal heads see.
         attn_dim: channels per head; 0: ``dim / heads``.
         edge_bias: whether edge types bias the scores.
@@ -129,7 +129,7 @@ class GRPELayer(PreNormLayer):
         ffn_dim: width inside the feed-forward part; 0: ``dim``.
         dropout: probability of dropping an entry after attention and after the feed-forward part, not inside it.
         attn_dropout: the same for attention weights.
-        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.grpe.GRPE`; 0 gives GRPE.
+        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.ffgt.grpe.GRPE`; 0 gives GRPE.
         focal_length: hops that focal heads see.
         attn_dim: channels per head; 0: ``dim / heads``.
         num_edge_types: types of edges.

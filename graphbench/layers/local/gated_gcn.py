@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
-from graphbench.layers.distance_gate import DistanceGate
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import adjacency_of, gated_mean
 from graphbench.registry import register
@@ -24,7 +24,7 @@ class CustomGatedGCN(nn.Module):
         h'_t = h_t + drop(act(BN(A h_t + sum_s r_st sigmoid(g_st) * B h_s / (sum_s r_st sigmoid(g_st) + 1e-6))))
 
     A = ``lin_self``, B = ``lin_neighbor``, C = ``gate_edge``, D = ``gate_target``, E = ``gate_source``. r is 1, or
-    with ``equivstable`` a :class:`~graphbench.layers.distance_gate.DistanceGate`.
+    with ``equivstable`` a :class:`~graphbench.layers.local.distance_gate.DistanceGate`.
 
     Args:
         dim_in: channels of the input.

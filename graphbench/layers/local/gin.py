@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
-from graphbench.layers.distance_gate import DistanceGate
+from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import adjacency_of, gather, propagate, relu_sum, sum_at_target
 from graphbench.registry import register
@@ -56,7 +56,7 @@ class GINE(GIN):
     """``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of r_st relu(h_s + e_st))``.
 
     MLP = linear, act, linear. r is 1, or with ``equivstable`` a
-    :class:`~graphbench.layers.distance_gate.DistanceGate`.
+    :class:`~graphbench.layers.local.distance_gate.DistanceGate`.
 
     Args:
         dim_in: channels of the input.

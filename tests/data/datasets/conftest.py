@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from tests.real_data import shared_cache
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphbench.data.datasets.aqsol import AQSOL
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 PAIR = (np.array([1, 64]), np.array([2, 2]), np.array([[0, 1], [1, 0]]), -1.5)

@@ -11,11 +11,12 @@ from torch_geometric.data import Data
 
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
+from tests.paths import ROOT
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "custom-data.md"
+DOCUMENT = ROOT / "docs" / "custom-data.md"
 
 
 def _family(**changes: Any) -> CustomGraphs:

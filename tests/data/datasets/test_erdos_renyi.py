@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphbench.data.datasets.erdos_renyi import ErdosRenyi
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 

@@ -13,12 +13,12 @@ from graphbench import registry
 from graphbench.cli import main as train
 from graphbench.data.datasets.generated_like import GeneratedLike, moved_share
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
-from graphbench.results.record import RunRecord
+from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import read
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SMALL = {
     "ogbn-arxiv": {"scale": 0.03},
     "ogbn-products": {"scale": 0.002},
@@ -107,7 +107,7 @@ def test_features_alone_tell_as_much_as_the_original_told_an_mlp(name: str, root
 
 
 def test_it_is_generated_once_and_the_seed_decides(roots: Roots, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "graphbench.data.large_cache")
+    caplog.set_level("INFO", "graphbench.data.large.cache")
     first, again, other = (_load("pokec", roots, seed=seed).store for seed in (0, 0, 1))
     assert first.fingerprint == again.fingerprint != other.fingerprint
     assert sum("converting" in each.message for each in caplog.records) == 2

@@ -12,8 +12,8 @@ from torch_geometric import datasets as pyg
 
 from graphbench.data.datasets.geom_gcn import _FACTS, Actor, WebKB, WikipediaNetwork
 from graphbench.data.family import DatasetFamily, LoadedDataset
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts
-from graphbench.data.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense

@@ -12,7 +12,7 @@ from scipy.sparse import coo_matrix
 from torch_geometric.datasets import GNNBenchmarkDataset as Reference
 
 from graphbench.data.datasets.gnn_benchmark import GNNBenchmark
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 
 from graphbench.data.datasets.graph_saint import Flickr, Reddit, Reddit2, Yelp
+from graphbench.data.files.roots import Roots
 from graphbench.data.one_graph import NodeFacts
-from graphbench.data.roots import Roots
 from graphbench.errors import UserError
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphbench.data.datasets.malnet_tiny import MalNetTiny
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 HEADER = "# Directed graph\n# call graph\n# Nodes: 6 Edges: 5\n# x\n# FromNodeId\tToNodeId\n"

@@ -12,7 +12,7 @@ import torch
 from graphbench.data.datasets import ogb_graphs
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY, CODE2_END, encode_names
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 

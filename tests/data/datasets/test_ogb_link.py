@@ -11,7 +11,7 @@ from graphbench import registry
 from graphbench.data.datasets import ogb_link
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.ogb_link import OGBLink, _Facts, other_targets, unlinked_pairs
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 NODES = 6

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.data import large_npz
 from graphbench.data.datasets import ogb_papers
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.edges import both_directions
+from graphbench.data.files.roots import Roots
+from graphbench.data.large import npz
 from graphbench.data.one_graph import NodeFacts
-from graphbench.data.roots import Roots
 from graphbench.errors import UserError
 
 NODES, EDGES = 300, 2000
@@ -49,7 +49,7 @@ def write(root: Path, content: dict[str, np.ndarray]) -> Path:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ogb_papers, "_FACTS", NodeFacts(NODES, EDGES, 128, 172))
-    monkeypatch.setattr(large_npz, "PIECE", 700)  # several pieces per array
+    monkeypatch.setattr(npz, "PIECE", 700)  # several pieces per array
 
 
 @pytest.mark.usefixtures("small")

@@ -9,7 +9,7 @@ import torch
 from graphbench.data.datasets import pcqm4m
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.pcqm4m import PCQM4M
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 PARTS = {"train": 3_378_606, "valid": 73_545, "test-dev": 147_037, "test-challenge": 147_432}

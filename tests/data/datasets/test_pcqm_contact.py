@@ -9,9 +9,9 @@ import torch
 from graphbench.data.datasets import pcqm_contact
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.pcqm_contact import contact_store
-from graphbench.data.loader import Loaders
-from graphbench.data.molecules import molecules
-from graphbench.data.roots import Roots
+from graphbench.data.files.molecules import molecules
+from graphbench.data.files.roots import Roots
+from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 

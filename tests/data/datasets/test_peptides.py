@@ -11,7 +11,7 @@ import torch
 
 from graphbench.data.datasets import peptides
 from graphbench.data.datasets.ogb import OGB
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 SMILES = ["NCC(=O)O", "C", "NC(C)C(=O)O"]

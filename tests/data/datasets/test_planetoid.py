@@ -10,7 +10,7 @@ import torch
 
 from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.family import DatasetFamily, LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
 

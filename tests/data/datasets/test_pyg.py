@@ -6,7 +6,7 @@ import pytest
 
 from graphbench.data.datasets.pyg import PyG
 from graphbench.data.family import DatasetFamily
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from graphbench import registry
 from graphbench.data.datasets.sbm import SBM
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
 SMALL = {"train_graphs": 6, "val_graphs": 3, "test_graphs": 2}

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.datasets import LRGBDataset as Reference
 
 from graphbench.data.datasets.superpixels import COCO_CATEGORIES, COCOSuperpixels, VOCSuperpixels
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 

@@ -10,7 +10,7 @@ from torch_geometric.datasets import TUDataset as Reference
 
 from graphbench.data.datasets.tu import TUDataset
 from graphbench.data.family import LoadedDataset
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

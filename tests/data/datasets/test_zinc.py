@@ -11,7 +11,7 @@ from torch_geometric.datasets import ZINC as Reference
 
 from graphbench.data.datasets import zinc
 from graphbench.data.datasets.zinc import ZINC
-from graphbench.data.roots import Roots
+from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 

@@ -1,0 +1,96 @@
+"""Measures ours against a peer in one run: ``python scripts/bench.py NAME [--device cuda] [--json]``.
+
+The last line is one JSON object: ``{"name", "cases": [{"case", "ours", "peer", "ratio", "target", "met"}, ...]}``
+with seconds (memory: MiB), and ratio = peer / ours (above 1: ours is faster). With ``--device cuda`` the first GPU
+computes, and cases name it; what the host does alone has no such form. A benchmark is no test: run it on a quiet
+machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+
+from graphbench.benchmarks import (
+    batching,
+    distance,
+    encodings,
+    geco,
+    gps_step,
+    large_graph,
+    loop,
+    sfi_step,
+    sgformer,
+    sparse_flow,
+    tables,
+)
+from graphbench.benchmarks.case import Case
+from graphbench.errors import UserError
+
+BENCHMARKS: dict[str, Callable[[torch.device], list[Case]]] = {
+    "distance": distance.run,
+    "geco": geco.run,
+    "gps_step": gps_step.run,
+    "loop": loop.run,
+    "sfi_step": sfi_step.run,
+    "sgformer": sgformer.run,
+    "sparse_flow": sparse_flow.run,
+}
+"""What a model computes: on the device asked for."""
+
+OF_THE_HOST: dict[str, Callable[[], list[Case]]] = {
+    "batching": batching.run,
+    "encodings": encodings.run,
+    "large_graph": large_graph.run,
+    "tables": tables.run,
+}
+"""What a GPU has no part in."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=sorted([*BENCHMARKS, *OF_THE_HOST]))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--json", action="store_true", help="the JSON line only")
+    options = parser.parse_args(arguments)
+    try:
+        measured = _measure(options.name, options.device)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    cases = []
+    for case in measured:
+        ours, peer = statistics.median(case.ours), statistics.median(case.peer)
+        # Pairs ran back to back: the median of their ratios is steadier than the ratio of the medians.
+        ratio = statistics.median(p / o for o, p in zip(case.ours, case.peer, strict=True))
+        met = ratio >= case.target
+        cases.append({"case": case.name, "ours": ours, "peer": peer, "ratio": ratio, "target": case.target, "met": met})
+        if not options.json:
+            scale, unit = (1e3, "ms") if case.unit == "s" else (1, case.unit)
+            print(
+                f"{case.name}: ours {ours * scale:.3f} {unit}, {case.peer_name} {peer * scale:.3f} {unit}, "
+                f"ratio {ratio:.3f} "
+                f"(target {case.target:.3f}, {'met' if met else 'missed'}; {len(case.ours)} pairs)"
+            )
+    print(json.dumps({"name": options.name, "cases": cases}))
+    return 0
+
+
+def _measure(name: str, device: str) -> list[Case]:
+    if device == "cpu" and name in OF_THE_HOST:
+        return OF_THE_HOST[name]()
+    if name in OF_THE_HOST:
+        raise UserError(f"--device {device}: '{name}' measures the host alone. On a GPU run: {', '.join(BENCHMARKS)}.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: PyTorch sees no CUDA device here. Allowed: cpu.")
+    return BENCHMARKS[name](torch.device("cpu") if device == "cpu" else torch.device(device, 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

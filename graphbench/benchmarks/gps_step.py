@@ -1,0 +1,226 @@
+"""A training step of GPS layers (GatedGCN beside attention) against the same layers built from PyG's ``GPSConv``.
+
+Both have the same weights and must give the same output before anything is timed. Peak memory on the CPU is measured in
+a fresh process per run: ``python -m graphbench.benchmarks.gps_step ours|peer FILE`` prints it.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GPSConv, MessagePassing
+from torch_geometric.utils import scatter
+
+from graphbench import factory
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import CPU, paired, peak, peaks, place
+from graphbench.config import load_config
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+from graphbench.layers.attention.transformer import Transformer
+from graphbench.layers.gps import GPSBlock
+from graphbench.layers.local.gated_gcn import CustomGatedGCN
+from graphbench.structures import GraphBatch
+
+DIM, HEADS, LAYERS, DROPOUT = 96, 4, 4, 0.5
+BATCHES = (32, 128)
+PAIRS, MEMORY_PAIRS = 7, 3
+PEPTIDES = """
+dataset:
+  {format: OGB, name: peptides-functional, task: graph, task_type: classification_multilabel, transductive: false,
+   node_encoder: true, node_encoder_name: Atom, edge_encoder: true, edge_encoder_name: Bond}
+"""
+
+
+def run(device: torch.device) -> list[Case]:
+    """Peptides, from dataset.dir or $GRAPHBENCH_DATA; random graphs of their sizes where they are not at hand."""
+    cases = []
+    for size in BATCHES:
+        batch, what = _batch(size, device)
+        torch.manual_seed(0)
+        ours, peer = OursStack(), PeerStack()
+        _give_weights(ours, peer)
+        _check_equal(ours, peer, batch)
+        step, peer_step = (_step(model.to(device), batch) for model in (ours, peer))
+        for warm_up in (step, peer_step):
+            warm_up()
+        seconds = paired(step, peer_step, PAIRS, device)
+        name = f"{what}, batch {size}, {batch.num_nodes} nodes"
+        cases.append(Case(f"{name}, step, {place(device)}", "PyG", *seconds, target=2.5))
+        mine, theirs = _peaks(batch)
+        cases.append(Case(f"{name}, peak memory", "PyG", mine, theirs, target=2.0, unit="MiB"))
+    return cases
+
+
+class OursStack(nn.Module):
+    """Blocks of this package."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            GPSBlock(
+                DIM,
+                [
+                    CustomGatedGCN(DIM, DIM, dim_edge=DIM, dropout=DROPOUT),
+                    Transformer(DIM, heads=HEADS, dropout=DROPOUT),
+                ],
+                dropout=DROPOUT,
+            )
+            for _ in range(LAYERS)
+        )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Node states after the last block."""
+        h, e = batch.x, batch.edge_attr
+        for layer in self.layers:
+            h, e, batch = layer(h, e, batch)
+        return h
+
+
+class PyGGatedGCN(MessagePassing):
+    """GatedGCN as one writes it with PyG; the new edge states stay in ``edge``, for the next layer to read."""
+
+    def __init__(self) -> None:
+        super().__init__(aggr=None)
+        for name in ("lin_self", "lin_neighbor", "gate_edge", "gate_target", "gate_source"):
+            setattr(self, name, nn.Linear(DIM, DIM))
+        self.node_norm, self.edge_norm = nn.BatchNorm1d(DIM), nn.BatchNorm1d(DIM)
+        self.edge: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        """New node states without dropout and residual, which GPSConv adds."""
+        neighbours = self.propagate(
+            edge_index, to=self.gate_target(x), at=self.gate_source(x), value=self.lin_neighbor(x), edge_attr=edge_attr
+        )
+        new = nn.functional.dropout(self.edge_norm(self.logit).relu(), DROPOUT, self.training)
+        self.edge = edge_attr + new
+        return self.node_norm(self.lin_self(x) + neighbours).relu()
+
+    def message(self, to_i: Tensor, at_j: Tensor, edge_attr: Tensor) -> Tensor:
+        """Gates."""
+        self.logit = to_i + at_j + self.gate_edge(edge_attr)
+        return self.logit.sigmoid()
+
+    def aggregate(self, inputs: Tensor, index: Tensor, value_j: Tensor, dim_size: int) -> Tensor:
+        """Gated mean."""
+        total = scatter(inputs * value_j, index, 0, dim_size)
+        return total / (scatter(inputs, index, 0, dim_size) + 1e-6)
+
+
+class PeerStack(nn.Module):
+    """PyG's layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            GPSConv(DIM, PyGGatedGCN(), heads=HEADS, dropout=DROPOUT, attn_kwargs={"dropout": DROPOUT})
+            for _ in range(LAYERS)
+        )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Node states after the last layer."""
+        h, e = batch.x, batch.edge_attr
+        for layer in self.layers:
+            h = layer(h, batch.edge_index, batch.ragged.graph_id, edge_attr=e)
+            e = layer.conv.edge
+        return h
+
+
+NAMES = (
+    ("conv.", "branches.0.part."),
+    ("attn.in_proj_", "branches.1.part.qkv."),
+    ("attn.out_proj.", "branches.1.part.out."),
+    ("norm1.module.", "branches.0.norm."),
+    ("norm2.module.", "branches.1.norm."),
+    ("norm3.module.", "norm_out."),
+    ("mlp.0.", "feed_forward.lin_in."),
+    ("mlp.3.", "feed_forward.lin_out."),
+)
+
+
+def _give_weights(ours: nn.Module, peer: nn.Module) -> None:
+    state = ours.state_dict()
+
+    def own(name: str) -> str:
+        _, number, rest = name.split(".", 2)
+        theirs, mine = next(pair for pair in NAMES if rest.startswith(pair[0]))
+        return f"layers.{number}.{mine}{rest.removeprefix(theirs)}"
+
+    peer.load_state_dict({name: state[own(name)] for name in peer.state_dict()})
+
+
+def _check_equal(ours: nn.Module, peer: nn.Module, batch: GraphBatch) -> None:
+    """Ours where the batch lies, PyG on the CPU."""
+    batch = batch.replace(x=batch.x.detach().double(), edge_attr=batch.edge_attr.detach().double())
+    with torch.no_grad():
+        a, b = (
+            copy.deepcopy(model).double().eval().to(each.device)(each)
+            for model, each in ((ours, batch), (peer, batch.to(CPU)))
+        )
+    torch.testing.assert_close(a.to(CPU), b)
+
+
+def _step(model: nn.Module, batch: GraphBatch) -> Callable[[], None]:
+    """Forward and backward, as in a training epoch: a batch is new, and what is derived from it is built anew."""
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        model(batch.replace()).square().mean().backward()
+
+    return step
+
+
+def _batch(size: int, device: torch.device) -> tuple[GraphBatch, str]:
+    generator = torch.Generator().manual_seed(0)
+    try:
+        batch, what = _peptides(size), "Peptides"
+    except (UserError, ImportError):
+        batch, what = random_peptides(size, generator).gather(range(size)), "random graphs of Peptides' sizes"
+    states = [torch.randn(rows, DIM, generator=generator) for rows in (batch.num_nodes, batch.num_edges)]
+    x, edge_attr = (each.to(device).requires_grad_() for each in states)
+    return batch.to(device).replace(x=x, edge_attr=edge_attr, y=None), what
+
+
+def _peptides(size: int) -> GraphBatch:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "peptides.yaml"
+        path.write_text(PEPTIDES)
+        loaded = factory.read_data(load_config(path))
+    return loaded.store.gather(range(0, size * 31, 31))
+
+
+def random_peptides(size: int, generator: torch.Generator) -> GraphStore:
+    """Trees with a ring here and there: 151 nodes and 307 directed edges on average, as in the published table."""
+    sizes = (151 + 55 * torch.randn(size, generator=generator)).clamp(8, 444).long().tolist()
+    parts = []
+    for nodes in sizes:
+        child = torch.arange(1, nodes)
+        parent = child - 1 - (torch.rand(nodes - 1, generator=generator) < 0.2).long() * (child > 2)
+        ring = torch.randint(6, nodes, (nodes // 55,), generator=generator)
+        half = torch.cat([torch.stack([child, parent]), torch.stack([ring, ring - 6])], dim=1)
+        parts.append(torch.cat([half, half.flip(0)], dim=1))
+    return GraphStore.from_arrays(sizes, [each.shape[1] for each in parts], torch.cat(parts, dim=1))
+
+
+def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:
+    """Of a step, MiB."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batch.pt"
+        torch.save(batch.replace(), path)
+        return peaks(one_step, ("ours", "peer"), MEMORY_PAIRS, batch.device, str(path))
+
+
+def one_step(which: str, device: torch.device, path: str) -> Callable[[], None]:
+    """Forward and backward on the batch of a file, nothing of which has run before."""
+    batch = torch.load(path, weights_only=False, map_location=device)
+    return _step({"ours": OursStack, "peer": PeerStack}[which]().to(device), batch)
+
+
+if __name__ == "__main__":
+    print(peak(one_step(sys.argv[1], CPU, sys.argv[2]), CPU))

@@ -1,0 +1,108 @@
+"""Time and peak memory of two sides, taken so that the machine is the same for both, on the CPU or on a GPU.
+
+A GPU works behind the back of the program: its clock is read when it has done all that was queued (:func:`now`), and
+its memory is that of PyTorch's allocator. Kernels are compiled in the first call, which is no measurement.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from graphbench.errors import UserError
+from graphbench.runs.environment import forget_peak_memory, peak_memory
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU = torch.device("cpu")
+
+
+def place(device: torch.device) -> str:
+    """What a case names as the machine: the GPU, or the threads."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+
+
+def now(device: torch.device) -> float:
+    """Seconds on a clock, once a GPU has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def seconds_of(once: Callable[[], object], device: torch.device) -> float:
+    """How long one call takes."""
+    start = now(device)
+    once()
+    return now(device) - start
+
+
+def paired(
+    ours: Callable[[], object], peer: Callable[[], object], pairs: int, device: torch.device = CPU
+) -> tuple[list[float], list[float]]:
+    """Seconds of both, one after the other, in turns so that drift of the machine cancels."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for pair in range(pairs):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            seconds[which].append(seconds_of((ours, peer)[which], device))
+    return seconds
+
+
+def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[], None]:
+    """Forward and backward, with fresh gradients of the inputs."""
+
+    def once() -> None:
+        for each in inputs:
+            each.grad = None
+        out = forward()
+        out.backward(torch.ones_like(out))
+
+    return once
+
+
+def peaks(
+    one_step: Callable[..., Callable[[], None]], sides: Sequence[str], pairs: int, device: torch.device, *arguments: str
+) -> tuple[list[float], ...]:
+    """Peak memory of both sides in MiB, see :func:`peak`.
+
+    Args:
+        one_step: called with a side, the device and the arguments; gives the step to measure.
+        sides: names of ours and of the peer.
+        pairs: measurements on the CPU, each in a fresh process: ``python -m MODULE SIDE ARGUMENTS`` prints it last.
+            What a GPU's allocator hands out is the same every time: there it is one, in this process.
+        device: where.
+        arguments: further ones.
+    """
+    measured: tuple[list[float], ...] = tuple([] for _ in sides)
+    for _ in range(pairs if device.type == "cpu" else 1):
+        for side, values in zip(sides, measured, strict=True):
+            if device.type == "cpu":
+                command = [sys.executable, "-m", one_step.__module__, side, *arguments]
+                done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+                values.append(float(done.stdout.split()[-1]))
+            else:
+                one_step(side, device, *arguments)()  # compiles; gradients and what a batch keeps go with it
+                values.append(peak(one_step(side, device, *arguments), device))
+    return measured
+
+
+def peak(once: Callable[[], None], device: torch.device) -> float:
+    """Peak memory of a step in MiB above what was held before it."""
+    before = held(device)
+    forget_peak_memory(device)  # on the CPU, that of importing
+    once()
+    return (peak_memory(device) or 0) / 2**20 - before
+
+
+def held(device: torch.device) -> float:
+    """MiB that are in use now, by PyTorch's tensors on a GPU, by this process otherwise (Linux)."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device) / 2**20
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        raise UserError(f"there is no {status}: peak memory is measured on Linux only")
+    return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024

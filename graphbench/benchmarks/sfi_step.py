@@ -1,0 +1,78 @@
+"""A training step of SFi-Former on PascalVOC-SP sizes: the exact solver against the paper's proximal iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.spatial import Delaunay
+
+from graphbench import factory
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import ROOT, paired, place
+from graphbench.config import load_config
+from graphbench.data.store import GraphStore
+from graphbench.structures import DataInfo, GraphBatch
+from graphbench.transforms.algorithms.cache import apply
+
+CONFIG = ROOT / "configs/lrgb/sfi-pascal.yaml"
+NODES, MOST_NODES, EDGES = 479, 500, 2710
+ITERATIONS = 20
+PAIRS = 2
+
+
+def run(device: torch.device) -> list[Case]:
+    """The model of ``configs/lrgb/sfi-pascal.yaml`` and one batch of generated graphs, forward, backward and update."""
+    config = load_config(CONFIG)
+    info = dataclasses.replace(factory.declared_info(config), max_nodes=MOST_NODES)
+    graphs = config.tree.train.batch_size
+    with tempfile.TemporaryDirectory() as cache:
+        batch = _batch(graphs, info, factory.build_transforms(config), Path(cache)).to(device)
+    ours = _step([], info, batch)
+    peer = _step(["gt.SFi.solver", "proximal", "gt.SFi.iters", str(ITERATIONS)], info, batch)
+    ours()  # warm-up
+    if device.type != "cpu":  # on the CPU the peer is far too slow to need one
+        peer()
+    name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {place(device)}"
+    return [Case(name, f"{ITERATIONS} proximal iterations", *paired(ours, peer, PAIRS, device), target=3.0)]
+
+
+def _step(overrides: list[str], info: DataInfo, batch: GraphBatch) -> Callable[[], None]:
+    config = load_config(CONFIG, overrides)
+    torch.manual_seed(0)
+    model, task = factory.build_model(config, info).to(batch.device).train(), factory.build_task(config, info)
+    optimizer = factory.build_optimizer(config, model)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        task.loss(model(batch.replace()), batch.y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _batch(graphs: int, info: DataInfo, transforms: dict, cache: Path) -> GraphBatch:
+    """Planar graphs like the region boundaries of superpixels: part of a triangulation of random points."""
+    random = np.random.default_rng(0)
+    sizes = random.normal(NODES, 15, graphs).astype(int).clip(395, MOST_NODES).tolist()
+    edges = []
+    for size in sizes:
+        triangles = Delaunay(random.random((size, 2))).simplices
+        sides = np.sort(triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+        half = random.permutation(np.unique(sides, axis=0))[: EDGES // 2].T
+        edges.append(np.concatenate([half, half[::-1]], axis=1))
+    counts = [each.shape[1] for each in edges]
+    store = GraphStore.from_arrays(
+        sizes,
+        counts,
+        np.concatenate(edges, axis=1),
+        x=random.random((sum(sizes), info.node_in), dtype=np.float32),
+        edge_attr=random.random((sum(counts), info.edge_in), dtype=np.float32),
+        y=random.integers(info.out_dim, size=sum(sizes)),
+        y_level="node",
+    )
+    return apply(store, transforms, cache).gather(range(graphs))

@@ -1,0 +1,81 @@
+"""Ten thousand run records to a table, against a limit of ten seconds: reading, averaging, testing, writing.
+
+The records are generated, as long as real ones, five per configuration, and just written, so that the file system has
+them in memory. Importing Python packages is not counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from graphbench.benchmarks.case import Case
+from graphbench.runs.record import RunRecord, Score
+from graphbench.tables.cli import folder_sheet
+from graphbench.tables.sheet import markdown
+from graphbench.tables.sweep_csv import long_csv
+from graphbench.tables.sweep_sheets import details_sheet, main_sheets
+from graphbench.tables.sweep_table import Wanted, sweep_table
+
+MODELS, DATASETS, RUNS = 400, 5, 5
+LIMIT = 10.0
+REPEATS = 3
+METRICS = {"loss": False, "accuracy": True, "precision": True, "recall": True, "f1": True, "auc": True}
+
+
+def run() -> list[Case]:
+    """Both forms of scripts/tables.py."""
+    with tempfile.TemporaryDirectory() as name:
+        wanted = _generate(Path(name))
+        folders = [each.folder for each in wanted]
+
+        def rows() -> None:
+            markdown([folder_sheet(folders)])
+
+        def sweep() -> None:
+            table = sweep_table("generated", wanted, baseline=wanted[0].label)
+            markdown([*main_sheets(table), details_sheet(table)])
+            long_csv(table)
+
+        forms = {"a row per configuration": rows, "a sweep, all of its tables": sweep}
+        limit = [LIMIT] * REPEATS
+        count = f"{len(folders) * RUNS:,} records"
+        return [Case(f"{count}, {form}", "limit", _seconds(make), limit, target=1.0) for form, make in forms.items()]
+
+
+def _seconds(make: Callable[[], None]) -> list[float]:
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        make()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def _generate(folder: Path) -> list[Wanted]:
+    generator = random.Random(0)
+    sizes = {"train": 140, "val": 500, "test": 1000}
+    begun = RunRecord.start(config="", config_hash="generated", seed=0, run_id="0", metric="accuracy", maximize=True)
+    runs = tuple(map(str, range(RUNS)))
+    wanted = []
+    for model in range(MODELS):
+        for number in range(DATASETS):
+            dataset, config = f"data-{number}", f"model-{model}-data-{number}"
+            facts = {"name": dataset, "fingerprint": "0" * 64, "split_mode": "random", "split_index": 0, "sizes": sizes}
+            for run_id in runs:
+                scores = tuple(
+                    Score(split, name, generator.random(), maximize, 1000)
+                    for split in sizes
+                    for name, maximize in METRICS.items()
+                )
+                record = dataclasses.replace(begun, config=config, seed=int(run_id), run_id=run_id, data=facts)
+                record = record.end("finished", "max_epoch", scores=scores, params=1234, time_per_epoch=0.5)
+                path = folder / config / run_id / "record.json"
+                path.parent.mkdir(parents=True)
+                path.write_text(record.to_json())  # not record.write, which waits for the disk
+            wanted.append(Wanted(f"model {model}", dataset, dataset, folder / config, runs))
+    return wanted

@@ -1,0 +1,78 @@
+"""Data sets that are parsed once: the graphs and their published split, from the cache where they are already."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphbench.data.files.checksums import remembered_checksum
+from graphbench.data.files.download import file_sha256
+from graphbench.data.files.roots import Roots
+from graphbench.data.files.tensor_cache import cached_tensors
+from graphbench.data.splits import PARTS, Splits
+from graphbench.data.store import GraphStore
+
+_log = logging.getLogger(__name__)
+
+_LAYOUT = 2
+"""Of the tensors in a file; raised when what is stored changes for every data set."""
+
+
+def cached_graphs(
+    roots: Roots,
+    family: str,
+    name: str,
+    files: Iterable[Path],
+    read: Callable[[], tuple[GraphStore, Splits]],
+    version: int = 1,
+    **settings: Any,
+) -> tuple[GraphStore, Splits]:
+    """What ``read`` returns, without reading again what was read before.
+
+    Args:
+        roots: where the cache is.
+        family: folder in the cache.
+        name: readable beginning of the file name.
+        files: raw files; their content is part of the address.
+        read: parses them.
+        version: of the parsing code: raise it when the same files give other graphs.
+        settings: whatever else the result depends on; JSON values.
+    """
+    key = {
+        "layout": _LAYOUT,
+        "family": family,
+        "name": name,
+        "version": version,
+        "settings": settings,
+        "raw": {file.name: raw_checksum(file, roots.cache) for file in files},
+    }
+
+    def compute() -> dict[str, Any]:
+        _log.info("reading the raw files of %s", name)
+        store, splits = read()
+        extra = {f"split.{part}": index for part, index in splits.parts().items()}
+        return store.tensors() | extra | {"fingerprint": torch.tensor(list(bytes.fromhex(store.fingerprint)))}
+
+    tensors = cached_tensors(roots.cache / family, name, key, compute)
+    splits = Splits(*(tensors.pop(f"split.{part}") for part in PARTS))
+    fingerprint = bytes(tensors.pop("fingerprint").tolist()).hex()
+    return GraphStore.from_tensors(tensors, fingerprint), splits
+
+
+def raw_checksum(file: Path, cache: Path) -> str:
+    """sha256 of a raw file; the note about it lies in the cache, never next to raw files."""
+    name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:32]
+    return remembered_checksum(file, cache / "checksums" / f"{name}.checked", lambda: file_sha256(file))
+
+
+def in_order(counts: Sequence[int]) -> Splits:
+    """Train, val and test one after the other, with so many examples each."""
+    bounds = np.cumsum([0, *counts])
+    return Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))

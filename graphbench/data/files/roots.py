@@ -1,0 +1,102 @@
+"""Where raw files are looked for, in which order, and where processed data goes.
+
+1. ``dataset.dir``; 2. every folder in ``$GRAPHBENCH_DATA`` (':'-separated, only ever read); 3. download into
+``dataset.dir``. Processed data and encodings go to ``$GRAPHBENCH_CACHE``, default ``<dataset.dir>/.cache``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphbench.data.files.download import download
+from graphbench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The places of one run.
+
+    Attributes:
+        directory: ``dataset.dir``: looked at first, and the only place downloads go to.
+        shared: further folders with raw data, never written to.
+        cache: folder for processed data and encodings.
+    """
+
+    directory: Path
+    shared: tuple[Path, ...]
+    cache: Path
+
+    @classmethod
+    def from_environment(cls, directory: str | Path) -> Roots:
+        """Reads ``$GRAPHBENCH_DATA`` and ``$GRAPHBENCH_CACHE``.
+
+        Args:
+            directory: ``dataset.dir``.
+        """
+        home = Path(directory).expanduser()
+        shared = [Path(each).expanduser() for each in os.environ.get("GRAPHBENCH_DATA", "").split(os.pathsep) if each]
+        cache = os.environ.get("GRAPHBENCH_CACHE")
+        return cls(home, tuple(shared), Path(cache).expanduser() if cache else home / ".cache")
+
+    def find(self, *files: str) -> Path | None:
+        """The first root that holds all the given files, or None.
+
+        Args:
+            files: paths relative to a root.
+        """
+        for root in (self.directory, *self.shared):
+            if all((root / file).is_file() for file in files):
+                return root
+        return None
+
+    def require(
+        self,
+        what: str,
+        files: Sequence[str],
+        urls: Mapping[str, str] | None = None,
+        sha256: Mapping[str, str] | None = None,
+        fetch: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """The root that holds all the given files, downloading what no root has.
+
+        Args:
+            what: the data set, for messages.
+            files: paths relative to a root.
+            urls: where each file can be downloaded from.
+            sha256: checksums by file, as far as known.
+            fetch: instead of ``urls``: puts the files below the folder it is given (archives).
+
+        Raises:
+            UserError: the files are nowhere and cannot be downloaded; says which and where to put them by hand.
+        """
+        found = self.find(*files)
+        if found is not None:
+            return found
+        try:
+            if fetch is not None:
+                fetch(self.directory)
+            else:
+                self._download(files, urls or {}, sha256 or {})
+        except (OSError, UserError) as error:
+            raise UserError(self._missing(what, files, urls or {}, str(error))) from error
+        return self.directory
+
+    def _download(self, files: Sequence[str], urls: Mapping[str, str], sha256: Mapping[str, str]) -> None:
+        absent = [file for file in files if not (self.directory / file).is_file()]
+        without = [file for file in absent if file not in urls]
+        if without:
+            raise UserError(f"no download is known for {', '.join(without)}")
+        for file in absent:
+            download(urls[file], self.directory / file, sha256.get(file))
+
+    def _missing(self, what: str, files: Sequence[str], urls: Mapping[str, str], reason: str) -> str:
+        absent = [file for file in files if not (self.directory / file).is_file()]
+        looked = ", ".join(str(root) for root in (self.directory, *self.shared))
+        listed = "".join(f"\n  {file}" + (f"   from {urls[file]}" if file in urls else "") for file in absent)
+        return (
+            f"the raw files of {what} are in none of {looked}, and downloading failed ({reason}). Put these files "
+            f"below {self.directory} (dataset.dir) or below a folder named in $GRAPHBENCH_DATA:{listed}"
+        )

@@ -1,0 +1,120 @@
+"""One graph too large for memory, converted once: a folder of ``.npy`` files in the cache, mapped when opened.
+
+What :mod:`graphbench.data.files.cached_graphs` is for graphs that fit. The folder is named after the content of the raw
+files; it appears whole or not at all, and two processes do the work once. ``graph.json`` in it states the checksum of
+every file; they are read in full again only after a file has changed (:mod:`graphbench.data.files.checksums`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+
+from graphbench.data.files.cached_graphs import raw_checksum
+from graphbench.data.files.checksums import remembered_checksum
+from graphbench.data.files.download import file_sha256
+from graphbench.data.files.roots import Roots
+from graphbench.data.large.arrays import open_graph
+from graphbench.data.splits import PARTS, Splits
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+_DESCRIPTION = "graph.json"
+
+
+def cached_large_graph(
+    roots: Roots,
+    family: str,
+    name: str,
+    files: Iterable[Path],
+    write: Callable[[Path], Splits],
+    version: int = 1,
+    **settings: Any,
+) -> tuple[GraphStore, Splits]:
+    """The graph that ``write`` leaves in a folder, without doing again what was done before.
+
+    Args:
+        roots: where the cache is.
+        family: folder in the cache.
+        name: readable beginning of the folder's name.
+        files: raw files; their content is part of the address.
+        write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large.arrays.open_graph`) into
+            the folder it is given, and returns the published split. What an interrupted conversion left is removed.
+        version: of the converting code: raise it when the same files give another graph.
+        settings: whatever else the result depends on; JSON values.
+
+    Returns:
+        The mapped graph, with its fingerprint: that of the files, so that nothing is read to know it.
+
+    Raises:
+        UserError: what ``write`` raises.
+    """
+    key = {
+        "name": name,
+        "version": version,
+        "settings": settings,
+        "raw": {file.name: raw_checksum(file, roots.cache) for file in files},
+    }
+    address = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    folder = roots.cache / family / f"{name}-{address}"
+    found = _open(folder, key)
+    if found is None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_suffix(".lock")):
+            found = _open(folder, key)  # another process may have finished while this one waited
+            if found is None:
+                _convert(folder, key, write)
+                found = _open(folder, key)
+    if found is None:
+        raise OSError(f"{folder} cannot be read back right after it was written: is the disk full or failing?")
+    return found
+
+
+def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits]) -> None:
+    _log.info("converting the raw files of %s into %s", key["name"], folder)
+    partial = folder.with_name(f".{folder.name}.partial")  # of whoever holds the lock
+    shutil.rmtree(partial, ignore_errors=True)  # 100 GB that a killed process may have left
+    partial.mkdir()
+    try:
+        splits = write(partial)
+        for part, index in splits.parts().items():
+            np.save(partial / f"{part}.npy", index.numpy())
+        checksums = {file.name: _checksum(file) for file in sorted(partial.glob("*.npy"))}
+        (partial / _DESCRIPTION).write_text(json.dumps({"key": key, "files": checksums}))
+        if folder.exists():  # a damaged one
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _open(folder: Path, key: dict[str, Any]) -> tuple[GraphStore, Splits] | None:
+    if not folder.is_dir():
+        return None
+    try:
+        described = json.loads((folder / _DESCRIPTION).read_text())
+        wrong = [name for name, stated in described["files"].items() if _checksum(folder / name) != stated]
+        if described["key"] != key or wrong:
+            raise ValueError(f"the checksum of {wrong[0]} is wrong" if wrong else "it holds something else")
+        store = open_graph(folder)
+        splits = Splits.of(*(np.load(folder / f"{part}.npy") for part in PARTS))
+    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
+        _log.warning("%s is damaged (%s) and is converted again", folder, str(error).splitlines()[0])
+        return None
+    fingerprint = hashlib.sha256(json.dumps(described["files"], sort_keys=True).encode()).hexdigest()
+    return store.known_as(fingerprint), splits
+
+
+def _checksum(file: Path) -> str:
+    return remembered_checksum(file, file.with_suffix(".checked"), lambda: file_sha256(file))

@@ -1,0 +1,286 @@
+"""Loaders that cut one large graph into batches; interface as :class:`~graphbench.data.loading.loader.Loaders`.
+
+Training (``train.sampler``): ``random_node`` (:mod:`graphbench.data.large.partition`) or ``neighbor``
+(:mod:`graphbench.data.large.neighbor_sampling`).
+
+Evaluation (``val.sampler``): ``full_batch`` passes the whole graph through the model at once; ``blocks`` computes the
+same predictions layer by layer and block by block in bounded memory; ``random_node`` passes parts that are drawn once
+per run, as SGFormer's released code does for its largest graph: an approximation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.blockwise.graph import NodeBlocks
+from graphbench.blockwise.stored import StoredBlocks
+from graphbench.data.large.neighbor_sampling import NeighborSampler
+from graphbench.data.large.partition import Partition
+from graphbench.data.large.subgraph import check_one_graph, node_rows, subgraph
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.structures import GraphBatch
+
+EVALUATIONS = ("full_batch", "blocks", "random_node")
+
+ATTEMPTS = 100
+"""Partitions drawn until every part has a training node."""
+
+
+@dataclass(frozen=True)
+class LargePass:
+    """One run over the graph without gradients.
+
+    Attributes:
+        rows: part of the split -> rows of the predictions of all batches behind each other.
+    """
+
+    rows: Mapping[str, Tensor]
+    _batches: Callable[[], Iterator[GraphBatch | NodeBlocks]]
+
+    def batches(self) -> Iterator[GraphBatch | NodeBlocks]:
+        """Batches on the device, or the graph in blocks."""
+        return self._batches()
+
+
+class LargeLoader:
+    """Base of the loaders that cut one large graph.
+
+    Args:
+        store: one graph with a target per node.
+        splits: node numbers.
+        sampler: its name, for messages.
+        evaluation: see the top of this file.
+        parts: of ``random_node`` evaluation.
+        seed: of everything random.
+        device: where batches are wanted.
+        rank: number of this process.
+        world_size: number of processes.
+
+    Raises:
+        ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        splits: Splits,
+        *,
+        sampler: str,
+        evaluation: str,
+        parts: int,
+        seed: int,
+        device: torch.device | str,
+        rank: int,
+        world_size: int,
+    ) -> None:
+        check_one_graph(store, sampler)
+        if evaluation not in EVALUATIONS:
+            raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
+        if not splits.train.numel():
+            raise ValueError("the training part of the split is empty")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
+        splits.check(store.num_nodes)
+        self._store, self._splits, self._seed, self._parts = store, splits, seed, parts
+        self._device, self._rank, self._world_size = torch.device(device), rank, world_size
+        self._blocks: StoredBlocks | None = None
+        shares = {name: index[rank::world_size] for name, index in splits.parts().items()}
+        make = {"full_batch": self._whole, "blocks": self._in_blocks, "random_node": self._in_parts}[evaluation]
+        self.passes = [make(shares)]
+
+    @property
+    def blocks(self) -> StoredBlocks:
+        """The graph in blocks; its edges are sorted when this is first asked for."""
+        if self._blocks is None:
+            self._blocks = StoredBlocks.of(self._store, device=self._device)
+        return self._blocks
+
+    def _generator(self, *numbers: int) -> np.random.Generator:
+        """Random numbers that depend on the seed and on what they are for: an epoch, a batch."""
+        return np.random.default_rng([self._seed % 2**63, *numbers])
+
+    def _share(self, count: int) -> np.ndarray:
+        """Which of ``count`` things are this process's: filled up to equal length, because processes step together."""
+        filled = np.arange(count + -count % self._world_size) % count
+        return filled[self._rank :: self._world_size]
+
+    def _move(self, batch: GraphBatch) -> GraphBatch:
+        if self._device.type != "cuda":
+            return batch.to(self._device)
+        return batch.pin_memory().to(self._device, non_blocking=True)
+
+    def _whole(self, shares: Mapping[str, Tensor]) -> LargePass:
+        kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
+
+        def batches() -> Iterator[GraphBatch]:
+            if not kept:
+                every = slice(0, self._store.num_nodes)
+                kept.append(self._move(self._store.gather([0]).replace(**node_rows(self._store, every))))
+            yield kept[0]
+
+        return LargePass({name: index.to(self._device, non_blocking=True) for name, index in shares.items()}, batches)
+
+    def _in_blocks(self, shares: Mapping[str, Tensor]) -> LargePass:
+        return LargePass(shares, lambda: iter([self.blocks]))
+
+    def _in_parts(self, shares: Mapping[str, Tensor]) -> LargePass:
+        drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
+        row = torch.empty_like(drawn.nodes)
+        row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
+
+        def batches() -> Iterator[GraphBatch]:
+            for batch in drawn.batches(self._store):
+                yield self._move(batch)
+
+        return LargePass({name: row[index].to(self._device, torch.int64) for name, index in shares.items()}, batches)
+
+
+class PartitionLoader(LargeLoader):
+    """``train.sampler: random_node``.
+
+    With several processes, each takes its share of the parts of every epoch.
+
+    Args:
+        store: one graph with a target per node; its tensors may be mapped from files.
+        splits: node numbers.
+        parts: number of parts (``train.train_parts``).
+        seed: of the partitions, together with the epoch.
+        evaluation: ``val.sampler``, see :class:`LargeLoader`.
+        device: where batches are wanted.
+        rank: number of this process.
+        world_size: number of processes.
+
+    Raises:
+        ValueError: a store that cannot be cut, or so many parts that some would have no training node.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        splits: Splits,
+        *,
+        parts: int,
+        seed: int,
+        evaluation: str = "full_batch",
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(
+            store,
+            splits,
+            sampler="random_node",
+            evaluation=evaluation,
+            parts=parts,
+            seed=seed,
+            device=device,
+            rank=rank,
+            world_size=world_size,
+        )
+        self._trains = torch.zeros(store.num_nodes, dtype=torch.bool)
+        self._trains[splits.train] = True
+        self._draw(0)  # too many parts show before anything is trained
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return len(self._share(self._parts))
+
+    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The parts of one epoch, on the device, and which of their nodes train.
+
+        Args:
+            epoch: decides the partition, together with the seed.
+        """
+        drawn, share = self._draw(epoch), self._share(self._parts).tolist()
+        for number, batch in zip(share, drawn.batches(self._store, share)):
+            yield self._move(batch), self._trains[drawn.of(number)].nonzero().squeeze(1).to(self._device)
+
+    def _draw(self, epoch: int) -> Partition:
+        for attempt in range(ATTEMPTS):
+            drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(1, epoch, attempt))
+            if bool((torch.bincount(drawn.part[self._splits.train], minlength=self._parts) > 0).all()):
+                return drawn
+        raise ValueError(
+            f"train.train_parts: {self._parts} parts of which each has a training node are hardly to be found with "
+            f"{self._splits.train.numel()} training nodes; use fewer parts"
+        )
+
+
+class NeighborLoader(LargeLoader):
+    """``train.sampler: neighbor``. A batch begins with its training nodes, on which alone the loss is computed.
+
+    With several processes, each takes its share of the training nodes, filled up to equal length.
+
+    Args:
+        store: one graph with a target per node; its tensors may be mapped from files.
+        splits: node numbers.
+        sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
+        batch_size: training nodes per batch and process (``train.batch_size``).
+        seed: of order and neighbours, together with epoch and batch.
+        evaluation: ``val.sampler``, see :class:`LargeLoader`.
+        parts: of ``random_node`` evaluation (``train.train_parts``).
+        device: where batches are wanted.
+        rank: number of this process.
+        world_size: number of processes.
+
+    Raises:
+        ValueError: a store that cannot be cut, or bad sizes.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        splits: Splits,
+        *,
+        sizes: Sequence[int],
+        batch_size: int,
+        seed: int,
+        evaluation: str = "full_batch",
+        parts: int = 10,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(
+            store,
+            splits,
+            sampler="neighbor",
+            evaluation=evaluation,
+            parts=parts,
+            seed=seed,
+            device=device,
+            rank=rank,
+            world_size=world_size,
+        )
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        self._batch_size = batch_size
+        self._sampler = NeighborSampler(self.blocks.incoming, sizes)
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return -(-len(self._share(self._splits.train.numel())) // self._batch_size)
+
+    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The batches of one epoch, on the device, and the rows of their training nodes.
+
+        Args:
+            epoch: decides order and neighbours, together with the seed.
+        """
+        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
+        own = order[self._share(len(order))]
+        edge = self.blocks.incoming.edge
+        for number, first in enumerate(range(0, len(own), self._batch_size)):
+            seeds = own[first : first + self._batch_size]
+            sample = self._sampler(seeds, self._generator(2, epoch, number, self._rank))
+            edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
+            batch = subgraph(self._store, torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index), edges)
+            yield self._move(batch), torch.arange(len(seeds), device=self._device)

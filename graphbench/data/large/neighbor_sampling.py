@@ -1,0 +1,106 @@
+"""Training on sampled neighbourhoods of one large graph (GraphSAGE, https://arxiv.org/abs/1706.02216).
+
+A batch is some training nodes and, hop by hop, a bounded number of random in-neighbours of what was reached last. It
+is drawn by index arithmetic over all nodes of a hop at once, from the edges sorted by target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphbench.data.large.incoming import Incoming
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A sampled neighbourhood.
+
+    Attributes:
+        nodes: (n,) int64 numbers in the graph: seeds in the order given, then what every hop added.
+        edge_index: (2, e) int64 edges in numbers of the sample, hop by hop.
+        entries: (e,) int64 their places in the list sorted by target.
+    """
+
+    nodes: np.ndarray
+    edge_index: np.ndarray
+    entries: np.ndarray
+
+
+class NeighborSampler:
+    """Draws neighbourhoods without replacement.
+
+    Args:
+        incoming: the edges sorted by target.
+        sizes: in-edges per node and hop, -1 for all of them.
+
+    Raises:
+        ValueError: no hop, or a size of 0.
+    """
+
+    def __init__(self, incoming: Incoming, sizes: Sequence[int]) -> None:
+        if not sizes or any(size < 1 and size != -1 for size in sizes):
+            raise ValueError(
+                "train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1 for all; "
+                f"received {list(sizes)}"
+            )
+        self._sizes = tuple(sizes)
+        self._ptr, self._source = incoming.ptr.numpy(), incoming.source.numpy()
+        self._number = np.full(len(self._ptr) - 1, -1, dtype=np.int32)
+
+    def __call__(self, seeds: np.ndarray, rng: np.random.Generator) -> Sample:
+        """The neighbourhood of some different nodes.
+
+        A node that is reached again is not expanded again: every node has the in-edges of one draw.
+        """
+        number, nodes = self._number, [np.asarray(seeds, dtype=np.int64)]
+        sources, targets, entries = [], [], []
+        reached = len(seeds)
+        number[nodes[0]] = np.arange(reached)
+        try:
+            for size in self._sizes:
+                frontier = nodes[-1]
+                row, entry = self._draw(frontier, size, rng)
+                source = self._source[entry]
+                new = np.unique(source[number[source] < 0]).astype(np.int64)
+                number[new] = np.arange(reached, reached + len(new))
+                targets.append(row + (reached - len(frontier)))
+                sources.append(number[source])
+                entries.append(entry)
+                nodes.append(new)
+                reached += len(new)
+            every = np.concatenate(nodes)
+        finally:
+            for each in nodes:
+                number[each] = -1
+        edge_index = np.stack([np.concatenate(sources).astype(np.int64), np.concatenate(targets)])
+        return Sample(every, edge_index, np.concatenate(entries))
+
+    def _draw(self, nodes: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """In-edges of some nodes: for each the row of its node and its place, grouped by node."""
+        first = self._ptr[nodes]
+        degree = self._ptr[nodes + 1] - first
+        taken = degree if size < 0 else np.minimum(degree, size)
+        row = np.repeat(np.arange(len(nodes)), taken)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(taken) - taken, taken)
+        many = degree > taken
+        if many.any():
+            place[many[row]] = _choose(degree[many], size, rng).reshape(-1)
+        return row, first[row] + place
+
+
+def _choose(counts: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """(R, size) different numbers below each count, all subsets equally likely; every count is above ``size``.
+
+    Floyd's algorithm for all rows at once: step i draws from 0 .. c - size + i and, where that was drawn before, takes
+    c - size + i itself, which cannot have been. Time does not depend on the counts.
+    """
+    chosen = np.empty((len(counts), size), dtype=np.int64)
+    for i in range(size):
+        top = counts - size + i
+        drawn = rng.integers(0, top + 1)
+        again = (chosen[:, :i] == drawn[:, None]).any(axis=1)
+        chosen[:, i] = np.where(again, top, drawn)
+    return chosen

@@ -1,0 +1,253 @@
+"""From a store and a split to batches on the device.
+
+Inductive (examples are graphs): every epoch gathers the batches that :mod:`graphbench.data.loading.batching` makes up,
+which depend on (seed, epoch) only.
+Transductive (examples are nodes or pairs of nodes): one batch of all graphs is built once, moved once and handed out
+as the same object in training and evaluation, so that what layers derive from it (normalised adjacency, buckets) is
+computed once.
+
+No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits beside the model
+(``resident``); else on the host, in a second thread while the step before is queued, into page-locked memory from which
+the device copies by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from graphbench.data.loading.batching import Batching, Order, check_budget, in_order, share
+from graphbench.data.loading.negatives import with_negatives
+from graphbench.data.loading.prefetch import one_ahead
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.structures import GraphBatch
+
+
+@dataclass(frozen=True)
+class EvalPass:
+    """One run over graphs without gradients, and which of its predictions belong to which part.
+
+    Attributes:
+        rows: part -> rows of the concatenated predictions; None: all of them.
+    """
+
+    rows: Mapping[str, Tensor | None]
+    _loaders: Loaders
+    _graphs: Tensor | None
+
+    def batches(self) -> Iterator[GraphBatch]:
+        """Batches on the device, in a fixed order; none where this process has no graph of the part."""
+        if self._graphs is None:
+            yield self._loaders.full_batch
+        else:
+            yield from self._loaders._evaluation(self._graphs)
+
+
+_EVALUATION = -1
+"""Stands for the epoch where negative pairs are drawn for evaluation: always the same ones."""
+
+
+Resident = Literal["auto", "always", "never"]
+
+_RESIDENT_SHARE = 0.25
+"""Share of the free memory of a GPU that a data set may take by itself; the rest is for the training step."""
+
+
+class Loaders:
+    """Everything the training loop draws batches from.
+
+    With several processes, each takes its share of every epoch; the shares are filled up to equal length by repeating
+    the first examples, because processes step together. Evaluation shares are disjoint and complete. Transductive
+    training rows are shared out in the same way.
+
+    Args:
+        store: the graphs.
+        splits: example numbers (graphs, or nodes or pairs when transductive).
+        batch_size: graphs per batch and process; ignored when transductive.
+        transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
+        seed: of the shuffling, together with the epoch.
+        hide_edges: the pairs are asked whether they are edges (link prediction): those of validation and test are no
+            edges of the graph that is passed through, in neither direction. Transductive only.
+        resample_negatives: draw the pairs that are no edges anew for every batch
+            (:mod:`graphbench.data.loading.negatives`); in evaluation they are the same in every epoch.
+        batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
+            :mod:`graphbench.data.loading.batching`.
+        node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
+        resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
+            a quarter of its free memory. Without a GPU it means nothing.
+        measure: what is computed for every batch, on its device: takes the batch and returns it with more.
+        device: where batches are wanted.
+        rank: number of this process.
+        world_size: number of processes.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        splits: Splits,
+        *,
+        batch_size: int,
+        transductive: bool,
+        seed: int,
+        hide_edges: bool = False,
+        resample_negatives: bool = False,
+        batching: Order = "shuffled",
+        node_budget: int = 0,
+        resident: Resident = "auto",
+        measure: Callable[[GraphBatch], GraphBatch] | None = None,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
+        if resident not in get_args(Resident):
+            raise ValueError(f"resident must be one of {', '.join(get_args(Resident))}, received {resident!r}")
+        if not splits.train.numel():
+            raise ValueError("the training part of the split is empty")
+        if transductive and store.y_level == "graph":
+            raise ValueError("a transductive data set needs one target per node or pair, received one per graph")
+        if resample_negatives and (transductive or store.y_level != "pair"):
+            raise ValueError("resample_negative is for many graphs with targets per pair of nodes")
+        if resample_negatives and resident == "always":
+            raise ValueError("resample_negative draws pairs on the host: leave resident at auto")
+        if transductive and (node_budget or batching != "shuffled"):
+            raise ValueError(
+                "a transductive data set is one batch: node_budget and bucketed batching are for many graphs"
+            )
+        splits.check(num_examples(store, transductive))
+        check_budget(store.sizes, node_budget)
+        self._store, self._splits = store, splits
+        self._batch_size, self._budget, self._transductive, self._seed = batch_size, node_budget, transductive, seed
+        self._device, self._rank, self._world_size = torch.device(device), rank, world_size
+        self._resample, self._resident, self._measure = resample_negatives, resident, measure
+        self._batching = None
+        if not transductive:
+            shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
+            self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
+        self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
+        self._full: GraphBatch | None = None
+        self._train_rows = self._there(self._share(splits.train, fill=True)) if transductive else None
+        self.passes = self._passes()
+
+    @property
+    def full_batch(self) -> GraphBatch:
+        """All graphs as one batch on the device; always the same object."""
+        if self._full is None:
+            batch = self._store.gather(range(self._store.num_graphs))
+            self._full = self._move(batch if self._hidden is None else _without(batch, self._hidden))
+        return self._full
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return 1 if self._batching is None else self._batching.num_batches
+
+    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
+        """The batches of one epoch, on the device.
+
+        Args:
+            epoch: decides the order, together with the seed.
+
+        Yields:
+            The batch, and the rows of prediction and target that count (None: all).
+        """
+        if self._batching is None:
+            yield self.full_batch, self._train_rows
+            return
+        chosen = (self._splits.train[each] for each in self._batching.epoch(self._generator(epoch)))
+        for batch in self._gather(chosen, epoch):
+            yield batch, None
+
+    def _generator(self, epoch: int) -> torch.Generator:
+        # One generator per (seed, epoch): a resumed run draws what it would have drawn. The multiplier keeps
+        # (seed, epoch + 1) apart from (seed + 1, epoch).
+        return torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % 2**63)
+
+    def _share(self, examples: Tensor, fill: bool) -> Tensor:
+        return share(examples, self._rank, self._world_size, fill)
+
+    def _there(self, rows: Tensor) -> Tensor:
+        return rows.to(self._device, non_blocking=True)
+
+    def _passes(self) -> list[EvalPass]:
+        shares = {name: self._share(index, fill=False) for name, index in self._splits.parts().items()}
+        if self._transductive:
+            return [EvalPass({name: self._there(index) for name, index in shares.items()}, self, None)]
+        return [EvalPass({name: None}, self, index) for name, index in shares.items()]
+
+    def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
+        batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
+        return self._gather((graphs[each] for each in batches), _EVALUATION)
+
+    def _gather(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+        if self._source is not self._store or self._device.type != "cuda":
+            return map(self._move, self._on_host(chosen, epoch))
+        return map(self._move, one_ahead(self._pinned(self._on_host(chosen, epoch))))
+
+    def _on_host(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+        for number, graphs in enumerate(chosen):
+            batch = self._source.gather(graphs)
+            if self._resample:  # a generator per batch, because a resumed epoch begins in the middle
+                batch = with_negatives(batch, self._generator((epoch + 1) * 1_000_033 + number + 1))
+            yield batch
+
+    def _pinned(self, batches: Iterator[GraphBatch]) -> Iterator[GraphBatch]:
+        if self._device.index is not None:
+            torch.cuda.set_device(self._device)  # of this thread
+        for batch in batches:
+            yield batch.pin_memory()
+
+    @cached_property
+    def _source(self) -> GraphStore:
+        """The graphs where batches are gathered."""
+        if self._device.type != "cuda" or self._resample or self._resident == "never":
+            return self._store
+        free, _ = torch.cuda.mem_get_info(self._device)
+        fits = self._store.nbytes <= _RESIDENT_SHARE * free
+        return self._store.to(self._device) if fits or self._resident == "always" else self._store
+
+    def _pairs_to_hide(self) -> Tensor | None:
+        asked = self._store.gather(range(self._store.num_graphs))
+        rows = torch.cat([self._splits.val, self._splits.test])
+        pairs = asked.edge_sets["label"].index[:, rows]
+        both = torch.cat([pairs, pairs.flip(0)], dim=1)
+        keys = both[0] * asked.num_nodes + both[1]
+        seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
+        if not bool(seen.any()):
+            return None  # as published link data sets are: their graphs consist of training edges
+        store = self._store
+        if store.pe or store.edge_pe or store.pair_pe or store.computed or store.pairs is not None:
+            raise ValueError(
+                f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
+                "the nodes were computed with them; leave those edges out of the data, or use no encodings"
+            )
+        return seen
+
+    def _move(self, batch: GraphBatch) -> GraphBatch:
+        moved = batch.to(self._device, non_blocking=self._device.type == "cuda")
+        return moved if self._measure is None else self._measure(moved)
+
+
+def num_examples(store: GraphStore, transductive: bool) -> int:
+    """What a split divides: graphs, or the nodes or pairs that have targets when transductive."""
+    if not transductive:
+        return store.num_graphs
+    return store.edge_sets["label"].num_pairs if store.y_level == "pair" else store.num_nodes
+
+
+def _without(batch: GraphBatch, hidden: Tensor) -> GraphBatch:
+    kept = ~hidden
+    return batch.replace(
+        edge_index=batch.edge_index[:, kept],
+        edge_attr=None if batch.edge_attr is None else batch.edge_attr[kept],
+        edge_pe={name: value[kept] for name, value in batch.edge_pe.items()},
+    )

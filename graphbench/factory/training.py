@@ -1,0 +1,108 @@
+"""From configuration to task, optimiser, schedule, loop settings, device and reporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lightning_fabric import Fabric
+from torch import nn
+
+from graphbench import registry
+from graphbench.config import Config
+from graphbench.factory.config_errors import config_errors
+from graphbench.factory.wandb_name import wandb_name, wandb_tags
+from graphbench.structures import DataInfo
+from graphbench.tasks.task import Task, logged_metrics
+from graphbench.train.accelerator import make_fabric
+from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from graphbench.train.parameter_groups import parameter_groups
+from graphbench.train.progress import ProgressBar
+from graphbench.train.reporter import Reporter
+from graphbench.train.settings import Settings
+
+
+def build_task(config: Config, info: DataInfo) -> Task:
+    """Loss and metrics of the configuration."""
+    names = list(dict.fromkeys([*logged_metrics(info), *config.tree.custom_metrics]))
+    with config_errors(config, "custom_metrics"):
+        return Task(build_loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
+
+
+def build_loss(config: Config, info: DataInfo) -> Callable[..., Any]:
+    """The loss function of the configuration."""
+    tree = config.tree
+    kind = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
+    supplied = {"task_type": info.task_type, "out_dim": info.out_dim, "size_average": tree.model.size_average}
+    with config_errors(config, "model.loss_fun"):
+        built: Callable[..., Any] = registry.construct(kind, config.own("model", tree.model.loss_fun), supplied)
+    return built
+
+
+def build_optimizer(config: Config, model: nn.Module) -> Any:
+    """The optimiser of a model; an attention branch may have its own weight decay, implicit filters their own rate."""
+    optim = config.tree.optim
+    own = {} if optim.attention_weight_decay is None else {"attention_branch": optim.attention_weight_decay}
+    kind = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
+    with config_errors(config, "optim.filter_lr", "optim.attention_weight_decay", "optim.optimizer"):
+        groups = parameter_groups(model, optim.weight_decay, own, filter_lr=optim.filter_lr)
+    supplied = {"params": groups, "lr": optim.base_lr, "weight_decay": optim.weight_decay, "momentum": optim.momentum}
+    # Scaled float16 gradients are clipped between unscaling and step, which fused optimisers do in one.
+    supplied["fused"] = config.tree.precision != "16-mixed"
+    with config_errors(config, "optim.optimizer"):
+        return registry.construct(kind, config.own("optim", optim.optimizer), supplied)
+
+
+def build_schedule(config: Config, optimizer: Any) -> Any:
+    """The learning-rate schedule over an optimiser."""
+    optim = config.tree.optim
+    kind = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
+    names = ("max_epoch", "num_warmup_epochs", "steps", "lr_decay", "reduce_factor", "schedule_patience", "min_lr")
+    supplied = {"optimizer": optimizer, **{name: optim[name] for name in names}}
+    with config_errors(config, "optim.scheduler"):
+        if optim.scheduler_step == "iteration" and not kind.follows_epoch:
+            raise ValueError(f"{optim.scheduler} changes with the validation loss; set optim.scheduler_step to epoch")
+        return registry.construct(kind, config.own("optim", optim.scheduler), supplied)
+
+
+def build_settings(config: Config, info: DataInfo) -> Settings:
+    """What the training loop is told."""
+    optim, train = config.tree.optim, config.tree.train
+    with config_errors(config, "optim.clip_grad_norm_value", "optim.max_epoch"):
+        return Settings(
+            max_epoch=optim.max_epoch,
+            metric=info.metric,
+            maximize=info.maximize,
+            eval_period=train.eval_period,
+            metrics_period=train.metrics_period,
+            ckpt_period=train.ckpt_period,
+            enable_ckpt=train.enable_ckpt,
+            ckpt_best=train.ckpt_best,
+            batch_accumulation=optim.batch_accumulation,
+            clip_grad_norm=optim.clip_grad_norm,
+            clip_grad_norm_value=optim.clip_grad_norm_value,
+            schedule_every_step=optim.scheduler_step == "iteration",
+            patience=train.early_stop_patience,
+        )
+
+
+def build_fabric(config: Config) -> Fabric:
+    """Device, number format and processes, not launched yet."""
+    tree = config.tree
+    with config_errors(config, "accelerator", "devices", "strategy", "precision"):
+        return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision)
+
+
+def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> list[Reporter]:
+    """Progress bar and loggers of one run; ``run_id`` is the name of its folder."""
+    tree = config.tree
+    chosen: list[Reporter] = [ProgressBar(title=title)]
+    if tree.csv_each_run:
+        chosen.append(CSVLogger())
+    if tree.tensorboard_each_run:
+        chosen.append(TensorBoardLogger())
+    if tree.wandb.use:
+        name, tags = tree.wandb.name or wandb_name(config, run_id), wandb_tags(config, info.name)
+        place = (tree.wandb.project, tree.wandb.entity)
+        chosen.append(WandbLogger(*place, name, config.plain(), group=config.name, tags=tags))
+    return chosen

@@ -1,0 +1,102 @@
+"""GECO's local block (LCB): what a node knows of its surroundings before the global convolution.
+
+Sancak et al., https://arxiv.org/abs/2406.12059, Section 3.2, Algorithms 4 and 7, and the alternatives of Table 6.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from graphbench.layers.attention.geco.node_order import arrange, restore
+from graphbench.layers.attention.geco.sequence_conv import SequenceConv
+from graphbench.layers.norm import BatchNorm
+from graphbench.ops.propagate import adjacency_of, edge_softmax, gather, propagate, sum_at_target
+from graphbench.structures import GraphBatch
+
+
+class LocalContext(nn.Module):
+    """X' = BatchNorm([X, M(X)]), M(X) being what comes from near a node.
+
+    - ``propagation``: A_hat X with A_hat = D^-1/2 A D^-1/2, no self loops and no parameters: the paper's LCB.
+    - ``gat``: sum_s a_st x_s with a_st = softmax over s of leaky_relu_0.2(u . x_s + v . x_t), s the sources of edges
+      into t; the paper mentions it without an equation.
+    - ``conv-<length>``: a convolution of that length along the order of the nodes, one filter per channel (Table 6 has
+      1, 10, 20 and 40). How the paper put it in is not said; here it takes the place of A_hat X.
+    - ``none``: X' = X.
+
+    Args:
+        dim: channels of X.
+        kind: M, as above.
+
+    Shape:
+        h (N, dim) -> (N, dim_out), dim_out = 2 dim, or dim without a block
+
+    Raises:
+        ValueError: no such kind.
+    """
+
+    def __init__(self, dim: int, kind: str) -> None:
+        super().__init__()
+        self.kind, self.dim_out = kind, dim if kind == "none" else 2 * dim
+        self.near = _near(dim, kind)
+        self.norm = None if self.near is None else BatchNorm(self.dim_out)
+
+    def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
+        """The order of the nodes, see :mod:`..node_order`, matters to convolutions only."""
+        if self.near is None or self.norm is None:
+            return h
+        out: Tensor = self.norm(torch.cat([h, self.near(h, batch, order)], dim=1))
+        return out
+
+
+def _near(dim: int, kind: str) -> nn.Module | None:
+    if kind == "none":
+        return None
+    if kind == "propagation":
+        return Propagation()
+    if kind == "gat":
+        return NeighborAttention(dim)
+    if match := re.fullmatch(r"conv-([1-9]\d*)", kind):
+        return OrderedConv(dim, int(match[1]))
+    raise ValueError(f"local_block must be propagation, gat, conv-<length> (as in conv-10) or none, received {kind!r}")
+
+
+class Propagation(nn.Module):
+    """A_hat X."""
+
+    def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
+        """(N, d)."""
+        return propagate(adjacency_of(batch, norm="sym"), h)
+
+
+class NeighborAttention(nn.Module):
+    """The mean of the neighbours under GAT's weights, without a map of the values."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.source = nn.Parameter(torch.empty(dim, 1))
+        self.target = nn.Parameter(torch.empty(dim, 1))
+        nn.init.xavier_uniform_(self.source)
+        nn.init.xavier_uniform_(self.target)
+
+    def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
+        """(N, d); 0 for a node without incoming edges."""
+        adj = adjacency_of(batch)
+        logit = gather(adj, h @ self.source, "source") + gather(adj, h @ self.target, "target")
+        return sum_at_target(adj, edge_softmax(adj, leaky_relu(logit, 0.2)) * gather(adj, h, "source"))
+
+
+class OrderedConv(nn.Module):
+    """A convolution along the order of the nodes."""
+
+    def __init__(self, dim: int, length: int) -> None:
+        super().__init__()
+        self.conv = SequenceConv(dim, length)
+
+    def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
+        """(N, d)."""
+        return restore(self.conv(arrange(h, order), batch), order)

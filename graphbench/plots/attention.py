@@ -1,0 +1,160 @@
+"""Attention pattern of a trained model on one graph: Figure 4 of SFi-Former.
+
+Rows are queries, columns keys. Colour is the logarithm of a weight; entries that are exactly zero are white, also where
+others are as small as rounding allows. For sparse flows the pattern is drawn before and after: the dense pattern
+softmax(s) of the same layer, with the same input and parameters, from which friction and resistance make the flow.
+``--untrained`` adds the pattern of the model as it was initialised. Prints each layer's share of exact zeros.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphbench.errors import UserError
+from graphbench.layers.attention.sfi import SFi
+from graphbench.plots import canvas, node_matrix
+from graphbench.structures import GraphBatch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLIPPED = 0.002
+"""Share of the smallest positive weights that get one colour, so that a few of them do not take up the scale."""
+
+
+LARGEST = 5000
+"""Nodes of a graph that can still be drawn: every head of every layer is a matrix of its square."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The weights of one layer on one graph, all (H, n, n).
+
+    Attributes:
+        layer: name of the module.
+        weights: by what they show, in the order of the columns of the figure.
+    """
+
+    layer: str
+    weights: dict[str, np.ndarray]
+
+    def zero_share(self, shown: str) -> float:
+        """Share of entries that are exactly zero, over all heads."""
+        return float((self.weights[shown] == 0).mean())
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    node_matrix.arguments(parser)
+    parser.add_argument("--head", type=int, default=0, metavar="H", help="from 0; default: 0")
+    parser.add_argument("--untrained", action="store_true", help="show the model as initialised, too")
+
+
+def make(options: argparse.Namespace) -> tuple[Figure, str]:
+    """The figure and its name; prints the shares of exact zeros.
+
+    Raises:
+        UserError: no such run, graph, layer or head, too large a graph, or a model without attention weights.
+    """
+    run = node_matrix.read_run(options, LARGEST, "patterns")
+    patterns = read_patterns(run.model, run.batch, run.position)
+    if options.untrained:
+        pairs = zip(read_patterns(run.initial, run.batch, run.position), patterns, strict=True)
+        patterns = [
+            Pattern(each.layer, {"untrained": list(old.weights.values())[-1], **each.weights}) for old, each in pairs
+        ]
+    layers = node_matrix.chosen_layers(options, patterns)
+    for layer in layers:
+        node_matrix.check_number("--head", options.head, len(next(iter(patterns[layer].weights.values()))))
+    order, borders = node_matrix.node_order(run.num_nodes, run.edge_index, options.order)
+    figure = draw(patterns, layers, options.head, order, borders)
+    print(f"{run.config} {run.run_id}, epoch {run.epoch}; {options.split} graph {options.graph}: {len(order)} nodes")
+    print(table(patterns))
+    return figure, f"attention-{run.config}-{run.run_id}"
+
+
+@torch.no_grad()
+def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[Pattern]:
+    """The weights of every layer that has a method ``attention_weights``, on one graph of a batch.
+
+    Raises:
+        UserError: there is no such layer.
+    """
+    found: list[Pattern] = []
+
+    def ask(name: str, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        views = {"attention": layer}
+        if isinstance(layer, SFi) and layer.mode == "sparse":
+            dense = copy.copy(layer)  # shares parameters
+            dense.solver = {**layer.solver, "mode": "dense"}
+            views = {"before: softmax(s)": dense, "after: sparse flow": layer}
+        weights = {shown: _array(each.attention_weights(*args, **kwargs)[graph]) for shown, each in views.items()}
+        if all(map(len, weights.values())):
+            found.append(Pattern(name, weights))
+
+    node_matrix.ask_layers(model, batch, "attention_weights", ask)
+    if not found:
+        raise UserError("no layer of this model gives its attention weights; Transformer and SFi do.")
+    return found
+
+
+def draw(
+    patterns: Sequence[Pattern], layers: Sequence[int], head: int, order: np.ndarray, borders: Sequence[int] = ()
+) -> Figure:
+    """One row per layer, one column per view, one scale of colours. Layers of different kinds have different views."""
+    import matplotlib
+    from matplotlib.colors import LogNorm
+
+    views = [tuple(patterns[layer].weights) for layer in layers]
+    columns, alike = max(map(len, views)), len(set(views)) == 1
+    drawn = [[view[head][np.ix_(order, order)] for view in patterns[layer].weights.values()] for layer in layers]
+    positive = np.concatenate([each[each > 0] for row in drawn for each in row])
+    low, high = np.quantile(positive, [CLIPPED, 1.0]) if positive.size else (0.1, 1.0)
+    low = 10.0 ** np.floor(np.log10(low))
+    scale = LogNorm(low, max(10.0 ** np.ceil(np.log10(high)), 10 * low))
+    extend = "min" if positive.size and positive.min() < low else "neither"
+    colors = matplotlib.colormaps["viridis"].with_extremes(bad="white")
+    width = canvas.COLUMN * max(1.0, columns / 2)
+    side = (width - 1.45) / columns  # what labels and the bar leave
+    figure = canvas.new_figure(width, (side + 0.28) * len(layers) + 0.55)
+    grid = figure.subplots(len(layers), columns, squeeze=False, sharex=True, sharey=True)
+    for number, (row, layer, line) in enumerate(zip(drawn, layers, grid, strict=True)):
+        for axes in line[len(row) :]:
+            axes.set_visible(False)
+        for weights, shown, axes in zip(row, patterns[layer].weights, line):
+            image = axes.imshow(np.ma.masked_equal(weights, 0.0), norm=scale, cmap=colors, interpolation="nearest")
+            node_matrix.frame(axes, borders)
+            zeros = f"{100 * float((weights == 0).mean()):.3g} % zero"
+            axes.set_title(zeros if number and alike else f"{shown}\n{zeros}")
+        line[0].set_ylabel(f"layer {layer}, head {head}\nquery node")
+    for axes in grid[-1]:
+        axes.set_xlabel("key node")
+    if len(borders):
+        figure.supxlabel("nodes by community", fontsize="small")
+    figure.colorbar(image, ax=grid, label="attention weight", extend=extend, aspect=side * len(layers) / 0.08)
+    return figure
+
+
+def table(patterns: Sequence[Pattern]) -> str:
+    """Shares of exact zeros over all heads, as Markdown."""
+    shown = list(dict.fromkeys(view for pattern in patterns for view in pattern.weights))
+    lines = [
+        "| layer | module | " + " | ".join(f"zeros, {each}" for each in shown) + " |",
+        "|---" * (2 + len(shown)) + "|",
+    ]
+    for number, pattern in enumerate(patterns):
+        shares = " | ".join(f"{pattern.zero_share(each):.4f}" if each in pattern.weights else "-" for each in shown)
+        lines.append(f"| {number} | {pattern.layer} | {shares} |")
+    return "\n".join(lines)
+
+
+def _array(weights: Tensor) -> np.ndarray:
+    return weights.float().numpy()

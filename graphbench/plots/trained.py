@@ -1,0 +1,101 @@
+"""A finished run made usable again: its model, trained and as initialised, and one of its graphs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from graphbench import factory
+from graphbench.config import load_config
+from graphbench.data.loading.loader import Loaders
+from graphbench.errors import UserError
+from graphbench.experiment import seed_everything
+from graphbench.runs.record import RunRecord
+from graphbench.structures import GraphBatch
+from graphbench.train.pretrained import find_run, load_parameters, read_best
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run was about.
+
+    Attributes:
+        config: name of the configuration.
+        run_id: number of the run.
+        epoch: the best one, which the parameters are of.
+        initial: the model before training. BatchNorm has no statistics yet and takes those of the graph it sees.
+        model: the model of the best epoch, in evaluation mode, on the CPU.
+        batch: where the graph lies, with encodings: by itself, or with all others where examples are nodes or pairs.
+        position: of the graph in it.
+    """
+
+    config: str
+    run_id: str
+    epoch: int
+    initial: nn.Module
+    model: nn.Module
+    batch: GraphBatch
+    position: int
+
+    @property
+    def num_nodes(self) -> int:
+        """Of the graph."""
+        return self.batch.ragged.sizes[self.position]
+
+    @property
+    def edge_index(self) -> np.ndarray:
+        """(2, E) edges of the graph, its nodes numbered from 0."""
+        ragged, edges = self.batch.ragged, self.batch.edge_index
+        own = ragged.graph_id[edges[0]] == self.position
+        return (edges[:, own] - ragged.ptr[self.position]).numpy()
+
+
+def read_trained(path: Path, split: str, graph: int) -> Trained:
+    """Reads a run's configuration, data and best parameters.
+
+    Args:
+        path: its run directory, or that of its configuration, where there is one run or one of number 0.
+        split: part of the split that ``graph`` counts in. Where examples are nodes, all graphs belong to every part.
+        graph: number of the graph, from 0.
+
+    Raises:
+        UserError: no such run or graph, or the run kept no checkpoint.
+    """
+    try:
+        run = find_run(path, 0)
+        best = read_best(run)
+    except UserError as error:  # written for the key that usually names a run
+        raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
+    record = RunRecord.read(run / "record.json")
+    if record is None:
+        raise UserError(f"{run}: record.json is missing or unreadable.")
+    config = load_config(run / "config.yaml")
+    raw = factory.read_data(config)
+    splits = factory.build_splits(config, raw, record.seed, record.data["split_index"])
+    examples = splits.parts()[split]
+    count = raw.store.num_graphs if raw.card.transductive else len(examples)
+    if not 0 <= graph < count:
+        raise UserError(f"--graph must lie in 0 .. {count - 1} ({split}), received {graph}.")
+    loaded = factory.encode(config, raw)
+    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
+    seed_everything(record.seed)
+    model = factory.build_model(config, info).eval()
+    initial = copy.deepcopy(model)
+    for norm in initial.modules():
+        if hasattr(norm, "running_mean"):
+            norm.train()
+    load_parameters(model, best["model"], reset_head=False)
+    measure = factory.batch_transform(config)
+    if loaded.card.transductive:
+        # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
+        hide = loaded.card.task == "link_pred"
+        known = {"seed": record.seed, "hide_edges": hide, "measure": measure}
+        place = (Loaders(loaded.store, splits, batch_size=1, transductive=True, **known).full_batch, graph)
+    else:
+        batch = loaded.store.gather([int(examples[graph])])
+        place = (batch if measure is None else measure(batch), 0)
+    return Trained(record.config, record.run_id, best["epoch"], initial, model, *place)

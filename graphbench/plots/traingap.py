@@ -1,0 +1,186 @@
+"""Train-test gap over epochs: Figure 3 of SFi-Former.
+
+    gap(epoch) = train - test   for metrics that are better when larger
+                 test - train   for those that are better when smaller (errors, the loss)
+
+so that a larger gap is always more over-fitting. One line per configuration: the mean over its seeds, with a band from
+the smallest to the largest; one panel per data set. Training metrics are those of the training passes, with dropout
+and with parameters that change during the epoch, as everywhere in stats.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphbench.errors import UserError, unknown
+from graphbench.plots import canvas
+from graphbench.runs.aggregate import aggregate
+from graphbench.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+FEW = 30
+"""Up to so many epochs are marked by dots, so that one sees between which of them a line only connects."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The gap of one configuration.
+
+    Attributes:
+        label: name of the configuration.
+        dataset: name of the data set.
+        metric: which one it is the gap of.
+        maximize: its direction.
+        epochs: (E,) those that every run has evaluated.
+        train: (runs, E) training metric.
+        test: (runs, E) test metric.
+    """
+
+    label: str
+    dataset: str
+    metric: str
+    maximize: bool
+    epochs: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """(runs, E); larger is more over-fitting."""
+        return self.train - self.test if self.maximize else self.test - self.train
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN_DIR",
+        help="results/<config> (all its seeds) or results/<config>/<seed>",
+    )
+    parser.add_argument(
+        "--metric", help="a metric of stats.json, or loss; default: the one that selects the best epoch"
+    )
+
+
+def make(options: argparse.Namespace) -> tuple[Figure, str]:
+    """The figure and its name; prints the gaps after the last epoch.
+
+    Raises:
+        UserError: no finished run, or no such metric.
+    """
+    gaps = [read_gap(path, options.metric) for path in options.runs]
+    names = [each.label for each in gaps]
+    for number, path in enumerate(options.runs):
+        if names.count(gaps[number].label) > 1:
+            gaps[number] = dataclasses.replace(gaps[number], label=str(path))
+    figure = draw(gaps)
+    print(table(gaps))
+    return figure, "-".join(["traingap", *dict.fromkeys(each.dataset.replace("/", "-") for each in gaps)])
+
+
+def read_gap(path: Path, metric: str | None = None) -> Gap:
+    """The gap of a configuration from the files of its finished runs.
+
+    Args:
+        path: folder of a configuration, or of one run.
+        metric: its name in stats.json; default: the selecting one.
+
+    Raises:
+        UserError: there is no finished run, the metric is unknown, or the runs share no epoch.
+    """
+    one = (path / "record.json").is_file()
+    found = aggregate(path.resolve().parent, only=[path.resolve().name]) if one else aggregate(path)
+    if not found.runs:
+        raise UserError(f"{path}: no finished run ({found.left_out or 'no record.json below it'}).")
+    folders = [path if one else path / each.run_id for each in found.runs]
+    record = found.runs[0]
+    name = metric or str(record.metric)
+    maximize = _direction(record, name, path)
+    curves = [tuple(_curve(folder / split / "stats.json", name) for split in ("train", "test")) for folder in folders]
+    epochs = sorted(set.intersection(*(train.keys() & test.keys() for train, test in curves)))
+    if not epochs:
+        raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")
+    train, test = (np.array([[run[part][each] for each in epochs] for run in curves]) for part in (0, 1))
+    return Gap(record.config, str(record.data["name"]), name, maximize, np.array(epochs), train, test)
+
+
+def draw(gaps: Sequence[Gap]) -> Figure:
+    """One panel per data set and metric, a line for each configuration."""
+    panels: dict[tuple[str, str, bool], list[Gap]] = {}
+    for gap in gaps:
+        panels.setdefault((gap.dataset, gap.metric, gap.maximize), []).append(gap)
+    width = canvas.COLUMN if len(panels) == 1 else 0.8 * canvas.COLUMN * len(panels)
+    figure = canvas.new_figure(width, 2.4)
+    for axes, (key, lines) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
+        _panel(axes, *key, lines)
+    return figure
+
+
+def table(gaps: Sequence[Gap]) -> str:
+    """Gaps after the last common epoch, as Markdown."""
+    lines = [
+        "| configuration | data set | metric | epoch | train | test | gap | runs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for gap in gaps:
+        cells = [gap.label, gap.dataset, gap.metric, str(gap.epochs[-1])]
+        cells += [_mean(each[:, -1]) for each in (gap.train, gap.test, gap.values)]
+        lines.append("| " + " | ".join([*cells, str(len(gap.values))]) + " |")
+    return "\n".join(lines)
+
+
+def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence[Gap]) -> None:
+    for number, gap in enumerate(gaps):
+        color = canvas.COLORS[number % len(canvas.COLORS)]
+        dashes = canvas.DASHES[number % len(canvas.DASHES)]
+        values = gap.values
+        epochs = gap.epochs
+        marker = "o" if len(epochs) <= FEW else ""
+        looks = {"color": color, "linestyle": dashes, "marker": marker, "markersize": 2.5}
+        axes.plot(epochs, values.mean(0), label=gap.label, zorder=3, **looks)
+        if len(values) > 1:
+            axes.fill_between(epochs, values.min(0), values.max(0), color=color, alpha=0.18, linewidth=0, zorder=2)
+    axes.axhline(0.0, color="0.6", linewidth=0.6, zorder=1)
+    axes.set_title(dataset)
+    axes.set_xlabel("epoch")
+    difference = "train minus test" if maximize else "test minus train"
+    axes.set_ylabel(f"{difference}\n{canvas.in_words(metric)}")
+    axes.margins(x=0.02)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False, handlelength=3.2)
+
+
+def _curve(file: Path, name: str) -> dict[int, float]:
+    """Value by epoch; epochs in which it was not computed, or is no number, are left out."""
+    if not file.is_file():
+        raise UserError(f"{file}: missing.")
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {line["epoch"]: float(line[name]) for line in lines if line.get(name) is not None}
+
+
+def _direction(record: RunRecord, name: str, path: Path) -> bool:
+    train, test = ({s.name: s.maximize for s in record.scores if s.split == split} for split in ("train", "test"))
+    if name not in train or name not in test:
+        raise unknown("metric", name, train.keys() & test.keys(), where=f"{path}")
+    return test[name]
+
+
+def _mean(values: np.ndarray) -> str:
+    spread = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
+    mean = float(values.mean())
+    return "-" if math.isnan(mean) else f"{mean:.4f}{spread}"

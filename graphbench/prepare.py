@@ -1,0 +1,91 @@
+"""Gets data ready ahead of time: ``python scripts/prepare.py NAME... [--dir DIR] [--offline]``.
+
+NAME is a configuration (``configs/lrgb/gps-peptides-func.yaml``): its data set is downloaded, processed, and the
+encodings that its model reads are computed; or ``format/name`` as in ``dataset.format`` and ``dataset.name``
+(``PyG-ZINC/subset``): downloaded and processed. Runs find all of it in the cache. What is there already is kept, an
+interrupted download goes on where it ended.
+
+With ``--offline`` nothing is downloaded: data that is at hand is prepared, and for everything else one message says
+which files are missing and where to put them. Exit code 2 if anything could not be prepared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from graphbench import factory, registry
+from graphbench.config import load_config
+from graphbench.config.schema import SCHEMA
+from graphbench.data.family import LoadedDataset
+from graphbench.data.files.download import no_downloads
+from graphbench.data.files.roots import Roots
+from graphbench.errors import UserError
+
+logger = logging.getLogger("graphbench")
+
+
+def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]:
+    """One data set, and the names of the encodings that were computed or found.
+
+    Args:
+        name: a YAML file or ``format/name``.
+        directory: instead of ``dataset.dir``.
+
+    Raises:
+        UserError: no such configuration or data set, or its files are missing.
+    """
+    if name.endswith((".yaml", ".yml")):
+        config = load_config(name, ["dataset.dir", directory] if directory else [])
+        loaded = factory.encode(config, factory.read_data(config), logger.info)
+        return loaded, list(factory.build_transforms(config))
+    family, _, own = name.partition("/")
+    if not own:
+        raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
+    kind = registry.lookup("data/datasets", family)
+    roots = Roots.from_environment(directory or SCHEMA["dataset.dir"].default)
+    try:
+        return registry.construct(kind, {}, {"name": own}).load(roots), []
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prepares everything that was named; what fails does not keep the others from it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="YAML file, or format/name")
+    parser.add_argument("--dir", help="where data lies and goes; default: dataset.dir")
+    parser.add_argument("--offline", action="store_true", help="download nothing, say what is missing")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    told: set[str] = set()
+    with no_downloads() if options.offline else nullcontext():
+        for name in dict.fromkeys(options.names):
+            start = time.monotonic()
+            try:
+                loaded, encodings = prepare(name, options.dir)
+            except UserError as error:
+                if str(error) not in told:  # several configurations may lack the same data set
+                    print(f"error: {error}", file=sys.stderr)
+                told.add(str(error))
+                continue
+            store = loaded.store
+            print(
+                f"{name}: {loaded.card.name}, {store.num_graphs:,} graphs, {store.num_nodes:,} nodes, "
+                f"{store.num_edges:,} edges; encodings: {', '.join(encodings) or 'none'}; "
+                f"ready after {time.monotonic() - start:.1f} s",
+                flush=True,
+            )
+    return UserError.exit_code if told else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted: what was finished is kept.", file=sys.stderr)
+        sys.exit(130)

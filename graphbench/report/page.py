@@ -1,0 +1,93 @@
+"""The page: one file that loads nothing, with its style sheet and its few lines of script inside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from graphbench.report.details import details, left_out
+from graphbench.report.figures import curves, scatters, sparsity
+from graphbench.report.gather import Board, Configuration, boards
+from graphbench.report.leaderboard import leaderboards
+from graphbench.report.markup import anchor, plain_list
+
+HERE = Path(__file__).resolve().parent
+HOW_TO_READ = (
+    "Test and validation at the best validation epoch: mean ± sample standard deviation over the runs. 1st, 2nd, 3rd: "
+    "best means of the same data set, split and metric; equals share a mark, the last never gets one.",
+    "Status: reproduced where measured and published differ by at most one published standard deviation plus 1 point; "
+    "below, above: worse, better than that. The published number is printed as in the paper, on its scale. "
+    "An asterisk: the configuration has another hash today than when it ran.",
+    "Train to test: open dot training, full dot test, at the same epoch; the number is the gap, larger is more "
+    "over-fitting. Training scores are those of the training passes, with dropout.",
+    "Seconds per epoch and memory compare only where runs had the same machine to themselves: records do not know "
+    "what ran beside them.",
+)
+
+
+def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> str:
+    """The report.
+
+    Args:
+        configurations: from :func:`~graphbench.report.gather.gather`.
+        title: heading.
+        limit: configurations that get curves and details; what is left out is said.
+    """
+    found = boards(configurations)
+    ordered = [each for board in found for each in board.rows]
+    shown = ordered[:limit]
+    missing = left_out(configurations)
+    sections = [
+        ("leaderboards", "Leaderboards", leaderboards(found, {each.name for each in shown})),
+        ("size", "Score, size and time", scatters(found)),
+        ("curves", "Training curves", curves(ordered, limit)),
+        ("sparsity", "Attention sparsity", sparsity(ordered)),
+        ("missing", "Not included", _missing(missing, limit)),
+        ("runs", "Runs", _limited(ordered, limit) + details(shown)),
+    ]
+    body = "\n".join(f'<section id="{id}"><h2>{name}</h2>{inside}</section>' for id, name, inside in sections)
+    links = "".join(f'<a href="#{id}">{name}</a>' for id, name, _ in sections)
+    sets = "".join(f'<a href="#{anchor(each.dataset)}">{escape(each.dataset)}</a>' for each in found)
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{escape(title)}</h1>{_summary(ordered, found, missing)}"
+        f'<nav aria-label="sections">{links}</nav><nav class="sets" aria-label="data sets">{sets}</nav>'
+        '<label class="filter" hidden>Show rows with <input type="search" placeholder="a model, data set or split">'
+        "</label></header>\n"
+        f"<main>\n{body}\n<footer><h2>How to read this</h2>{plain_list(HOW_TO_READ)}</footer></main>\n"
+        f"<script>\n{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: Sequence[str]) -> str:
+    runs = sum(len(each.result.runs) for each in ordered)
+    states = Counter(each.cell.comparison.status for each in ordered if each.cell and each.cell.comparison)
+    numbers = [
+        (f"{runs:,}", "finished runs"),
+        (f"{len(ordered):,}", "configurations"),
+        (str(len(found)), "data sets"),
+        *((f"{states[name]} of {states.total()}", name) for name in ("reproduced", "below", "above") if states),
+        *([(f"{len(missing):,}", "runs not included")] if missing else []),
+    ]
+    tiles = "".join(f"<div><dt>{what}</dt><dd>{count}</dd></div>" for count, what in numbers)
+    dates = [each.facts.date for each in ordered if each.facts.date]
+    span = f'<p class="about">{min(dates)} to {max(dates)}</p>' if dates else ""
+    return f'<dl class="tiles">{tiles}</dl>{span}'
+
+
+def _missing(sentences: Sequence[str], limit: int) -> str:
+    if not sentences:
+        return "<p>Every record that was found is in the tables.</p>"
+    more = [f"... and {len(sentences) - limit:,} more (--limit {limit})."] if len(sentences) > limit else []
+    return plain_list([*sentences[:limit], *more])
+
+
+def _limited(ordered: Sequence[Configuration], limit: int) -> str:
+    left = len(ordered) - limit
+    return f"<p>{left:,} more configurations are in the tables only (--limit {limit}).</p>" if left > 0 else ""

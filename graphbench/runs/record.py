@@ -1,0 +1,179 @@
+"""One record per run: everything needed to believe a number, in one JSON file."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphbench.runs import atomic, json_text
+from graphbench.runs.environment import environment
+
+SCHEMA_VERSION = 1
+STATUSES = ("running", "finished", "failed", "interrupted", "pruned")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number read at the best validation epoch.
+
+    Attributes:
+        split: ``train``, ``val`` or ``test``.
+        name: metric, or ``loss``.
+        value: as the metric gives it (a share for accuracies, not per cent).
+        maximize: True when larger is better.
+        count: rows (graphs, nodes, ...) it was computed over.
+    """
+
+    split: str
+    name: str
+    value: float
+    maximize: bool
+    count: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training loop hands back when it has come to its end.
+
+    Attributes:
+        reason: ``max_epoch`` or ``early stopping``.
+        best_epoch: epoch with the best validation metric (the first of equals), counted from 0.
+        epochs: epochs trained.
+        scores: everything computed at ``best_epoch``.
+        params: number of trainable parameters.
+        time_per_epoch: seconds, mean over the epochs.
+        total_time: seconds spent in the loop, over all resumptions.
+        peak_memory: bytes, or None where unknown.
+    """
+
+    reason: str
+    best_epoch: int
+    epochs: int
+    scores: tuple[Score, ...]
+    params: int
+    time_per_epoch: float
+    total_time: float
+    peak_memory: int | None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What ``record.json`` holds.
+
+    Attributes:
+        config: name of the configuration.
+        config_hash: hash of the full configuration, seed left out.
+        seed: seed of this run.
+        run_id: folder of this run: the seed, or the split index where a run is repeated over splits.
+        status: one of :data:`STATUSES`.
+        reason: why it stopped: ``max_epoch``, ``early stopping``, or the message of the failure.
+        metric: the metric that selected the epoch.
+        maximize: its direction.
+        best_epoch: the selected epoch, counted from 0.
+        epochs: epochs trained.
+        scores: values at the best validation epoch.
+        params: number of trainable parameters.
+        time_per_epoch: seconds, mean over the epochs (training and evaluation).
+        total_time: seconds spent in the loop, over all resumptions.
+        peak_memory: bytes; of the GPU, or resident memory of the process without one.
+        data: facts about the data set: name, fingerprint, ...
+        environment: see :func:`graphbench.runs.environment.environment`.
+        started: ISO date of the first start, UTC.
+        ended: ISO date of the last end, UTC.
+        resumed: how often the run was taken up again.
+        schema_version: of this format.
+    """
+
+    config: str
+    config_hash: str
+    seed: int
+    run_id: str
+    status: str = "running"
+    reason: str | None = None
+    metric: str | None = None
+    maximize: bool | None = None
+    best_epoch: int | None = None
+    epochs: int = 0
+    scores: tuple[Score, ...] = ()
+    params: int | None = None
+    time_per_epoch: float | None = None
+    total_time: float | None = None
+    peak_memory: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    started: str | None = None
+    ended: str | None = None
+    resumed: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        """Refuses a status outside the vocabulary."""
+        if self.status not in STATUSES:
+            raise ValueError(f"status must be one of {STATUSES}, received {self.status!r}")
+
+    @classmethod
+    def start(cls, *, previous: RunRecord | None = None, **facts: Any) -> RunRecord:
+        """The record of a run that begins now, or is taken up again.
+
+        Args:
+            previous: the record found in the folder when the run resumes.
+            **facts: fields known at the start (config, config_hash, seed, run_id, params, data, metric, ...).
+        """
+        facts = {"environment": environment(), "started": _now(), **facts}
+        if previous is not None:
+            facts |= {"started": previous.started, "resumed": previous.resumed + 1}
+        return cls(**facts)
+
+    def end(self, status: str, reason: str | None = None, **facts: Any) -> RunRecord:
+        """A copy with the final status, today's date and what became known (scores, times, ...)."""
+        return dataclasses.replace(self, status=status, reason=reason, ended=_now(), **facts)
+
+    def score(self, split: str, name: str | None = None) -> float | None:
+        """Value of a metric (default: the selecting one) in a split, None where it was not computed."""
+        wanted = name or self.metric
+        return next((each.value for each in self.scores if (each.split, each.name) == (split, wanted)), None)
+
+    def to_json(self) -> str:
+        """The record as text; NaN is written as null, so that every JSON reader takes it."""
+        return json_text.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """Inverse of :meth:`to_json`; fields of later versions are ignored.
+
+        Raises:
+            ValueError: the text is not a record.
+        """
+        try:
+            content = json.loads(text)
+            facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
+            facts["scores"] = tuple(map(_score, facts.get("scores", ())))
+            return cls(**facts)
+        except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"not a run record: {error}") from error
+
+    def write(self, path: Path) -> None:
+        """Writes the record, completely or not at all."""
+        atomic.write_text(path, self.to_json())
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord | None:
+        """The record in a file; None where there is no file or it is none of ours."""
+        try:
+            return cls.from_json(path.read_text())
+        except (OSError, ValueError):
+            return None
+
+
+def _score(each: Mapping[str, Any]) -> Score:
+    value = each["value"]
+    return Score(each["split"], each["name"], float("nan") if value is None else value, each["maximize"], each["count"])
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

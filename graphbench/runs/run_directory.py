@@ -1,0 +1,195 @@
+"""Where a run lives on disk, and what to do about a run that is already there.
+
+::
+
+    <out_dir>/<config name>/
+        config.yaml                       the full configuration (of the latest start)
+        <run id>/                         the seed, or the split index
+            config.yaml record.json logging.log
+            train/stats.json val/stats.json test/stats.json
+            ckpt/last.ckpt previous.ckpt best.ckpt
+        <run id>.old-<date>/              renamed aside by ``overwrite``; nothing is ever deleted
+        agg/{train,val,test}/{stats.json,best.json}
+
+A finished run of the same configuration is skipped, an unfinished one resumes, one of another configuration is
+refused. A lock keeps a second process out; the operating system releases it when its holder dies.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from graphbench.errors import Interrupted, Pruned, UserError
+from graphbench.runs import atomic
+from graphbench.runs.record import Outcome, RunRecord
+
+Decision = Literal["fresh", "resume", "skip"]
+
+
+class RunDirectory:
+    """One run's folder.
+
+    Args:
+        out_dir: root of all outputs.
+        config: name of the configuration (file name without ending, with its tag).
+        run_id: seed or split index.
+        writer: False in every process but the first of a data-parallel run: nothing is written, locked or decided.
+    """
+
+    def __init__(self, out_dir: Path | str, config: str, run_id: str | int, *, writer: bool = True) -> None:
+        self.config_dir = Path(out_dir) / config
+        self.path = self.config_dir / str(run_id)
+        self.ckpt = self.path / "ckpt"
+        self.record_file = self.path / "record.json"
+        self.log_file = self.path / "logging.log"
+        self.writer = writer
+
+    @property
+    def record(self) -> RunRecord | None:
+        """The record on disk, None where there is none (or a damaged one)."""
+        return RunRecord.read(self.record_file)
+
+    @contextmanager
+    def open(self, *, config_hash: str, config_text: str, overwrite: bool = False) -> Iterator[Decision]:
+        """Locks the folder, decides, prepares it and writes the log file until the block ends.
+
+        Args:
+            config_hash: hash of the full configuration, seed left out.
+            config_text: the full configuration, written to ``config.yaml``.
+            overwrite: rename what is there aside instead of skipping, resuming or refusing.
+
+        Returns:
+            ``skip``: nothing to do, nothing was touched; ``resume``: a checkpoint may be there; ``fresh``.
+            A process that is not the writer gets ``fresh``: broadcast the first one's decision.
+
+        Raises:
+            UserError: another process works here, or the folder holds a run of another configuration.
+        """
+        if not self.writer:
+            yield "fresh"
+            return
+        with self._lock():
+            decision = self._decide(config_hash, overwrite)
+            if decision == "skip":
+                yield decision
+                return
+            atomic.write_text(self.path / "config.yaml", config_text)
+            atomic.write_text(self.config_dir / "config.yaml", config_text)
+            self.ckpt.mkdir(exist_ok=True)
+            atomic.sweep(self.ckpt)
+            with self._log():
+                yield decision
+
+    def recorded(self, record: RunRecord, work: Callable[[], Outcome]) -> RunRecord:
+        """Runs ``work`` and keeps ``record.json`` true before, during and after it.
+
+        Args:
+            record: from :meth:`RunRecord.start`.
+            work: the training; its exceptions are recorded (``interrupted``, ``pruned`` or ``failed``) and
+                raised again.
+        """
+        self._write(record)
+        try:
+            outcome = work()
+        except BaseException as error:
+            self._write(record.end(_status(error), str(error) or type(error).__name__))
+            raise
+        record = record.end("finished", **vars(outcome))
+        self._write(record)
+        return record
+
+    def _write(self, record: RunRecord) -> None:
+        if self.writer:
+            record.write(self.record_file)
+
+    def _decide(self, config_hash: str, overwrite: bool) -> Decision:
+        present = self.path.is_dir() and any(self.path.iterdir())
+        if present and overwrite:
+            atomic.rename(self.path, self._aside())
+            present = False
+        if not present:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return "fresh"
+        record = self.record
+        if record is None:
+            if self.ckpt.is_dir() or any((self.path / split).is_dir() for split in ("train", "val", "test")):
+                raise UserError(
+                    f"{self.path}: holds results without a readable record.json, so that it is unknown which "
+                    f"configuration they belong to. {_ADVICE}"
+                )
+            return "fresh"  # killed between making the folder and writing the record
+        if record.config_hash != config_hash:
+            raise UserError(
+                f"{self.path}: holds a run ({record.status}) of another configuration (hash "
+                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; see {self.path / 'config.yaml'}). "
+                f"{_ADVICE}"
+            )
+        return "skip" if record.status == "finished" else "resume"
+
+    def _aside(self) -> Path:
+        date = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        target = self.path.with_name(f"{self.path.name}.old-{date}")
+        count = 1
+        while target.exists():
+            count += 1
+            target = self.path.with_name(f"{self.path.name}.old-{date}-{count}")
+        return target
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        self.config_dir.mkdir(parents=True, exist_ok=True)
+        # Beside the folder, not inside: renaming the folder aside must not carry a held lock along.
+        lock = FileLock(self.config_dir / f".{self.path.name}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UserError(
+                f"{self.path}: another process is working in this run directory. Wait until it ends, or choose "
+                "another seed, name_tag or out_dir."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _log(self) -> Iterator[None]:
+        logger = logging.getLogger("graphbench")
+        handler = logging.FileHandler(self.log_file, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        level = logger.level
+        screen = None
+        if not logger.hasHandlers():  # warnings would otherwise be seen in the file only
+            screen = logging.StreamHandler()
+            screen.setLevel(logging.WARNING)
+            logger.addHandler(screen)
+        logger.addHandler(handler)
+        if logger.getEffectiveLevel() > logging.INFO:
+            logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            logger.removeHandler(handler)
+            handler.close()
+            if screen is not None:
+                logger.removeHandler(screen)
+
+
+def _status(error: BaseException) -> str:
+    """What a run is called that ended in this way."""
+    if isinstance(error, Pruned):
+        return "pruned"
+    return "interrupted" if isinstance(error, (KeyboardInterrupt, Interrupted)) else "failed"
+
+
+_ADVICE = (
+    "Choose another name_tag, seed or out_dir, or pass --overwrite: the old folder is then renamed aside, not deleted."
+)

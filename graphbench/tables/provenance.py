@@ -1,0 +1,82 @@
+"""Where the numbers of a table come from: size, time, memory, date, commit and hardware of some runs together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphbench.runs.record import RunRecord
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Facts about the runs behind one number.
+
+    Attributes:
+        params: trainable parameters, smallest and largest; None where unknown.
+        seconds: per epoch, training and evaluation, mean over the runs; None where unknown.
+        memory: largest peak, bytes; None where unknown.
+        date: of the last end, ISO.
+        commits: eight digits each, with a plus where the working tree had changes.
+        hardware: processor and cores of each kind.
+        split: each mode with its sizes, from the smallest to the largest.
+    """
+
+    params: tuple[int, int] | None
+    seconds: float | None
+    memory: int | None
+    date: str
+    commits: tuple[str, ...]
+    hardware: tuple[str, ...]
+    split: tuple[str, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunRecord]) -> Provenance:
+        """Of finished runs of one configuration."""
+        params = [each.params for each in runs if each.params is not None]
+        seconds = [each.time_per_epoch for each in runs if each.time_per_epoch is not None]
+        return cls(
+            (min(params), max(params)) if params else None,
+            sum(seconds) / len(seconds) if seconds else None,
+            max((each.peak_memory for each in runs if each.peak_memory is not None), default=None),
+            max((each.ended or "" for each in runs), default="")[:10],
+            tuple(sorted({_commit(each) for each in runs})),
+            tuple(dict.fromkeys(_hardware(each) for each in runs)),
+            _splits(runs),
+        )
+
+    def cells(self) -> dict[str, str]:
+        """As text, by the headings of our tables."""
+        low, high = self.params or (None, None)
+        size = "-" if low is None else f"{low:,}" + (f" to {high:,}" if high != low else "")
+        return {
+            "parameters": size,
+            "s/epoch": "-" if self.seconds is None else f"{self.seconds:.3f}",
+            "peak memory": "-" if self.memory is None else f"{self.memory / 2**20:.0f} MiB",
+            "date": self.date,
+            "commit": " ".join(self.commits),
+            "hardware": "; ".join(self.hardware),
+        }
+
+
+def _commit(record: RunRecord) -> str:
+    commit = record.environment.get("git_commit")
+    return (commit or "unknown")[:8] + ("+" if record.environment.get("git_dirty") else "")
+
+
+def _hardware(record: RunRecord) -> str:
+    of = record.environment
+    return f"{of.get('gpu') or of.get('cpu') or 'unknown'}, {of.get('cores')} cores"
+
+
+def _splits(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """``random 140/500/1000``; the sizes of cross-validation folds differ: ``150-152/18-19/18-19``."""
+    by_mode: dict[str, list[tuple[int, ...]]] = {}
+    for each in runs:
+        sizes = tuple(each.data.get("sizes", {}).values())
+        by_mode.setdefault(str(each.data.get("split_mode", "unknown")), []).append(sizes)
+    texts = []
+    for mode, sizes_of_runs in by_mode.items():
+        spans = [(min(part), max(part)) for part in zip(*sizes_of_runs)]
+        texts.append(f"{mode} " + "/".join(str(low) if low == high else f"{low}-{high}" for low, high in spans))
+    return tuple(text.strip() for text in texts)

@@ -1,0 +1,243 @@
+"""Published tables, one number per line: ``results/published/<table>.csv``, and what their names mean here.
+
+The numbers are the papers' claims, in the digits and on the scale they were printed in; what the columns hold and what
+is doubtful about single cells is said in ``results/published/README.md``.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphbench.errors import UserError, unknown
+from graphbench.tables.scales import METRICS, OUR_DATASETS, Scale
+
+FOLDER = Path(__file__).resolve().parents[2] / "results" / "published"
+COLUMNS = (
+    "paper",
+    "table",
+    "model",
+    "dataset",
+    "split_or_setting",
+    "metric",
+    "direction",
+    "mean",
+    "std",
+    "n_runs",
+    "params",
+    "note",
+)
+DIRECTIONS = {"higher": True, "lower": False}
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One published number.
+
+    Attributes:
+        paper: short name of the method the paper presents.
+        table: its number there.
+        model: row of the table, as printed.
+        dataset: in the spelling that all published tables share.
+        setting: ``key=value;key=value``; empty: the standard split of the benchmark.
+        metric: a key of :data:`METRICS`; it says the scale.
+        mean: digits as printed; empty where the cell is.
+        std: digits as printed; empty where none is printed.
+        n_runs: where the paper says it for this row.
+        params: as printed.
+        note: doubts, origin, why a cell is empty.
+    """
+
+    paper: str
+    table: str
+    model: str
+    dataset: str
+    setting: str
+    metric: str
+    mean: str
+    std: str
+    n_runs: int | None
+    params: str
+    note: str
+
+    @property
+    def scale(self) -> Scale:
+        """What its metric is here."""
+        return METRICS[self.metric]
+
+    @property
+    def card(self) -> str:
+        """Name of its data set on our card, but for case."""
+        return OUR_DATASETS.get((self.paper, self.dataset), self.dataset)
+
+    @property
+    def digits(self) -> int:
+        """Decimals of the mean."""
+        return len(self.mean.partition(".")[2])
+
+    @property
+    def printed(self) -> str:
+        """``84.5 ± 0.8``; ``OOM``, ``OOT`` or ``-`` where the paper has no number."""
+        if not self.mean:
+            return self.note[:3] if self.note.startswith(("OOM", "OOT")) else "-"
+        return self.mean + (f" ± {self.std}" if self.std else "")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The setting by key."""
+        return dict(part.split("=", 1) for part in self.setting.split(";") if part)
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table of one paper.
+
+    Attributes:
+        name: of the file, without ending.
+        rows: in its order.
+    """
+
+    name: str
+    rows: tuple[PublishedRow, ...]
+
+    @property
+    def title(self) -> str:
+        """``SGFormer, Table 2``."""
+        return f"{self.rows[0].paper}, Table {self.rows[0].table}"
+
+    @functools.cached_property
+    def models(self) -> tuple[str, ...]:
+        """In the order of the paper."""
+        return tuple(dict.fromkeys(row.model for row in self.rows))
+
+    def find(self, label: str, dataset: str, which: str | None = None, where: str | None = None) -> PublishedRow | None:
+        """The number that a test score of ours is compared with.
+
+        Args:
+            label: model; one that the table does not have is left open if ``which`` is given.
+            dataset: name on our card.
+            which: ``key=value;...`` that its setting must contain; ``model``, ``dataset`` and ``metric`` (as printed)
+                are keys, too.
+            where: ``file:line`` for messages.
+
+        Returns:
+            The row; None where the paper has none.
+
+        Raises:
+            UserError: ``which`` has a key or value that is nowhere in the table, or several rows fit.
+        """
+        asked = self._parse(which or "", where)
+        if "model" not in asked and label in self.models:
+            asked["model"] = label
+        elif "model" not in asked and not which:
+            return None
+        fitting = [
+            row
+            for row in self.rows
+            if row.scale.comparable
+            and ("dataset" in asked or row.card.casefold() == dataset.casefold())
+            and asked.items() <= _selectors(row).items()
+        ]
+        if len(fitting) > 1 and not which:  # the plain result, not that of a footnote
+            fitting = [row for row in fitting if not row.setting] or fitting
+        if len(fitting) > 1:
+            raise UserError(
+                (f"{where}: " if where else "")
+                + f"{len(fitting)} values of the published table {self.name} fit '{label}' on {dataset}"
+                + (f" with '{which}'" if which else "")
+                + '. Say which one by `published: "key=value;..."`: '
+                + ", ".join(f"model={row.model};{row.setting or f'metric={row.metric}'}" for row in fitting[:6])
+                + (", ..." if len(fitting) > 6 else ".")
+            )
+        return fitting[0] if fitting else None
+
+    def _parse(self, which: str, where: str | None) -> dict[str, str]:
+        known = {pair for row in self.rows for pair in _selectors(row).items()}
+        asked: dict[str, str] = {}
+        for part in filter(None, (part.strip() for part in which.split(";"))):
+            key, _, value = (each.strip() for each in part.partition("="))
+            if (key, value) not in known:
+                raise unknown(f"part of the published table {self.name}", part, map("=".join, known), where)
+            asked[key] = value
+        return asked
+
+
+def _selectors(row: PublishedRow) -> dict[str, str]:
+    return {"model": row.model, "dataset": row.dataset, "metric": row.metric, **row.settings}
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """The published tables there are."""
+    return sorted(path.stem for path in folder.glob("*.csv"))
+
+
+def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -> PublishedTable:
+    """Reads one published table.
+
+    Args:
+        name: of the file, without ending.
+        folder: where the files lie.
+        where: ``file:line`` of the name, for messages.
+
+    Raises:
+        UserError: no such table, or a line that is not as the columns say.
+    """
+    path = folder / f"{name}.csv"
+    if name not in names(folder):
+        raise unknown("published table", name, names(folder), where)
+    rows: dict[tuple[str, ...], PublishedRow] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        header = tuple(next(reader, ()))
+        if header != COLUMNS:
+            raise UserError(f"{path}:1: columns are {','.join(COLUMNS)}, received {','.join(header)}.")
+        for cells in reader:
+            row = _row(cells, f"{path}:{reader.line_num}")
+            key = (row.model, row.dataset, row.setting, row.metric)
+            if key in rows:
+                raise UserError(f"{path}:{reader.line_num}: a second value for {', '.join(filter(None, key))}.")
+            rows[key] = row
+    if not rows or len({(row.paper, row.table) for row in rows.values()}) > 1:
+        raise UserError(f"{path}: holds exactly one table of one paper.")
+    return PublishedTable(name, tuple(rows.values()))
+
+
+def _row(cells: Sequence[str], where: str) -> PublishedRow:
+    if len(cells) != len(COLUMNS):
+        raise UserError(f"{where}: {len(COLUMNS)} columns, received {len(cells)}.")
+    of = dict(zip(COLUMNS, cells, strict=True))
+    if of["metric"] not in METRICS:
+        raise unknown("published metric", of["metric"], METRICS, where)
+    if DIRECTIONS.get(of["direction"]) is not METRICS[of["metric"]].maximize:
+        allowed = "higher" if METRICS[of["metric"]].maximize else "lower"
+        raise UserError(f"{where}: direction of {of['metric']} is {allowed}, received '{of['direction']}'.")
+    for column, pattern, what in (
+        ("paper", r".+", "not empty"),
+        ("table", r"\d+", "a number"),
+        ("model", r".+", "not empty"),
+        ("dataset", r".+", "not empty"),
+        ("split_or_setting", r"([^=;]+=[^;]+(;[^=;]+=[^;]+)*)?", "key=value;key=value or empty"),
+        ("mean", r"(-?\d+(\.\d+)?)?", "a number or empty"),
+        ("std", r"(\d+(\.\d+)?)?" if of["mean"] else "", "a number or empty, empty without a mean"),
+        ("n_runs", r"([1-9]\d*)?", "a count or empty"),
+        ("note", r".*" if of["mean"] else r".+", "not empty without a mean"),
+    ):
+        if not re.fullmatch(pattern, of[column]):
+            raise UserError(f"{where}: {column} is {what}, received '{of[column]}'.")
+    return PublishedRow(
+        paper=of["paper"],
+        table=of["table"],
+        model=of["model"],
+        dataset=of["dataset"],
+        setting=of["split_or_setting"],
+        metric=of["metric"],
+        mean=of["mean"],
+        std=of["std"],
+        n_runs=int(of["n_runs"]) if of["n_runs"] else None,
+        params=of["params"],
+        note=of["note"],
+    )

@@ -1,0 +1,258 @@
+"""The table of a sweep: measured means in rows of models and columns of data sets, beside what was published.
+
+Pure computation on run records; :mod:`graphbench.tables.sweep_sheets` says how it is written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from graphbench.errors import UserError, unknown
+from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.tables.published import PublishedRow, PublishedTable
+from graphbench.tables.scales import Scale
+from graphbench.tables.significance import Comparison, compare, welch
+
+RANKS = 3
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What belongs into one cell.
+
+    Attributes:
+        label: row.
+        column: column.
+        dataset: name on the card.
+        folder: of the configuration's runs.
+        runs: ids of the runs that there should be.
+        config_hash: of the configuration as it is today; empty: unknown.
+        which: which published value stands beside it, see :meth:`PublishedTable.find`.
+        where: ``file:line`` for messages.
+    """
+
+    label: str
+    column: str
+    dataset: str
+    folder: Path
+    runs: tuple[str, ...]
+    config_hash: str = ""
+    which: str | None = None
+    where: str | None = None
+
+    @property
+    def name(self) -> str:
+        """``SGFormer, Cora``."""
+        return f"{self.label}, {self.column}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one data set.
+
+    Attributes:
+        wanted: what was asked for.
+        result: the runs.
+        measured: mean over them, in the scale of the column; None without a finished run or without its metric.
+        published: what the paper has; None: nothing.
+        comparison: None where measured or published is missing.
+        rank: 1, 2 or 3 in its column, equals share one; never the last.
+        p_value: two-sided Welch t-test against the baseline in the same column; None where it cannot be made.
+        better: whether it is better than the baseline; None without a p-value.
+    """
+
+    wanted: Wanted
+    result: Aggregate
+    measured: Mean | None
+    published: PublishedRow | None
+    comparison: Comparison | None = None
+    rank: int | None = None
+    p_value: float | None = None
+    better: bool | None = None
+
+    @property
+    def status(self) -> str:
+        """That of the comparison; ``not run``, ``not published``, ``not comparable`` (the runs lack the metric)."""
+        if self.measured is None:
+            return "not comparable" if self.result.runs else "not run"
+        return self.comparison.status if self.comparison else "not published"
+
+    @property
+    def stale(self) -> bool:
+        """Whether its runs are of an earlier state of the configuration."""
+        runs = self.result.runs
+        return bool(runs and self.wanted.config_hash and runs[0].config_hash != self.wanted.config_hash)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One data set, metric and scale.
+
+    Attributes:
+        name: heading.
+        dataset: name on the card.
+        scale: of its numbers; None where nothing is known (no run, nothing published).
+        digits: decimals.
+    """
+
+    name: str
+    dataset: str
+    scale: Scale | None
+    digits: int
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """A sweep's results.
+
+    Attributes:
+        name: of the sweep.
+        labels: rows.
+        columns: columns.
+        cells: by label and column; the sweep need not have all.
+        published: the paper's table; None: none was named.
+        baseline: label of the Welch tests; None: none.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    columns: tuple[Column, ...]
+    cells: dict[tuple[str, str], Cell]
+    published: PublishedTable | None
+    baseline: str | None
+
+    def column(self, cell: Cell) -> Column:
+        """The column of a cell."""
+        return next(each for each in self.columns if each.name == cell.wanted.column)
+
+
+def sweep_table(
+    name: str, wanted: Sequence[Wanted], *, published: PublishedTable | None = None, baseline: str | None = None
+) -> SweepTable:
+    """Reads the records of a sweep and computes its table.
+
+    Args:
+        name: of the sweep.
+        wanted: its cells, in the order of rows and columns.
+        published: the paper's table.
+        baseline: label that the others are tested against.
+
+    Raises:
+        UserError: two entries for a cell, a column of several data sets or metrics, an unknown baseline or published
+            value, or no finished run at all.
+    """
+    labels = tuple(dict.fromkeys(each.label for each in wanted))
+    if baseline is not None and baseline not in labels:
+        raise unknown(f"label of {name}", baseline, labels, "--baseline")
+    _check(wanted)
+    cells = [
+        Cell(
+            each,
+            aggregate(each.folder, expected=each.runs),
+            None,
+            published.find(each.label, each.dataset, each.which, each.where) if published else None,
+        )
+        for each in wanted
+    ]
+    if not any(cell.result.runs for cell in cells):
+        tried = list(dict.fromkeys(str(each.folder) for each in wanted))
+        raise UserError(f"no finished run of {name}: looked in {', '.join(tried[:3])}{', ...' * (len(tried) > 3)}")
+    columns: list[Column] = []
+    done: dict[tuple[str, str], Cell] = {}
+    for column, members in _columns(cells):
+        columns.append(column)
+        done |= {(cell.wanted.label, column.name): cell for cell in _filled(column, members, baseline)}
+    ordered = {(each.label, each.column): done[each.label, each.column] for each in wanted}
+    return SweepTable(name, labels, tuple(columns), ordered, published, baseline)
+
+
+def _check(wanted: Sequence[Wanted]) -> None:
+    first: dict[tuple[str, str], Wanted] = {}
+    datasets: dict[str, Wanted] = {}
+    for each in wanted:
+        where = f"{each.where}: " if each.where else ""
+        other = first.setdefault((each.label, each.column), each)
+        if other is not each:
+            raise UserError(
+                f"{where}two entries for the cell '{each.name}': {other.folder.name} and {each.folder.name}. "
+                "Give one of them a column (or label) of its own."
+            )
+        other = datasets.setdefault(each.column, each)
+        if other.dataset.casefold() != each.dataset.casefold():
+            raise UserError(
+                f"{where}the column '{each.column}' mixes {other.dataset} ('{other.label}') and {each.dataset} "
+                f"('{each.label}'). Give one of them a column of its own."
+            )
+
+
+def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
+    """The cells by column, with the scale of the published values; without one the scale of the records."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.wanted.column, []).append(cell)
+    known: dict[str | None, PublishedRow] = {}
+    for cell in cells:  # a column without published values takes the scale of one that has the same metric
+        row = cell.published
+        if row is not None and row.mean:
+            known |= {name: row for name in row.scale.names if name not in known}
+    for name, members in groups.items():
+        rows = [cell.published for cell in members if cell.published]
+        metrics = {row.metric for row in rows} or {cell.result.metric for cell in members if cell.result.metric}
+        if len(metrics) > 1:
+            shown = ", ".join(sorted(map(str, metrics)))
+            raise UserError(f"the column '{name}' mixes the metrics {shown}. Give each a column of its own.")
+        metric = next(iter(metrics), None)
+        if not rows and metric in known:
+            rows = [known[metric]]
+        digits = max((row.digits for row in rows if row.mean), default=4)
+        if rows:
+            scale: Scale | None = rows[0].scale
+        elif metric is not None:
+            record = next(cell.result.runs[0] for cell in members if cell.result.runs)
+            scale = Scale(metric, bool(record.maximize), (metric,))
+        else:
+            scale = None
+        yield Column(name, members[0].wanted.dataset, scale, digits), members
+
+
+def _filled(column: Column, cells: Sequence[Cell], baseline: str | None) -> list[Cell]:
+    """The cells of a column with what follows from their records."""
+    if column.scale is None:
+        return list(cells)
+    scale = column.scale
+    cells = [replace(cell, measured=_measured(scale, cell.result)) for cell in cells]
+    better = 1 if scale.maximize else -1
+    finite = [better * each.measured.mean for each in cells if each.measured and math.isfinite(each.measured.mean)]
+    against = next((each.measured for each in cells if each.wanted.label == baseline), None)
+    filled = []
+    for cell in cells:
+        measured, row = cell.measured, cell.published
+        if measured is not None and math.isfinite(measured.mean):
+            rank = 1 + sum(each > better * measured.mean for each in finite)
+            cell = replace(cell, rank=rank if rank <= min(RANKS, len(finite) - 1) else None)
+            if row is not None and row.mean:
+                std = float(row.std) if row.std else None
+                cell = replace(cell, comparison=compare(scale, measured.mean, float(row.mean), std))
+            if against is not None and cell.wanted.label != baseline:
+                p_value = welch(measured, against)
+                wins = None if p_value is None else better * (measured.mean - against.mean) > 0
+                cell = replace(cell, p_value=p_value, better=wins)
+        filled.append(cell)
+    return filled
+
+
+def _measured(scale: Scale, result: Aggregate) -> Mean | None:
+    """The mean on test in the scale of the column, of the first metric that fits and that the runs have.
+
+    Where the metric that selected the epochs fits, it comes first.
+    """
+    preferred = [result.metric] if result.metric in scale.names else []
+    for name in (*preferred, *scale.names):
+        mean = result.mean("test", name)
+        if mean is not None:
+            std = None if mean.std is None else mean.std * scale.factor
+            return replace(mean, mean=mean.mean * scale.factor, std=std)
+    return None

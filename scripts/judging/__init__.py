@@ -1,1 +1,0 @@
-"""What ``scripts/claims.py`` is made of: claims, published numbers and run records in, verdicts out."""

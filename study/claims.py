@@ -1,0 +1,50 @@
+"""Writes docs/claims.md: what our runs say about the claims of the five papers.
+
+``python study/claims.py [--records DIR] [--claims FILE] [--out FILE]``
+
+Claims and the rules that decide about them are data (study/claims.yaml); numbers come from run records and from the
+published tables only. ``--check`` writes nothing and ends with 1 if the page is not what the records say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphbench.errors import UserError
+from graphbench.runs import atomic
+from study.judging.document import document
+from study.judging.verdicts import ROOT, VERDICTS, decide, read_claims
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Reads claims and records, writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--claims", type=Path, default=ROOT / "study" / "claims.yaml", metavar="FILE")
+    parser.add_argument("--records", type=Path, default=ROOT / "results" / "measured" / "records", metavar="DIR")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "claims.md", metavar="FILE")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    options = parser.parse_args(arguments)
+    try:
+        verdicts = [decide(claim, options.records) for claim in read_claims(options.claims)]
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    text = document(verdicts)
+    count = Counter(each.word for each in verdicts)
+    print(f"{len(verdicts)} claims: " + ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word]))
+    if options.check:
+        same = options.out.is_file() and options.out.read_text(encoding="utf-8") == text
+        print(f"{options.out}: " + ("up to date" if same else "not what the records say; run study/claims.py"))
+        return 0 if same else 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(options.out, text)
+    print(f"wrote {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""The rules that decide about a claim: each takes references, asks a source for their numbers and says what holds.
+
+A rule is a mapping with one key, its name. ``each: {set: [cora, actor]}`` beside it repeats the rule with ``{set}`` in
+its references replaced. What a rule says of printed numbers is about the digits alone; of runs it is about a two-sided
+Welch test at 0.05 where the word "significantly" stands below.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from graphbench.errors import UserError, unknown
+from graphbench.tables.significance import SIGNIFICANT
+from study.judging.columns import best_of_table
+from study.judging.findings import (
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    Finding,
+    as_list,
+    in_words,
+    not_run,
+    read,
+    significant,
+    together,
+)
+from study.judging.quantities import Quantity, Source
+
+
+def judge(rule: Mapping[str, Any], source: Source, where: str) -> list[Finding]:
+    """Applies a rule, once or for each of the values that it is repeated for.
+
+    Raises:
+        UserError: an unknown rule or key, or a reference that nothing can fit.
+    """
+    repeated = rule.get("each", {})
+    names = [name for name in rule if name != "each"]
+    if len(names) != 1 or names[0] not in RULES:
+        raise unknown("rule", ", ".join(names), RULES, where)
+    findings = []
+    for values in itertools.product(*repeated.values()):
+        filled = json.dumps(rule[names[0]])
+        for key, value in zip(repeated, values, strict=True):
+            filled = filled.replace(f"{{{key}}}", str(value))
+        arguments = json.loads(filled)
+        try:
+            inspect.signature(RULES[names[0]]).bind(source, where, **arguments)
+        except TypeError as error:
+            raise UserError(f"{where}: {names[0]}: {error}.") from error
+        findings.append(RULES[names[0]](source, where, **arguments))
+    return findings
+
+
+def better(source: Source, where: str, a: str, than: str | list[str], by: str = "", points: float = 0.0) -> Finding:
+    """``a`` is better than each of ``than``.
+
+    Printed: by its mean; with ``by: sd`` by more than the larger of the two deviations. Runs: significantly.
+    ``points``: at least so many.
+    """
+    ours, others, missing = read(source, a, as_list(than))
+    if ours is None:
+        return not_run([a])
+    states, parts = [], []
+    for other in others:
+        if other.runs is None:
+            ahead = abs(ours.mean - other.mean)
+            spread = max(ours.std or 0.0, other.std or 0.0) if by == "sd" else 0.0
+            good = ours.beats(other) and ahead > max(spread, points * other.point) - 1e-12
+            states.append(HOLDS if good else FAILS)
+            parts.append(other.shown and f"{other.name} {other.shown}" + (" (inside one sd)" * (spread >= ahead > 0)))
+        else:
+            p_value = ours.p_value(other)
+            states.append(significant(ours, other, p_value))
+            if states[-1] == HOLDS and abs(ours.mean - other.mean) < points * other.point:
+                states[-1] = FAILS
+            parts.append(f"{other.name} {other.shown}, {in_words(p_value)}")
+    return together(states, f"{ours.name} {ours.shown} against " + "; ".join(parts), missing)
+
+
+def best(
+    source: Source,
+    where: str,
+    *,
+    a: str | list[str] = "",
+    of: list[str] | None = None,
+    table: str | list[str] = "",
+    models: list[str] | None = None,
+    sets: list[str] | None = None,
+    least: int = 1,
+    top: int = 1,
+    ties: bool = False,
+    by: str = "",
+) -> Finding:
+    """``a`` has the best mean of ``of``; or one of ``models`` is among the ``top`` in ``least`` columns of a table.
+
+    Where another mean is better, it fails if that one is significantly better or ``by: mean`` is given; otherwise it is
+    undecided.
+    """
+    if table:
+        return best_of_table(as_list(table), models or [], tuple(sets or ()), least, top, ties)
+    assert isinstance(a, str)
+    ours, others, missing = read(source, a, of or [])
+    if ours is None:
+        return not_run([a])
+    tests = [(other, ours.p_value(other)) for other in others]
+    states = []
+    for other, p_value in tests:
+        lost = FAILS if by == "mean" else significant(ours, other, p_value)
+        states.append(HOLDS if ours.beats(other) else lost)
+    rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p_value)}" for other, p_value in tests)
+    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing)
+
+
+def order(source: Source, where: str, *, of: list[str]) -> Finding:
+    """Each is better than the next."""
+    findings = [better(source, where, a, b) for a, b in itertools.pairwise(of)]
+    return together([each.state for each in findings], "; ".join(each.text for each in findings), [])
+
+
+def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Finding:
+    """All are on a par: printed deviations overlap (without any: inside ``points``), runs lie inside ``points``.
+
+    Runs that lie further apart fail where the difference is significant (over all pairs together, after Bonferroni:
+    one of many pairs differs by chance), and are undecided otherwise.
+    """
+    found = {each: source(each) for each in of}
+    missing = [each for each, quantity in found.items() if quantity is None]
+    present = [quantity for quantity in found.values() if quantity is not None]
+    states, pairs = [], math.comb(len(of), 2)
+    for one, other in itertools.combinations(present, 2):
+        apart = abs(one.mean - other.mean)
+        if one.runs is None:
+            spread = (one.std or 0.0) + (other.std or 0.0) or points * one.point
+            states.append(HOLDS if apart <= spread + 1e-9 else FAILS)
+        elif apart <= points * one.point:
+            states.append(HOLDS)
+        else:
+            p_value = one.p_value(other)
+            states.append(FAILS if p_value is not None and p_value < SIGNIFICANT / pairs else UNDECIDED)
+    return together(states, "; ".join(f"{each.name} {each.shown}" for each in present), missing)
+
+
+def not_worse(source: Source, where: str, *, a: str, than: list[str]) -> Finding:
+    """None of ``than`` is significantly better than ``a``."""
+    ours, others, missing = read(source, a, than)
+    if ours is None:
+        return not_run([a])
+    tests = [(other, ours.p_value(other)) for other in others]
+    states = [FAILS if significant(ours, other, p) == FAILS else HOLDS for other, p in tests]
+    rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p)}" for other, p in tests)
+    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing)
+
+
+def figure(source: Source, where: str, *, of: list[list[str]], kind: str, printed: str) -> Finding:
+    """The printed number follows from the cells: the largest over the pairs, within one unit of its last digit.
+
+    ``kind``: ``ratio`` a / b, ``difference`` a - b, ``points`` (a - b in points), ``relative`` (a - b) / b in %.
+    Differences count in the direction of better.
+    """
+    kinds: dict[str, Callable[[Quantity, Quantity], float]] = {
+        "ratio": lambda a, b: a.mean / b.mean,
+        "difference": lambda a, b: (a.mean - b.mean) * (1 if a.maximize else -1),
+        "points": lambda a, b: (a.mean - b.mean) * (1 if a.maximize else -1) / a.point,
+        "relative": lambda a, b: 100 * (a.mean - b.mean) / b.mean * (1 if a.maximize else -1),
+    }
+    if kind not in kinds:
+        raise unknown("kind", kind, kinds, where)
+    values = []
+    for pair in of:
+        a, b = (source(each) for each in pair)
+        if a is None or b is None:
+            return Finding(UNDECIDED, f"no number for {pair[0] if a is None else pair[1]}")
+        values.append((kinds[kind](a, b), f"{a.name} {a.shown}, {b.name} {b.shown}"))
+    value, shown = max(values)
+    digits = len(printed.partition(".")[2])
+    state = HOLDS if abs(value - float(printed)) < 10.0**-digits - 1e-9 else FAILS
+    word, unit = {"relative": ("difference", " %"), "points": ("difference", " points")}.get(kind, (kind, ""))
+    return Finding(state, f"{word} {value:.{digits + 1}f}{unit} from {shown}; stated: {printed}")
+
+
+def loses_less(source: Source, where: str, *, a: list[str], than: list[str]) -> Finding:
+    """From its first to its second number ``a`` loses less than ``than``; runs: by two standard errors."""
+    found = [(each, source(each)) for each in (*a, *than)]
+    missing = [each for each, quantity in found if quantity is None]
+    present = [quantity for _, quantity in found if quantity is not None]
+    if missing:
+        return not_run(missing)
+    sign = 1 if present[0].maximize else -1
+    ours, theirs = (sign * (present[place].mean - present[place + 1].mean) for place in (0, 2))
+    error = sum((each.std or 0.0) ** 2 / each.n for each in present if each.runs and each.n) ** 0.5
+    state = HOLDS if ours < theirs - 2 * error else FAILS if ours > theirs + 2 * error or not error else UNDECIDED
+    pairs = [f"{present[i].name} {present[i].shown} to {present[i + 1].shown}" for i in (0, 2)]
+    return Finding(state, f"loses {ours:.4g} ({pairs[0]}) against {theirs:.4g} ({pairs[1]})")
+
+
+def between(
+    source: Source, where: str, *, a: str, over: str = "", low: float = -math.inf, high: float = math.inf
+) -> Finding:
+    """The mean of ``a``, or how many times that of ``over`` it is, lies between two numbers; without one: no limit."""
+    found = {each: source(each) for each in (a, over) if each}
+    present = [each for each in found.values() if each is not None]
+    if len(present) < len(found):
+        return not_run([name for name, each in found.items() if each is None])
+    value, shown = present[0].mean, f"{present[0].name} {present[0].shown}"
+    if over:
+        value /= present[1].mean
+        shown += f" is {value:.4g} times {present[1].name} {present[1].shown}"
+    if math.isinf(low) or math.isinf(high):
+        stated = f"{high:g} or less" if math.isinf(low) else f"{low:g} or more"
+    else:
+        stated = f"{low:g} to {high:g}"
+    return Finding(HOLDS if low <= value <= high else FAILS, f"{shown}, stated: {stated}")
+
+
+def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) -> Finding:
+    """At least so many of the rules hold."""
+    findings = [finding for rule in of for finding in judge(rule, source, where)]
+    count = Counter(each.state for each in findings)
+    if count[NOT_RUN] == len(findings):
+        return Finding(NOT_RUN, findings[0].text)
+    if count[HOLDS] >= least:
+        state = HOLDS
+    elif count[FAILS] > len(findings) - least:
+        state = FAILS
+    else:
+        state = UNDECIDED
+    shown = "<br>".join(f"{each.state}: {each.text}" for each in findings if each.state != NOT_RUN)
+    words = ", ".join(f"{state}: {number}" for state, number in count.items())
+    return Finding(state, f"{len(findings)} comparisons ({words}), {least} must hold<br>{shown}")
+
+
+RULES: dict[str, Callable[..., Finding]] = {
+    each.__name__: each for each in (better, best, order, par, not_worse, figure, loses_less, between, most)
+}
+
+
+def references(rule: Mapping[str, Any]) -> Iterator[str]:
+    """What a rule refers to, repetitions filled in, so that folders can be checked."""
+    for values in itertools.product(*rule.get("each", {}).values()):
+        filled = json.dumps({key: value for key, value in rule.items() if key != "each"})
+        for key, value in zip(rule.get("each", {}), values, strict=True):
+            filled = filled.replace(f"{{{key}}}", str(value))
+        yield from _texts(json.loads(filled))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping) and "each" in value:
+        yield from references(value)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            if key not in ("by", "kind", "printed"):
+                yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value

@@ -1,0 +1,242 @@
+"""Prediction block by block: equal to one forward pass over the whole graph, or refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from graphbench import registry
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.stored import StoredBlocks
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.heads.graph import GraphHead
+from graphbench.heads.node import NodeHead
+from graphbench.layers.attention.sgformer import SGFormer
+from graphbench.layers.attention.transformer import Transformer
+from graphbench.layers.local.gcn import GCN
+from graphbench.models.two_branch import TwoBranch
+from graphbench.structures import GraphBatch
+from tests.contract import shaken
+from tests.data.large.large_graphs import one_graph
+from tests.layers.test_contract import components, make
+
+DIM = 12
+BLOCKS = {
+    "blocks of nodes": {"max_nodes": 7, "max_edges": 10**6},
+    "blocks of edges": {"max_nodes": 10**6, "max_edges": 11},  # hubs have more
+    "one block": {},
+    "on disk": {"max_nodes": 13, "in_memory": 0},
+}
+EVERY_BLOCKS = pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
+
+
+@pytest.fixture(scope="module")
+def store():
+    made = one_graph()
+    return made.replace(
+        x=made.x.double() / 10,
+        edge_attr=made.edge_attr.double() / 100,
+        pe={name: value.double() for name, value in made.pe.items()},
+        edge_pe={},
+    )
+
+
+class FromColumn(nn.Module):
+    """A positional encoder: a map of a stored encoding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(1, 3)
+
+    def forward(self, batch: GraphBatch):
+        return self.lin(batch.pe["PE.values"])
+
+
+class OfEdges(nn.Module):
+    """An encoder that reads edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(1, DIM)
+
+    def forward(self, batch: GraphBatch):
+        return self.lin(batch.edge_attr)
+
+
+def two_branch(head=NodeHead, layers=2, attention=True, local=GCN, edges=False, **options):
+    def make_local(dim_in, dim_out):
+        return local(dim_in, dim_out) if local is GCN else make("layers/local", local, dim_in=dim_in, dim_out=dim_out)
+
+    model = TwoBranch(
+        encoder=NodeEncoder(None, {"PE": FromColumn()}, 3, True) if edges else NodeEncoder(None, {}, 2, False),
+        dim_encoded=3 if edges else 2,
+        edge_encoder=EdgeEncoder(OfEdges(), {}, DIM, True) if edges else None,
+        dim=DIM,
+        layers=layers,
+        attention=(lambda: SGFormer(DIM, 2)) if attention else None,
+        local=None if local is None else make_local,
+        head=lambda width: head(width, 4),
+        **options,
+    )
+    return shaken(model.double()).eval()
+
+
+LARGE = {"attention_norm": True, "attention_act": True, "attention_residual": "mean", "local_norm": True}
+LARGE |= {"local_stem": True, "local_residual": True, "dropout": 0.3}
+VARIANTS = {
+    "medium": {"graph_weight": 0.3, "dropout": 0.5},
+    "large": LARGE,
+    "large, initial maps, side by side": {**LARGE, "local_init": True, "aggregate": "cat"},
+    "mix": {"attention_residual": "mix", "alpha": 0.2, "attention_norm": True, "local_norm": True},
+    "attention only": {"local": None},
+    "local only": {"attention": False, "local_layers": 3},
+    "edges": {"edges": True, **LARGE, "local": "CustomGatedGCN"},
+    "deep head": {"head": lambda width, out: NodeHead(width, out, layers_post_mp=2)},
+}
+
+
+@EVERY_BLOCKS
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_two_branch_equals_its_forward_pass(store, options, blocks):
+    model = two_branch(**options)
+    with torch.no_grad():
+        expected = model(store.gather([0]))
+        found = model.in_blocks(StoredBlocks.of(store, **blocks))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@EVERY_BLOCKS
+def test_attention_along_edges_in_a_branch(store, blocks):
+    model = two_branch(**LARGE)
+    for number in range(2):
+        model.attention_branch.layers[number] = make("layers/attention", "ETransformer").eval()
+    with torch.no_grad():
+        expected = model(store.gather([0]))
+        found = model.in_blocks(StoredBlocks.of(store, **blocks))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@EVERY_BLOCKS
+@pytest.mark.parametrize("name", components("layers/local"))
+def test_every_local_layer_works_in_blocks(store, name, blocks):
+    layer = make("layers/local", name).eval()
+    graph, batch = StoredBlocks.of(store, **blocks), store.gather([0])
+    encoder, edge_encoder = nn.Linear(2, DIM).double().eval(), nn.Linear(1, DIM).double().eval()
+    with torch.no_grad():
+        h, e = layer(encoder(batch.x), edge_encoder(batch.edge_attr), batch)
+        blockwise = Blockwise(graph, nn.Module().eval())
+        h0 = blockwise.nodes(lambda each: (encoder(each.x), each))
+        e0 = blockwise.edges(lambda each: edge_encoder(each.edge_attr))
+        new, e_new = blockwise.messages(layer, h0, e0, then=lambda rows: rows)
+    torch.testing.assert_close(new.tensor, h, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(e_new.tensor, e[graph.incoming.edge], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("norm", ["sym", "row", "none"])
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_degrees_are_those_of_the_whole_graph(store, norm, self_loops):
+    layer = shaken(GCN(2, 3, norm=norm, self_loops=self_loops).double()).eval()
+    with torch.no_grad():
+        blockwise = Blockwise(StoredBlocks.of(store, max_nodes=4), layer)
+        h0 = blockwise.nodes(lambda each: (each.x, each))
+        new, e = blockwise.messages(layer, h0, None, then=lambda rows: rows)
+        torch.testing.assert_close(new.tensor, layer(store.gather([0]).x, None, store.gather([0]))[0])
+    assert e is None
+
+
+def test_weights_in_another_type(store):
+    model = two_branch(**LARGE).float()
+    with torch.no_grad():
+        found = model.in_blocks(StoredBlocks.of(store, max_nodes=9).cast(torch.float32))
+        expected = model(store.replace(x=store.x.float()).gather([0]))
+    assert found.dtype is torch.float32
+    torch.testing.assert_close(found, expected)
+
+
+def test_blocks_keep_their_bounds(store):
+    graph = StoredBlocks.of(store, max_nodes=5, max_edges=20)
+    assert (graph.bounds[0], graph.bounds[-1]) == (0, 60)
+    spans = enumerate(pairwise(graph.bounds))
+    sizes = [(last - first, *graph.neighborhood(block).edges) for block, (first, last) in spans]
+    assert all(1 <= nodes <= 5 and (last - first <= 20 or nodes == 1) for nodes, first, last in sizes)
+    assert max(last - first for _, first, last in sizes) > 20
+
+
+class Contextual(nn.Module):
+    """Reads its input and leaves something for later layers."""
+
+    def forward(self, h, batch):
+        return h, batch.with_state(seen=h)
+
+
+class Token(nn.Module):
+    """Puts a node in front."""
+
+    def forward(self, h, batch):
+        return torch.cat([h[:1], h]), batch
+
+
+class FirstRow(nn.Module):
+    """A head that answers once."""
+
+    def forward(self, h, batch):
+        return h[:1]
+
+
+class ReadsEdges(nn.Module):
+    """A positional encoder that passes messages."""
+
+    def forward(self, batch):
+        return torch.zeros(batch.num_nodes, 3).index_add(0, batch.edge_index[1], torch.ones(batch.num_edges, 3))
+
+
+def test_what_needs_the_whole_graph_is_refused(store):
+    graph = StoredBlocks.of(store, max_nodes=9)
+    model = two_branch()
+    with pytest.raises(ValueError, match="call eval"):
+        model.train().in_blocks(graph)
+    model = two_branch()
+    model.attention_branch.layers[0] = Transformer(DIM, heads=2).double().eval()
+    with pytest.raises(ValueError, match="Transformer reads the graph as a whole"):
+        model.in_blocks(graph)
+    model = two_branch()
+    model.encoder.contextual["Context"] = Contextual().eval()
+    with pytest.raises(ValueError, match="Contextual reads the graph as a whole"):
+        model.in_blocks(graph)
+    model = two_branch()
+    model.encoder.contextual["Token"] = Token().eval()
+    with pytest.raises(ValueError, match="NodeEncoder gave 10 rows for 9 nodes"):
+        model.in_blocks(graph)
+    model = two_branch(edges=True)
+    model.encoder.positional["PE"] = ReadsEdges().eval()
+    with pytest.raises(ValueError, match="ReadsEdges reads the graph as a whole"):
+        model.in_blocks(graph)
+    model = two_branch(head=GraphHead)
+    with pytest.raises(ValueError, match="GraphHead reads the graph as a whole"):
+        model.in_blocks(graph)
+    model = two_branch()
+    model.head = FirstRow().eval()
+    with pytest.raises(ValueError, match="a head gave 1 rows for 9 nodes"):
+        model.in_blocks(graph)
+
+
+def test_layers_that_claim_to_work_in_blocks_do(store):
+    """The contract of every attention with ``summarise`` and ``attend``."""
+    names = [
+        name for name in components("layers/attention") if hasattr(registry.lookup("layers/attention", name), "attend")
+    ]
+    assert "SGFormer" in names
+    h = torch.randn(60, DIM, dtype=torch.float64)
+    for name in names:
+        layer = make("layers/attention", name).eval()
+        with torch.no_grad():
+            expected = layer(h, None, store.gather([0]))
+            parts = h.split([1, 20, 39])
+            first, *rest = (layer.summarise(part) for part in parts)
+            for each in rest:
+                first = first + each
+            found = torch.cat([layer.attend(part, first) for part in parts])
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)

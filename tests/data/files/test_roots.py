@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphbench.data.files.roots import Roots
+from graphbench.errors import UserError
+
+
+def _put(root: Path, file: str) -> None:
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(root.name)
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GRAPHBENCH_DATA", f"{tmp_path}/a:{tmp_path}/b")
+    monkeypatch.delenv("GRAPHBENCH_CACHE", raising=False)
+    roots = Roots.from_environment(tmp_path / "own")
+    assert roots == Roots(tmp_path / "own", (tmp_path / "a", tmp_path / "b"), tmp_path / "own" / ".cache")
+    monkeypatch.setenv("GRAPHBENCH_CACHE", f"{tmp_path}/cache")
+    monkeypatch.setenv("GRAPHBENCH_DATA", "")
+    assert Roots.from_environment("own") == Roots(Path("own"), (), tmp_path / "cache")
+
+
+def test_own_folder_comes_first_then_the_shared_ones_in_order(tmp_path: Path) -> None:
+    own, first, second = tmp_path / "own", tmp_path / "first", tmp_path / "second"
+    roots = Roots(own, (first, second), tmp_path / "cache")
+    assert roots.find("x/a") is None
+    for root in (second, first, own):
+        _put(root, "x/a")
+        assert roots.find("x/a") == root
+    _put(second, "x/b")  # a root counts only if it has all files
+    assert roots.find("x/a", "x/b") == second
+
+
+def test_what_is_missing_is_downloaded_into_the_own_folder(tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("content")
+    roots = Roots(tmp_path / "own", (tmp_path / "shared",), tmp_path / "cache")
+    _put(roots.directory, "x/a")
+    assert roots.require("X", ["x/a", "x/b"], {"x/b": source.as_uri()}) == roots.directory
+    assert (roots.directory / "x/b").read_text() == "content"
+    assert (roots.directory / "x/a").read_text() == "own"
+    assert not (tmp_path / "shared").exists()
+
+
+def test_the_message_says_what_is_missing_and_where_to_put_it(tmp_path: Path) -> None:
+    roots = Roots(tmp_path / "own", (tmp_path / "shared",), tmp_path / "cache")
+    _put(roots.directory, "x/a")
+    url = (tmp_path / "nowhere").as_uri()
+    with pytest.raises(UserError) as caught:
+        roots.require("X", ["x/a", "x/b"], {"x/a": url, "x/b": url})
+    message = str(caught.value)
+    assert f"the raw files of X are in none of {tmp_path}/own, {tmp_path}/shared" in message
+    assert f"Put these files below {tmp_path}/own (dataset.dir)" in message
+    assert f"\n  x/b   from {url}" in message
+    assert "x/a" not in message
+    with pytest.raises(UserError, match="no download is known for x/b"):
+        roots.require("X", ["x/b"])

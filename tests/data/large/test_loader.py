@@ -1,0 +1,137 @@
+"""Loaders over one large graph: what an epoch holds, what it depends on, what evaluation sees."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+import torch
+
+from graphbench.blockwise.graph import NodeBlocks
+from graphbench.blockwise.stored import StoredBlocks
+from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.splits import Splits
+from graphbench.data.store import StoredEdges
+from tests.data.large.large_graphs import one_graph, split_of
+
+
+def partition(store=None, splits=None, **options):
+    store = one_graph() if store is None else store
+    return PartitionLoader(store, splits or split_of(store), **{"parts": 4, "seed": 0, **options})
+
+
+def neighbor(store=None, splits=None, **options):
+    store = one_graph() if store is None else store
+    return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+
+
+def trained(loader, epoch=0):
+    """Numbers of the nodes (the first feature) on which the loss of every batch is computed."""
+    return [batch.x[rows, 0].long().tolist() for batch, rows in loader.train(epoch)]
+
+
+def flat(lists):
+    return list(chain.from_iterable(lists))
+
+
+MAKERS = pytest.mark.parametrize("make", [partition, neighbor])
+
+
+@MAKERS
+def test_an_epoch_trains_every_training_node_once(make):
+    loader = make()
+    nodes = trained(loader)
+    assert len(nodes) == loader.num_train_batches
+    assert sorted(flat(nodes)) == split_of(one_graph()).train.sort().values.tolist()
+    for batch, _ in loader.train(0):
+        assert torch.equal(batch.y, batch.x[:, 0].long() % 3)
+
+
+@MAKERS
+def test_an_epoch_depends_on_seed_and_number_only(make):
+    def content(loader, epoch):
+        return [(batch.x[:, 0].tolist(), batch.edge_index.tolist()) for batch, _ in loader.train(epoch)]
+
+    loader = make()
+    later = content(loader, 3)
+    assert content(make(), 3) == later
+    assert content(loader, 3) == later
+    assert content(loader, 4) != later
+    assert content(make(seed=1), 3) != later
+
+
+@MAKERS
+def test_processes_share_an_epoch(make):
+    alone = flat(trained(make()))
+    shares = [make(rank=rank, world_size=3) for rank in range(3)]
+    assert len({loader.num_train_batches for loader in shares}) == 1
+    each = [trained(loader) for loader in shares]
+    assert {len(batches) for batches in each} == {shares[0].num_train_batches}
+    assert set(flat(node for batches in each for node in batches)) == set(alone)
+
+
+def test_seed_nodes_come_first():
+    for batch, rows in neighbor().train(0):
+        assert rows.tolist() == list(range(len(rows)))
+        assert batch.num_nodes > len(rows)
+
+
+def test_every_part_has_a_training_node():
+    store = one_graph()
+    splits = Splits.of(range(8), range(8, 30), range(30, 60))
+    loader = partition(store, splits, parts=4)
+    for epoch in range(30):
+        assert all(nodes for nodes in trained(loader, epoch))
+
+
+def test_too_many_parts_for_the_training_nodes():
+    with pytest.raises(ValueError, match=r"4 parts of which each has a training node .* with 2 training nodes"):
+        partition(splits=Splits.of([0, 1], [2], [3]))
+
+
+@MAKERS
+@pytest.mark.parametrize("evaluation", ["full_batch", "random_node"])
+def test_evaluation_finds_every_node_at_its_row(make, evaluation):
+    loader = make(evaluation=evaluation)
+    (each,) = loader.passes
+    for _ in range(2):
+        seen = torch.cat([batch.x[:, 0] for batch in each.batches()]).long()
+        for name, nodes in split_of(one_graph()).parts().items():
+            assert torch.equal(seen[each.rows[name]], nodes)
+
+
+@MAKERS
+def test_evaluation_in_blocks_hands_over_the_graph(make):
+    loader = make(evaluation="blocks")
+    (each,) = loader.passes
+    (graph,) = each.batches()
+    assert isinstance(graph, NodeBlocks)
+    assert graph is loader.blocks
+    assert torch.equal(each.rows["val"], split_of(one_graph()).val)
+
+
+def test_half_precision_features_are_widened():
+    store = one_graph()
+    narrow = store.replace(x=store.x.half())
+    for evaluation in ("full_batch", "random_node"):
+        loader = partition(narrow, evaluation=evaluation)
+        assert {batch.x.dtype for batch, _ in loader.train(0)} == {torch.float32}
+        assert {batch.x.dtype for batch in loader.passes[0].batches()} == {torch.float32}
+    assert StoredBlocks.of(narrow).nodes(0).x.dtype is torch.float32
+
+
+@MAKERS
+def test_what_cannot_be_cut_is_refused(make):
+    store, pair = one_graph(), torch.zeros(2, 1, dtype=torch.int32)
+    several = store.replace(node_ptr=torch.tensor([0, 60, 60]), edge_ptr=torch.tensor([0, 400, 400]))
+    with pytest.raises(ValueError, match="cuts one graph with a target per node; this data set has 2 graphs"):
+        make(several)
+    expander = store.with_encodings(edge_sets={"expander": StoredEdges(torch.tensor([0, 1]), pair)})
+    with pytest.raises(ValueError, match="cannot cut edge set 'expander' along with the graph; use full_batch"):
+        make(expander)
+    with pytest.raises(ValueError, match=r"val.sampler must be one of full_batch, blocks, random_.*'some'"):
+        make(evaluation="some")
+    with pytest.raises(ValueError, match="the training part of the split is empty"):
+        make(splits=Splits.of([], [0], [1]))
+    with pytest.raises(ValueError, match=r"rank must lie in 0 .. 1, received 2"):
+        make(rank=2, world_size=2)

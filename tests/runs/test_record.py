@@ -1,0 +1,104 @@
+"""Records to text and back."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphbench.runs import environment as environment_module
+from graphbench.runs.environment import environment, forget_peak_memory, peak_memory
+from graphbench.runs.record import Outcome, RunRecord, Score
+
+OUTCOME = Outcome("max_epoch", 3, 10, (Score("test", "accuracy", 0.1 + 0.2, True, 7),), 83, 0.5, 5.0, 1 << 30)
+
+
+def make(**changes) -> RunRecord:
+    facts = {"config": "tiny", "config_hash": "abc", "seed": 1, "run_id": "1", "metric": "accuracy", "maximize": True}
+    return RunRecord.start(**{**facts, "data": {"name": "Cora", "fingerprint": "f00"}, **changes})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    record = make().end("finished", **vars(OUTCOME))
+    record.write(tmp_path / "record.json")
+    assert RunRecord.read(tmp_path / "record.json") == record
+    assert record.score("test") == 0.1 + 0.2
+    assert record.score("val") is None
+    assert (record.reason, record.best_epoch, record.params) == ("max_epoch", 3, 83)
+    assert record.started <= record.ended
+
+
+def test_nan_is_null_in_the_file_and_nan_in_memory() -> None:
+    text = make(scores=(Score("val", "auc", math.nan, True, 1),), total_time=math.inf).to_json()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    assert json.loads(text)["scores"][0]["value"] is None
+    assert math.isnan(RunRecord.from_json(text).scores[0].value)
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    content = json.loads(make().to_json()) | {"invented_later": 1}
+    assert RunRecord.from_json(json.dumps(content)) == RunRecord.from_json(make(started=content["started"]).to_json())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"config": 1', '{"scores": [1]}'])
+def test_what_is_no_record(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="not a run record"):
+        RunRecord.from_json(text)
+    (tmp_path / "record.json").write_text(text)
+    assert RunRecord.read(tmp_path / "record.json") is None
+
+
+def test_resuming_keeps_the_start_and_counts() -> None:
+    first = make(started="2020-01-01T00:00:00+00:00")
+    again = make(previous=first.end("interrupted"))
+    assert (again.started, again.resumed, again.status, again.ended) == (first.started, 1, "running", None)
+    assert make(previous=again).resumed == 2
+
+
+def test_an_unknown_status_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"status must be one of .*received 'done'"):
+        make(status="done")
+
+
+def test_environment_knows_where_it_is() -> None:
+    facts = environment()
+    assert torch.__version__.startswith(facts["packages"]["torch"])  # +cu130 and the like are left out
+    assert facts["cores"] >= 1
+    assert facts["python"].startswith("3.")
+    json.dumps(facts)
+
+
+def test_environment_never_fails(monkeypatch, tmp_path: Path) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no")
+
+    for name in ("_git", "_cpu", "_cores", "_gpu", "_packages", "_peak_memory"):
+        monkeypatch.setattr(environment_module, name, broken)
+    facts = environment(tmp_path)
+    assert facts["git_commit"] is None
+    assert facts["cpu"] is None
+    assert facts["packages"] == {}
+    assert peak_memory(torch.device("cpu")) is None
+
+
+def test_no_repository_is_no_commit(tmp_path: Path) -> None:
+    facts = environment(tmp_path)
+    assert (facts["git_commit"], facts["git_dirty"]) == (None, None)
+
+
+def test_peak_memory_of_this_process() -> None:
+    assert 50_000_000 < peak_memory(torch.device("cpu")) < 1 << 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process forgets its peak on Linux only")
+def test_a_later_run_does_not_inherit_the_peak_of_an_earlier_one() -> None:
+    cpu = torch.device("cpu")
+    torch.ones(100_000_000)  # 400 MB, freed at once
+    before = peak_memory(cpu)
+    forget_peak_memory(cpu)
+    assert peak_memory(cpu) < before - 200_000_000

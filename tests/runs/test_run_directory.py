@@ -1,0 +1,137 @@
+"""What happens to a run that is already there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.runs.record import Outcome, RunRecord
+from graphbench.runs.run_directory import RunDirectory
+from tests.paths import ROOT
+
+OUTCOME = Outcome("max_epoch", 0, 1, (), 1, 1.0, 1.0, None)
+
+
+def enter(run: RunDirectory, config_hash: str = "h1", overwrite: bool = False, work=lambda: OUTCOME) -> str:
+    with run.open(config_hash=config_hash, config_text="a: 1\n", overwrite=overwrite) as decision:
+        if decision != "skip":
+            record = RunRecord.start(config="c", config_hash=config_hash, seed=0, run_id="0")
+            run.recorded(record, work)
+    return decision
+
+
+def fail(error: BaseException):
+    def work() -> Outcome:
+        raise error
+
+    return work
+
+
+def test_a_fresh_run(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+
+    def work() -> Outcome:
+        assert run.record.status == "running"
+        logging.getLogger("graphbench.anything").info("hello")
+        return OUTCOME
+
+    assert enter(run, work=work) == "fresh"
+    assert run.path == tmp_path / "c" / "0"
+    assert (run.path / "config.yaml").read_text() == (tmp_path / "c" / "config.yaml").read_text() == "a: 1\n"
+    assert run.record.status == "finished"
+    assert "INFO hello" in run.log_file.read_text()
+    assert run.ckpt.is_dir()
+
+
+def test_a_finished_run_is_skipped_untouched(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    enter(run)
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    assert enter(run, work=fail(AssertionError())) == "skip"
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RunFailed("loss is nan"), "failed"),
+        (Interrupted("stopped by SIGTERM"), "interrupted"),
+        (KeyboardInterrupt(), "interrupted"),
+        (ZeroDivisionError("0/0"), "failed"),
+    ],
+)
+def test_an_unfinished_run_resumes(tmp_path: Path, error: BaseException, status: str) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    with pytest.raises(type(error)):
+        enter(run, work=fail(error))
+    assert (run.record.status, run.record.reason) == (status, str(error) or "KeyboardInterrupt")
+    assert enter(run) == "resume"
+    assert run.record.status == "finished"
+
+
+def test_another_configuration_is_refused_with_advice(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    enter(run)
+    with pytest.raises(UserError, match=r"finished\) of another configuration \(hash h1, this one has h2.*--overwrite"):
+        enter(run, "h2")
+    assert run.record.config_hash == "h1"
+
+
+def test_overwriting_renames_aside(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    enter(run)
+    enter(run, "h2", overwrite=True)
+    enter(run, "h3", overwrite=True)
+    kept = sorted(path for path in run.config_dir.iterdir() if path.name.startswith("0.old-"))
+    assert {RunRecord.read(path / "record.json").config_hash for path in kept} == {"h1", "h2"}
+    assert run.record.config_hash == "h3"
+
+
+def test_results_of_unknown_origin_are_refused(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    (run.path / "train").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"without a readable record\.json"):
+        enter(run)
+
+
+def test_killed_before_the_record_was_written(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    run.path.mkdir(parents=True)
+    (run.path / "config.yaml").write_text("")
+    assert enter(run) == "fresh"
+
+
+def test_two_processes_in_one_folder(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from graphbench.runs.run_directory import RunDirectory\n"
+        f"with RunDirectory({str(tmp_path)!r}, 'c', 0).open(config_hash='h1', config_text=''):\n"
+        "    print('inside', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    run = RunDirectory(tmp_path, "c", 0)
+    try:
+        assert process.stdout.readline() == b"inside\n"
+        with pytest.raises(UserError, match="another process is working in this run directory"):
+            enter(run)
+        assert enter(RunDirectory(tmp_path, "c", 1)) == "fresh"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert not any((run.path / split).exists() for split in ("train", "val", "test"))
+    (run.ckpt).rmdir()
+    assert enter(run) == "fresh"  # the lock died with its holder
+
+
+def test_a_second_process_of_the_same_run_writes_nothing(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0, writer=False)
+    assert enter(run) == "fresh"
+    assert list(tmp_path.iterdir()) == []

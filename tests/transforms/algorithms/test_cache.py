@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench import registry
+from graphbench.data.generators import BlockModel, sbm_cluster
+from graphbench.data.store import GraphStore
+from graphbench.registry import register
+from graphbench.transforms.algorithms.cache import apply, describe
+from graphbench.transforms.effective_resistance import EdgeResistance
+from graphbench.transforms.electrostatic_se import ElectrostaticSE
+from graphbench.transforms.heat_kernel_se import HeatKernelSE
+from graphbench.transforms.laplacian_pe import LaplacianPE
+from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
+from graphbench.transforms.random_walk_se import RandomWalkSE
+
+
+def _store(seed: int = 0) -> GraphStore:
+    return sbm_cluster((6,), seed, base=BlockModel(2, 3, 5, 0.7, 0.3))
+
+
+def _computed(store: GraphStore, cache: Path, **transforms: object) -> list[str]:
+    """Names of what had to be computed."""
+    told: list[str] = []
+    apply(store, transforms, cache, told.append)  # type: ignore[arg-type]
+    return [name for line in told for name in line.removeprefix("computing ").split(" of ")[0].split(", ")]
+
+
+def test_outputs_are_named_after_the_encoder(tmp_path: Path) -> None:
+    store = apply(_store(), {"LapPE": LaplacianPE(4), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
+    assert {name: tuple(value.shape[1:]) for name, value in store.pe.items()} == {
+        "LapPE.eigvecs": (4,),
+        "LapPE.eigvals": (4, 1),
+        "RWSE.landing": (2,),
+    }
+    assert store.gather([1]).pe["RWSE.landing"].shape == (int(store.sizes[1]), 2)
+    assert store.fingerprint == _store().fingerprint
+
+
+def test_from_disk_it_is_the_same(tmp_path: Path) -> None:
+    first, second = (apply(_store(), {"LapPE": LaplacianPE(9)}, tmp_path).pe for _ in range(2))
+    for name, value in first.items():
+        torch.testing.assert_close(second[name], value, rtol=0, atol=0, equal_nan=True)
+
+
+def test_only_what_changed_is_computed(tmp_path: Path) -> None:
+    store = _store()
+    assert _computed(store, tmp_path, LapPE=LaplacianPE(4), RWSE=RandomWalkSE([1, 2])) == ["LapPE", "RWSE"]
+    assert _computed(store, tmp_path, LapPE=LaplacianPE(4), RWSE=RandomWalkSE([1, 2])) == []
+    assert _computed(store, tmp_path, LapPE=LaplacianPE(5), RWSE=RandomWalkSE([1, 2])) == ["LapPE"]
+    assert _computed(store, tmp_path, LapPE=LaplacianPE(5, "none"), RWSE=RandomWalkSE([1, 2, 3])) == ["LapPE", "RWSE"]
+    assert _computed(_store(1), tmp_path, RWSE=RandomWalkSE([1, 2])) == ["RWSE"]
+    # another encoder that reads the same transform, and a store that has encodings already, find what is there
+    assert _computed(store, tmp_path, SignNet=LaplacianPE(4)) == []
+    assert _computed(apply(store, {"RWSE": RandomWalkSE([1, 2])}, tmp_path), tmp_path, LapPE=LaplacianPE(4)) == []
+
+
+def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # undirected, directed, with self loops and repeated edges
+    directed = GraphStore.from_arrays([6, 5], [4, 3], torch.tensor([[0, 1, 1, 2, 0, 3, 3], [1, 2, 2, 0, 0, 4, 4]]))
+    batch, sizes = directed.gather([0, 1]), [*directed.sizes.tolist(), *_store().sizes.tolist()]
+    local = batch.edge_index - torch.tensor([0] * 4 + [6] * 3)
+    edges = torch.cat([local, _store().edge_index], 1)
+    store = GraphStore.from_arrays(sizes, [4, 3, *_store().edge_counts.tolist()], edges)
+    transforms = {
+        "LapPE": LaplacianPE(4),
+        "SignNet": LaplacianPE(6, "none"),
+        "RWSE": RandomWalkSE([1, 2, 5]),
+        "HKdiagSE": HeatKernelSE([1.0, 2.0]),
+        "ElstaticSE": ElectrostaticSE(),
+        "RWSEe": RandomWalkEdgeSE([1, 4]),
+        "ERe": EdgeResistance(),
+    }
+    alone = {
+        name: {f"{name}.{key}": each for key, each in transform(store).items()}
+        for name, transform in transforms.items()
+    }
+    decomposed: list[int] = []
+    original = torch.linalg.eigh
+
+    def counting(matrices: Tensor) -> Any:
+        decomposed.append(len(matrices))
+        return original(matrices)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counting)
+    told: list[str] = []
+    encoded = apply(store, transforms, tmp_path, told.append)
+    assert len(told) == 1
+    assert sum(decomposed) == 2 * store.num_graphs  # two Laplacians, once each
+    for values in alone.values():
+        for name, each in values.items():
+            there = encoded.pe.get(name, encoded.edge_pe.get(name))
+            torch.testing.assert_close(there, each, rtol=0, atol=1e-6, equal_nan=True)
+
+
+def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) -> None:
+    apply(_store(), {"LapPE": LaplacianPE(4), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
+    [before] = tmp_path.rglob("RandomWalkSE-*.safetensors")
+    written = before.stat().st_mtime_ns
+    apply(_store(), {"LapPE": LaplacianPE(6), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
+    assert [each.stat().st_mtime_ns for each in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
+    assert len(list(tmp_path.rglob("LaplacianPE-*.safetensors"))) == 2
+
+
+def test_a_new_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
+    monkeypatch.setattr(RandomWalkSE, "version", RandomWalkSE.version + 1)
+    assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
+
+
+def test_damage_is_repaired(tmp_path: Path) -> None:
+    expected = (
+        apply(_store(), {"RWSE": RandomWalkSE([1, 2])}, tmp_path).pe["RWSE.landing"].clone()
+    )  # no view of the file
+    [file] = tmp_path.rglob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 0xFF
+    file.write_bytes(bytes(content))
+    assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1, 2])) == ["RWSE"]
+    again = apply(_store(), {"RWSE": RandomWalkSE([1, 2])}, tmp_path).pe["RWSE.landing"]
+    torch.testing.assert_close(again, expected, rtol=0, atol=0)
+
+
+@register("CountingSE", room="transforms")
+class CountingSE:
+    version: ClassVar[int] = 1
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
+        with open(self.log, "a") as file:
+            file.write("computed\n")
+        return {"ones": torch.ones(store.num_nodes, 1)}
+
+
+def _apply_counting(cache: Path, log: Path) -> None:
+    assert apply(_store(), {"C": CountingSE(str(log))}, cache).pe["C.ones"].shape[1] == 1
+
+
+def test_processes_do_the_work_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    log = tmp_path / "log"
+    processes = [context.Process(target=_apply_counting, args=(tmp_path / "cache", log)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 3
+    assert log.read_text() == "computed\n"
+
+
+# Arguments of transforms that cannot do without.
+ARGUMENTS = {
+    "RandomWalkSE": {"times": [1, 3]},
+    "RandomWalkEdgeSE": {"times": [1, 3]},
+    "HeatKernelSE": {"times": [0.5, 3]},
+    "GraphormerPaths": {"num_spatial_types": 4, "num_in_degrees": 20, "num_out_degrees": 20},
+    "CountingSE": {"log": "log"},
+}
+
+
+@pytest.mark.parametrize("name", registry.names("transforms"))
+def test_every_transform_keeps_its_arguments_and_fits_the_store(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kind = registry.lookup("transforms", name)
+    transform = kind(**ARGUMENTS.get(name, {}))
+    described = describe(transform)
+    assert set(described["arguments"]) == set(registry.parameters(kind))
+    assert isinstance(described["version"], int)
+    store = apply(_store(), {"T": transform}, tmp_path)  # a store refuses encodings of other lengths
+    batch = store.gather([2, 0])
+    assert batch.pe or batch.edge_pe or batch.edge_sets or batch.pairs is not None or batch.hops is not None
+    again = apply(_store(), {"T": kind(**ARGUMENTS.get(name, {}))}, tmp_path, pytest.fail)
+    assert again.pe.keys() == store.pe.keys()
+    assert again.edge_pe.keys() == store.edge_pe.keys()
+
+
+@pytest.mark.parametrize("name", registry.names("transforms"))
+def test_every_transform_takes_graphs_without_nodes_or_edges(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
+    edges = torch.tensor([[0, 1], [1, 0]])
+    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], edges, x=torch.ones(4, 2))
+    batch = apply(store, {"T": transform}, tmp_path).gather([3, 2, 1])
+    for values in (*batch.pe.values(), *batch.edge_pe.values()):
+        # LaplacianPE marks eigenpairs that a graph does not have
+        assert values.isfinite().all() or name == "LaplacianPE"
+    nothing = GraphStore.from_arrays([], [], torch.empty(2, 0), x=torch.empty(0, 2))
+    assert apply(nothing, {"T": transform}, tmp_path).num_graphs == 0
