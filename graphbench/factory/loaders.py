@@ -21,11 +21,18 @@ from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
+from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
+from graphbench.structures import DataInfo
 
 
-def check_samplers(config: Config, model: nn.Module) -> None:
+def check_samplers(config: Config, info: DataInfo, model: nn.Module) -> None:
     """Refuses ``train.sampler`` and ``val.sampler`` that do not go together, or with the model; needs no data.
+
+    Args:
+        config: a loaded configuration.
+        info: facts of the data.
+        model: of the configuration; its parameters need no values.
 
     Raises:
         UserError: naming both.
@@ -48,7 +55,7 @@ def check_samplers(config: Config, model: nn.Module) -> None:
                 "block; set val.sampler to full_batch or random_node (the models gnn, GPSModel and TwoBranch can)."
             )
         with config_errors(config, "val.sampler"):
-            _try_blocks(model)
+            _try_blocks(build_model(config, info))
 
 
 def _try_blocks(model: nn.Module) -> None:

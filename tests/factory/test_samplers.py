@@ -11,7 +11,8 @@ from graphbench import registry
 from graphbench.config import load_config
 from graphbench.data.large.generator import power_law
 from graphbench.errors import UserError
-from graphbench.experiment import describe, run
+from graphbench.experiment import run
+from graphbench.preflight import describe
 from tests.paths import ROOT
 
 CORA, ACTOR, PHYSICS, GRAPHORMER = (

@@ -12,7 +12,7 @@ from rich.console import Console
 from graphbench.config import load_config
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
-from graphbench.experiment import check
+from graphbench.preflight import check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
