@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphbench.reproduce import PAPERS, ROOT, sweeps_of
-from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
 from graphbench.tables.cli import wanted_cells
 from graphbench.tables.sweep_table import Wanted
@@ -47,7 +47,7 @@ def guide() -> str:
 
 
 def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
-    """Folder of records and table of every sweep that has a table in results/measured, by the name of its file."""
+    """Records and table of every sweep that has a table in results/measured, by the name of its file."""
     text = MEASURED.read_text(encoding="utf-8").replace("\\\n", " ")
     for sweep, records, out in re.findall(r"--sweep (\S+)\s+--records (\S+).*?--out (\S+)", text):
         yield Path(sweep).stem, (ROOT / records, ROOT / out)
@@ -68,8 +68,9 @@ def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
 def _time(cells: Sequence[Wanted], runs: int) -> str:
     seconds, known = 0.0, 0
     for cell in cells:
-        found = [RunRecord.read(path) for path in sorted(cell.folder.glob("*/record.json"))]
-        times = [each.total_time for each in found if each and each.status == "finished" and each.total_time]
+        source = record_source(cell.folder)
+        records = [source.read(run_id) for run_id in source.run_ids()]
+        times = [each.total_time for each in records if each and each.status == "finished" and each.total_time]
         if times:
             known += len(cell.runs)
             seconds += statistics.median(times) * len(cell.runs)

@@ -12,6 +12,7 @@ import pytest
 from graphbench.report import cli as report
 from graphbench.runs.record import RunRecord, Score
 from tests import chromium
+from tests.paths import ROOT
 
 EVIL = "<script>alert('x')</script>"
 
@@ -54,6 +55,18 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
     assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 -10.5")
     assert "3rd" not in mlp  # the last of a column has no mark
+
+
+def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
+    out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
+    assert report.main([str(stored / "sgformer-table9.jsonl"), "--out", str(out)]) == 0
+    packed = out.read_text()
+    assert report.main([str(stored), "--out", str(out)]) == 0
+    assert (
+        'data-v="SGFormer"><b>SGFormer</b><small><a href="#at-sgformer_2dtable2_2fsgformer_2dcora">' in out.read_text()
+    )
+    assert "\ngt.SGFormer.norm: &quot;frobenius&quot;\n" in packed
+    assert "settings of" not in packed
 
 
 def test_nothing_is_left_out_silently(tmp_path: Path) -> None:

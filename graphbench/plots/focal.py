@@ -2,7 +2,7 @@
 
 One panel per data set (per p for generated SBM graphs), one line per attention; a point is the mean test score of the
 seeds of one configuration at their best validation epochs, its bar their sample standard deviation. Everything is read
-from the records of finished runs and the configuration beside them: ``focal_length`` of FFGT's or GRPE's section says
+from the records of finished runs and their settings: ``focal_length`` of FFGT's or GRPE's section says
 where a point stands. Without focal heads it stands at "full", left of all, with a dotted level through it. The
 published curves have no printed numbers; none are drawn.
 """
@@ -10,7 +10,7 @@ published curves have no printed numbers; none are drawn.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,17 +86,17 @@ def read_point(folder: Path) -> Point | None:
     result = aggregate(folder)
     if not result.runs:
         return None
-    tree, parts = points.read_configuration(folder, lambda tree: (tree, str(tree["gt"]["layer_type"]).split("+")))
+    settings = points.read_settings(folder, "gt.layer_type", "dataset.format")
+    parts = str(settings["gt.layer_type"]).split("+")
     kind = next((part for part in parts if part in _LINES), None)
     if kind is None:
         return None
-    own = tree["gt"].get(kind) or {}
     first = result.runs[0]
     return Point(
-        panel=_panel_of(str(first.data["name"]), tree["dataset"]),
+        panel=_panel_of(str(first.data["name"]), settings),
         metric=str(first.metric),
         line=" + ".join([_LINES[kind], *(part for part in parts if part != kind and part != "None")]),
-        length=int(own.get("focal_length", 1)) if own.get("focal_heads", 0) else None,
+        length=int(settings.get(f"gt.{kind}.focal_length", 1)) if settings.get(f"gt.{kind}.focal_heads") else None,
         scores=tuple(score for each in result.runs if (score := each.score("test")) is not None),
         config=folder.resolve().name,
     )
@@ -155,6 +155,6 @@ def _draw_panel(axes: Axes, found: Sequence[Point], lines: Sequence[str]) -> Non
     axes.margins(x=0.1)
 
 
-def _panel_of(name: str, dataset: dict[str, Any]) -> str:
-    p = (dataset.get("SBM") or {}).get("p") if dataset.get("format") == "SBM" else None
+def _panel_of(name: str, settings: Mapping[str, Any]) -> str:
+    p = settings.get("dataset.SBM.p") if settings["dataset.format"] == "SBM" else None
     return name if p is None else f"{name}, p = {p:.2f}"

@@ -2,7 +2,7 @@
 
 One panel per data set, one line per attention; a point is the mean test score of the seeds of one configuration at
 their best validation epochs, its bar their sample standard deviation. Below, unless ``--scores_only``: seconds per
-epoch, evaluation included. Everything is read from the records of finished runs and the configuration beside them:
+epoch, evaluation included. Everything is read from the records of finished runs and their settings:
 ``gt.layers`` says where a point stands, the attention in ``gt.layer_type`` and its ``self_loop`` on which line. The
 published curves have no printed numbers; none are drawn.
 """
@@ -87,20 +87,19 @@ def read_depth(folder: Path) -> Depth | None:
     result = aggregate(folder)
     if not result.runs:
         return None
-    gt, kind, layers = points.read_configuration(
-        folder, lambda tree: (tree["gt"], str(tree["gt"]["layer_type"]).partition("+")[2], int(tree["gt"]["layers"]))
-    )
+    settings = points.read_settings(folder, "gt.layer_type", "gt.layers")
+    kind = str(settings["gt.layer_type"]).partition("+")[2]
     if kind in ("", "None"):
         return None
     line = _LABELS.get(kind, kind)
-    if gt.get(kind, {}).get("self_loop") is False:
+    if settings.get(f"gt.{kind}.self_loop") is False:
         line += " without self-loop"
     first = result.runs[0]
     return Depth(
         dataset=str(first.data["name"]),
         metric=str(first.metric),
         line=line,
-        layers=layers,
+        layers=int(settings["gt.layers"]),
         scores=tuple(score for each in result.runs if (score := each.score("test")) is not None),
         seconds=tuple(each.time_per_epoch for each in result.runs if each.time_per_epoch is not None),
         config=folder.resolve().name,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import yaml
-
 from graphbench.errors import UserError
 from graphbench.plots import canvas
+from graphbench.runs.records import PACKED, record_source, record_sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,14 +23,15 @@ class Point(Protocol):
 
 
 _Point = TypeVar("_Point", bound=Point)
-_Read = TypeVar("_Read")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Which runs a figure is about."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR", help="results/<config>, with all its seeds")
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="where they lie; without --sweep: take all in it")
+    parser.add_argument(
+        "--records", type=Path, metavar="RECORDS", help="their folder, or .jsonl; without --sweep: all in it"
+    )
 
 
 def read_points(
@@ -58,17 +58,21 @@ def read_points(
     return points, left_out
 
 
-def read_configuration(folder: Path, read: Callable[[dict[str, Any]], _Read]) -> _Read:
-    """What ``read`` takes from the ``config.yaml`` in a folder of runs.
+def read_settings(folder: Path, *keys: str) -> dict[str, Any]:
+    """The settings of a configuration by dotted key.
+
+    Args:
+        folder: of its runs, or ``<name>.jsonl/<config>``.
+        keys: that must be there.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: they are not known, or a key is missing.
     """
-    file = folder / "config.yaml"
-    try:
-        return read(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
-        raise UserError(f"{file}: missing, or not the configuration of a run.") from None
+    settings = record_source(folder).settings()
+    missing = [key for key in keys if key not in settings]
+    if missing:
+        raise UserError(f"{folder}: no {', '.join(missing)} in the configuration of its runs.")
+    return settings
 
 
 def refuse_twins(points: Iterable[_Point], place: Callable[[_Point], Hashable], says: Callable[[_Point], str]) -> None:
@@ -124,11 +128,11 @@ def legend(figure: Figure, lines: Sequence[str], columns: int) -> None:
 
 def _of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
     """Folders of the entries of a sweep, or all in a folder of records; none where neither is named."""
-    if records is not None and not records.is_dir():
-        raise UserError(f"--records: {records} is no folder.")
+    if records is not None and not records.is_dir() and not (records.suffix == PACKED and records.is_file()):
+        raise UserError(f"--records: {records} is no folder and no packed records.")
     if sweep is not None:
         from graphbench.sweeps import read_sweep
 
         configs = [each.config for each in read_sweep(sweep).entries]
         return [(records or Path(config.tree.out_dir)) / config.name for config in configs]
-    return [] if records is None else sorted(each.parent for each in records.glob("*/config.yaml"))
+    return [] if records is None else [source.path for source in record_sources(records)]

@@ -3,7 +3,7 @@
 The page loads nothing from elsewhere: leaderboards per data set beside the published values, score over size and time,
 training curves and the gap to test (where the runs' ``stats.json`` lie beside their records), shares of exactly-zero
 attention, and per configuration its runs, settings, commit and environment. RECORDS are folders at any height above
-``record.json``. docs/report.md says how to read it.
+``record.json``, or packed records (.jsonl). docs/report.md says how to read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMIT = 300
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json files")
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json, or .jsonl")
     parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html")
     parser.add_argument("--title", default="Results", help="heading of the page")
     parser.add_argument(

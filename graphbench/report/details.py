@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from graphbench.errors import UserError
 from graphbench.report.gather import Configuration
 from graphbench.report.markup import Column, anchor, number, plain_list, table, text
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
 
 
@@ -27,7 +29,6 @@ def details(configurations: Iterable[Configuration]) -> str:
 def _section(each: Configuration) -> str:
     result = each.result
     facts = each.facts.cells()
-    config = each.folder / "config.yaml"
     head = f"{escape(each.name)} <small>{escape(each.dataset)}, {format_mean(result.mean('test'))}</small>"
     pairs = {
         "configuration": f"{result.config}, hash {result.runs[0].config_hash}",
@@ -44,11 +45,13 @@ def _section(each: Configuration) -> str:
             "<h4>Not included</h4>" + plain_list([f"run {run}: {why}" for run, why in result.left_out.items()])
         )
     parts.append(_environments(result.runs))
-    if config.is_file():
-        shown = escape(config.read_text(encoding="utf-8", errors="replace"))
-        parts.append(f"<details><summary>Full configuration</summary><pre>{shown}</pre></details>")
+    try:
+        settings = record_source(each.folder).settings()
+    except UserError as error:
+        parts.append(f'<p class="about">Full configuration: {escape(str(error))}</p>')
     else:
-        parts.append('<p class="about">Full configuration: its config.yaml is not beside the records.</p>')
+        shown = escape("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
+        parts.append(f"<details><summary>Full configuration</summary><pre>{shown}</pre></details>")
     inside = "".join(parts)
     return f'<details class="run"><summary>{head}</summary><div id="{anchor(each.name)}">{inside}</div></details>'
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.records import PACKED, record_sources
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
@@ -31,7 +31,7 @@ class Configuration:
 
     Attributes:
         name: path below the folder that was asked for; unique on a page.
-        folder: where its runs lie.
+        folder: of its runs, or ``<name>.jsonl/<config>`` of packed records.
         result: mean and deviation over the finished runs, and what is left out with its reason.
         label: row of a table, from a sweep file; empty: no sweep names it.
         published: what the paper has.
@@ -82,18 +82,18 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
     """Reads all records below ``roots``.
 
     Args:
-        roots: folders at any height: of a run, a configuration, or many of them.
+        roots: folders at any height: of a run, a configuration, or many of them; or packed records.
         sweeps: sweep files that name published values; besides, ``configs/sweeps/<name>.yaml`` is looked into for
-            records in a folder ``<name>/<configuration>``.
+            records in ``<name>/<configuration>`` or ``<name>.jsonl``.
 
     Raises:
         UserError: nothing there, or a sweep file that cannot be read.
     """
     folders: dict[Path, str] = {}
     for root in roots:
-        for folder in sorted(_folders(root)):
+        for folder in (source.path for source in record_sources(root)):
             inside = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else "."
-            folders.setdefault(folder, folder.name if inside == "." else inside)
+            folders.setdefault(folder, folder.name if inside == "." else inside.replace(f"{PACKED}/", "/"))
     if not folders:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
     count = Counter(folders.values())
@@ -134,18 +134,6 @@ def _configuration(name: str, folder: Path) -> Configuration:
     return found
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    """Folders of configurations: those that hold folders with a record; checkpoints and what was set aside are not."""
-    if (root / "record.json").is_file():
-        yield root.parent
-        return
-    for path, inside, files in os.walk(root):
-        if "record.json" in files:
-            yield Path(path).parent
-            inside.clear()
-        inside[:] = [name for name in inside if ".old-" not in name and name[0] != "."]
-
-
 def _ids(configuration: Configuration) -> tuple[str, ...]:
     return tuple(each.run_id for each in configuration.result.runs)
 
@@ -160,7 +148,7 @@ def _order(configuration: Configuration) -> tuple[Any, ...]:
 
 def _published(configuration: Configuration, explicit: Sequence[Sweep]) -> Configuration:
     """With label and published value of the first sweep that has the configuration and data set."""
-    shipped = SWEEPS / f"{configuration.folder.parent.name}.yaml"
+    shipped = SWEEPS / f"{configuration.folder.parent.name.removesuffix(PACKED)}.yaml"
     for sweep in [*explicit, *([_sweep(shipped)] if shipped.is_file() else [])]:
         for entry in sweep.entries:
             if not configuration.result.runs or entry.config.name != configuration.folder.name:

@@ -13,6 +13,7 @@ from pathlib import Path
 from graphbench.runs import atomic, json_text
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 
 
 @dataclass(frozen=True)
@@ -67,33 +68,32 @@ def aggregate(
     only: Iterable[str | int] | None = None,
     expected: Iterable[str | int] = (),
 ) -> Aggregate:
-    """Reads the records below ``<out_dir>/<config name>`` and averages the finished ones.
+    """Reads the records of a configuration and averages the finished ones.
 
     Args:
-        config_dir: folder of the configuration.
+        config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records.
         config_hash: leave out runs of another configuration; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
         expected: run ids that are named as missing where they are not there, whatever else is.
     """
-    folder = Path(config_dir)
-    present = {each.name: each for each in folder.iterdir() if _is_run(each)} if folder.is_dir() else {}
-    wanted = list(dict.fromkeys(map(str, only))) if only is not None else sorted(present, key=_natural)
-    wanted += [name for name in map(str, expected) if name not in wanted]
-    records = {name: RunRecord.read(folder / name / "record.json") for name in wanted}
-    finished = {name: each for name, each in records.items() if each is not None and each.status == "finished"}
+    source = record_source(Path(config_dir))
+    present = source.run_ids()
+    run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
+    records = {run_id: source.read(run_id) for run_id in run_ids}
+    finished = [record for record in records.values() if record is not None and record.status == "finished"]
     if config_hash is None and finished:
-        config_hash = max(finished.values(), key=lambda each: each.ended or "").config_hash
+        config_hash = max(finished, key=lambda record: record.ended or "").config_hash
     runs, left_out = [], {}
-    for name, record in records.items():
+    for run_id, record in records.items():
         if record is None:
-            left_out[name] = "record.json missing or unreadable" if name in present else "missing"
-        elif record.config_hash != config_hash and name in finished:
-            left_out[name] = "other configuration"
+            left_out[run_id] = "record.json missing or unreadable" if run_id in present else "missing"
         elif record.status != "finished":
-            left_out[name] = record.status + (f": {record.reason}" if record.reason else "")
+            left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
+        elif record.config_hash != config_hash:
+            left_out[run_id] = "other configuration"
         else:
             runs.append(record)
-    return Aggregate(folder.name, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
+    return Aggregate(source.config, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
 
 
 def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -> Aggregate:
@@ -158,14 +158,6 @@ def _per_epoch(files: Sequence[Path]) -> list[str]:
         stats["n"] = max(len(each) for each in values[epoch].values())
         lines.append(json_text.dumps(stats))
     return lines
-
-
-def _is_run(folder: Path) -> bool:
-    return folder.is_dir() and folder.name != "agg" and ".old-" not in folder.name and folder.name[0] != "."
-
-
-def _natural(name: str) -> tuple[int, str]:
-    return (int(name), name) if name.isdigit() else (1 << 62, name)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""Writes tables from run records; numbers come from ``record.json`` only.
+"""Writes tables from run records, from nothing else.
 
-``python scripts/tables.py DIR... [--format md|latex|html] [--out FILE]``
-    One row per configuration folder: test metric at the best validation epoch (mean, sample standard deviation, number
-    of runs), what layers reported (share of zero flows), parameters, seconds per epoch, peak memory, date, commit,
-    hardware.
+``python scripts/tables.py RECORDS... [--format md|latex|html] [--out FILE]``
+    One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
+    runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
+    hardware. RECORDS are folders of configurations, FILE.jsonl for all in a packed file, FILE.jsonl/CONFIG for one.
 
-``python scripts/tables.py --sweep FILE [--records DIR] [--baseline LABEL] [--details] [--format F] [--out FILE]``
+``python scripts/tables.py --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.records import PACKED, record_source, record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
@@ -39,13 +40,16 @@ SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def folder_sheet(folders: Sequence[Path]) -> Sheet:
-    """One row per configuration folder; what a search has given up is a note below.
+    """One row per configuration; what a search has given up is a note below.
+
+    Args:
+        folders: of configurations; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for all of them.
 
     Raises:
         UserError: a folder has no finished run.
     """
     results, pruned = [], []
-    for folder in folders:
+    for folder in configurations(folders):
         result = aggregate(folder)
         if result.runs:
             results.append(result)
@@ -59,6 +63,12 @@ def folder_sheet(folders: Sequence[Path]) -> Sheet:
         raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
     notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
     return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
+
+
+def configurations(folders: Sequence[Path]) -> list[Path]:
+    """Packed files replaced by the configurations in them."""
+    spread = [record_sources(each) if each.suffix == PACKED else [record_source(each)] for each in folders]
+    return [source.path for sources in spread for source in sources]
 
 
 def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
@@ -81,7 +91,7 @@ def wanted_cells(sweep: Sweep, records: Path | None = None) -> list[Wanted]:
 
     Args:
         sweep: from its file.
-        records: folder of the configurations' folders; default: ``out_dir`` of each configuration.
+        records: folder of the configurations' folders, or packed records; default: ``out_dir`` of each configuration.
     """
     from graphbench import factory
 
@@ -132,16 +142,20 @@ def _text(options: argparse.Namespace) -> str:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line; what does not fit together ends the program with exit code 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="results/<config name>")
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="RECORDS", help="results/<config name>, or packed records"
+    )
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="holds <config name>/<run>; default: out_dir")
+    parser.add_argument(
+        "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
+    )
     parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_args(arguments)
     if (options.sweep is None) == (not options.folders):
-        parser.error("either folders (DIR...) or --sweep FILE")
+        parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
         options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
     if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):

@@ -23,9 +23,9 @@ in `results/measured/gpu`. No verdict and no measured number is typed by hand; a
 | needs a GPU, needs data not at hand | what the deciding experiment lacks here |
 | not yet run | nothing is in the way |
 
-Runs are given as folders of `results/measured/records` with mean ± sample standard deviation and their number n. A
-comparison that fails decides, whatever else holds. Papers and runs differ in hardware and number of seeds; what else
-differs is said at the claim. Lines with "does not decide" are smaller experiments.
+Runs are given as table and configuration of `results/measured/records`, with mean ± sample standard deviation and their
+number n. A comparison that fails decides, whatever else holds. Papers and runs differ in hardware and number of seeds;
+what else differs is said at the claim. Lines with "does not decide" are smaller experiments.
 """
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.runs.records import PACKED
 from graphbench.runs.summary import format_mean
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.significance import welch
@@ -111,7 +112,7 @@ def cells(table: str, sets: tuple[str, ...] = ()) -> dict[tuple[str, ...], dict[
 
 
 def measured(root: Path) -> Source:
-    """Records below a folder: ``TABLE/CONFIGURATION``, and behind an ``@`` a metric of test.
+    """Records below a folder: ``TABLE/CONFIGURATION`` (``TABLE.jsonl`` where packed), ``@`` and a metric of test.
 
     Default: the metric that selected the epochs. ``@gap`` is training minus test of that metric, the other way round
     for errors, at the best epoch; ``@params`` the number of parameters.
@@ -119,7 +120,9 @@ def measured(root: Path) -> Source:
 
     def find(reference: str) -> Quantity | None:
         name, _, metric = reference.partition("@")
-        result = _aggregate(root / name)
+        table, _, config = name.partition("/")
+        packed = root / f"{table}{PACKED}"
+        result = _aggregate(packed / config if packed.is_file() else root / name)
         mean = _derived(result, metric) if metric in DERIVED else result.mean("test", metric or None)
         if mean is None:
             return None

@@ -79,3 +79,7 @@ def test_the_command(records: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     twice = [str(records / "ffgt-sbm-pattern-p016-fl1")] * 2
     assert plots(["focal", "--out", str(out), *twice]) == 0  # the same folder is one point
     assert plots(["focal"]) == 2
+    stored = ROOT / "results/measured/records/ffgt-sbm-small.jsonl"
+    capsys.readouterr()
+    assert plots(["focal", "--records", str(stored), "--out", str(out)]) == 0
+    assert "| SBM-PATTERN, p = 0.16 | Vanilla | 2 | accuracy-SBM | 0.8327 ± 0.0036 | 3 |" in capsys.readouterr().out

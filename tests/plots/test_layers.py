@@ -135,4 +135,6 @@ def test_what_layers_refuses(records: Path, tmp_path: Path, capsys: pytest.Captu
     message = refused(records / "sgformer-erdos-renyi-l1-true", twin)
     assert "sgformer-erdos-renyi-l1-true and twin are both SGFormer with 1 layers on ErdosRenyi-256" in message
     (twin / "config.yaml").write_text("gt: 3")
+    assert f"{twin}: no gt.layer_type, gt.layers in the configuration of its runs." in refused(twin)
+    (twin / "config.yaml").write_text("3")
     assert f"{twin / 'config.yaml'}: missing, or not the configuration of a run." in refused(twin)

@@ -11,6 +11,7 @@ from scipy.stats import ttest_ind
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord, Score
+from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
 from study import claims, record_measurement
 from study.judging import verdicts
@@ -191,9 +192,8 @@ def _awaited() -> dict[str, set[tuple[str, str]]]:
             for text in references(rule):
                 if ":" in text:
                     continue  # of a recorded measurement
-                folder = text.partition("@")[0]
-                if not (ROOT / "results/measured/records" / folder).is_dir():
-                    sweep, _, config = folder.rpartition("/")
+                sweep, _, config = text.partition("@")[0].rpartition("/")
+                if not record_source(ROOT / f"results/measured/records/{sweep}.jsonl" / config).run_ids():
                     awaited.setdefault(sweep, set()).add((claim.id, config))
     return awaited
 

@@ -12,6 +12,7 @@ from scipy.stats import ttest_ind
 
 from graphbench.config import load_config
 from graphbench.runs.record import RunRecord, Score
+from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
 from graphbench.tables.published import read_published
@@ -66,15 +67,16 @@ def test_one_row_per_folder(tmp_path: Path) -> None:
 
 
 def test_folds_of_different_sizes_have_one_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tables.main([str(MEASURED / "records/gps-mutag-10fold")]) == 0
+    assert tables.main([str(MEASURED / "records/first-results.jsonl/gps-mutag-10fold")]) == 0
     assert " | cv-stratifiedkfold-10 150-152/18-19/18-19 | " in capsys.readouterr().out
 
 
 def test_what_layers_report_is_a_column_where_a_run_has_it(capsys: pytest.CaptureFixture[str]) -> None:
     records = MEASURED / "records"
-    assert tables.main([str(records / "gps-nci1")]) == 0
+    gps, sfi = str(records / "first-results.jsonl/gps-nci1"), str(records / "sfi-small.jsonl/sfi-pattern-small")
+    assert tables.main([gps]) == 0
     assert "zero flow" not in capsys.readouterr().out
-    assert tables.main([str(records / "gps-nci1"), str(records / "sfi-pattern-small")]) == 0
+    assert tables.main([gps, sfi]) == 0
     head, _, without, with_it = map(_cells, capsys.readouterr().out.splitlines())
     place = head.index("zero flow")
     assert without[place] == "-"
@@ -190,11 +192,11 @@ def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch
     of_sweeps: set[Path] = set()  # sweeps may share an entry, as Tables 2 and 8 of SGFormer do
     for arguments in COMMANDS.values():
         options = tables.parse(arguments)
-        listed += options.folders
+        listed += tables.configurations(options.folders)
         if options.sweep is not None:
             cells = tables.wanted_cells(read_sweep(options.sweep), options.records)
-            of_sweeps |= {cell.folder for cell in cells if cell.folder.is_dir()}
-    recorded = {path.parents[1] for path in Path("results/measured/records").rglob("record.json")}
+            of_sweeps |= {cell.folder for cell in cells if record_source(cell.folder).run_ids()}
+    recorded = {source.path for source in record_sources(Path("results/measured/records"))}
     assert sorted([*listed, *of_sweeps]) == sorted(recorded)
 
 
