@@ -9,7 +9,7 @@ import pytest
 
 from graphbench.experiment import describe
 from graphbench.sweeps import Sweep, read_sweep
-from graphbench.sweeps.plan import Planned, plan
+from graphbench.sweeps.plan import PlannedEntry, plan
 from graphbench.tables.published import read_published
 from tests.paths import ROOT
 
@@ -25,7 +25,7 @@ def shipped(name: str) -> Sweep:
 
 
 @cache
-def planned(name: str) -> list[Planned]:
+def planned(name: str) -> list[PlannedEntry]:
     sweep = shipped(name)
     return plan(sweep, sweep.entries)
 

@@ -16,8 +16,9 @@ from graphbench.experiment import check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
-from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, Task, train
+from graphbench.sweeps.progress import SweepProgress
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.worker import train
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -122,10 +123,10 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     file.write_text(f"_base_: {GCN}\n")
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
-    task = Task(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
-    answer = train(task)
-    assert answer.status == "failed"
-    assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in answer.reason
+    spec = RunSpec(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
+    result = train(spec)
+    assert result.status == "failed"
+    assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in result.reason
     assert not (tmp_path / "mine").exists()
 
 
@@ -143,8 +144,8 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    answer = train(Task(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
-    assert answer == Answer("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
+    result = train(RunSpec(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
+    assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 
 
@@ -153,18 +154,18 @@ def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> Non
     (planned,) = plan(sweep, sweep.entries)
     first, second = planned.missing
     screen = Console(file=io.StringIO(), force_terminal=True, width=120, height=30, color_system=None)
-    with Watcher(2, 0, screen) as watcher:
-        watcher.started(first)
-        watcher.started(second)
+    with SweepProgress(2, 0, screen) as progress:
+        progress.started(first)
+        progress.started(second)
         assert "0 of 2 done, 2 running, 0 waiting, 0 failed" in screen.file.getvalue()
         line = {"metric": "accuracy", "test": {"accuracy": 0.815}}
-        watcher.ended(first, Answer("finished", line=line))
-        watcher.ended(second, Answer("failed", "no reason [bold]at all[/]"))
+        progress.ended(first, RunResult("finished", line=line))
+        progress.ended(second, RunResult("failed", "no reason [bold]at all[/]"))
     shown = screen.file.getvalue()
     assert "1 of 2 done, 1 running, 0 waiting, 0 failed, about" in shown
     assert "[1/2] GCN / Cora (gcn-cora 123): test accuracy 0.8150 (0:00)" in shown
     assert "[2/2] GCN / Cora (gcn-cora 124): FAILED: no reason [bold]at all[/] (0:00)" in shown
-    assert [(each.unit, each.reason) for each in watcher.failures] == [(second, "no reason [bold]at all[/]")]
+    assert [(failure.item, failure.reason) for failure in progress.failures] == [(second, "no reason [bold]at all[/]")]
 
 
 @pytest.mark.parametrize("num_examples", [101, 890, 2708])

@@ -16,13 +16,13 @@ import pytest
 
 from graphbench.errors import UserError
 from graphbench.sweeps import read_sweep
-from graphbench.sweeps.array import ArrayFolder
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan
-from graphbench.sweeps.search import Search, SearchPlan
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.search import SearchDimension, SearchPlan
 from graphbench.sweeps.slurm import not_queued
+from graphbench.sweeps.slurm_array import ArrayFolder
 from graphbench.sweeps.slurm_settings import SlurmSettings, with_flags
-from graphbench.sweeps.worker import Answer, Task
 from tests.paths import ROOT
 from tests.sweeps import slurm_cluster
 
@@ -78,7 +78,7 @@ def test_the_script_says_what_the_sweep_says(tmp_path: Path, capsys: pytest.Capt
     ]
     assert "module load cuda" in script
     assert "export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}" in script
-    assert script[-1].endswith(f"-m graphbench.sweeps.array {tmp_path}/results/mine-slurm/array-0")
+    assert script[-1].endswith(f"-m graphbench.sweeps.slurm_array {tmp_path}/results/mine-slurm/array-0")
     subprocess.run(["bash", "-n"], input="\n".join(script), text=True, check=True)
     assert not Path("results").exists(), "a dry run leaves nothing behind"
 
@@ -123,26 +123,29 @@ def test_without_slurm_there_is_one_message(
     assert "--wait and --slurm need --launcher slurm" in capsys.readouterr().err
 
 
-def test_tasks_and_answers_survive_the_disk(tmp_path: Path) -> None:
-    space = (Search("a.b", ("1", "x"), None, None, False, "f:1"), Search("c", None, 1, 4, False, "f:2"))
+def test_specifications_and_results_survive_the_disk(tmp_path: Path) -> None:
+    space = (
+        SearchDimension("a.b", ("1", "x"), None, None, False, "f:1"),
+        SearchDimension("c", None, 1, 4, False, "f:2"),
+    )
     search = SearchPlan(tmp_path / "s", "gcn", "", "0a", space, "accuracy", True, 4, "median", 0, 9)
-    tasks = [Task(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, run, "0a", tmp_path / "log", search) for run in (1, 2, None)]
-    tasks[0] = dataclasses.replace(tasks[0], search=None)
+    specs = [RunSpec(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, run, "0a", tmp_path / "log", search) for run in (1, 2, None)]
+    specs[0] = dataclasses.replace(specs[0], search=None)
     folder = ArrayFolder(tmp_path / "array-0")
-    folder.write([("f", "1"), ("f", "2"), ("f", "3")], tasks, runs=2)
-    assert folder.tasks(0) == {0: tasks[0], 1: tasks[1]}
-    assert folder.tasks(1) == {2: tasks[2]}
-    assert folder.answer(1) is None
-    folder.write_answer(1, Answer("failed", "a reason", trial=3))
-    assert folder.answer(1) == Answer("failed", "a reason", trial=3)
+    folder.write([("f", "1"), ("f", "2"), ("f", "3")], specs, runs=2)
+    assert folder.specs(0) == {0: specs[0], 1: specs[1]}
+    assert folder.specs(1) == {2: specs[2]}
+    assert folder.result(1) is None
+    folder.write_result(1, RunResult("failed", "a reason", trial=3))
+    assert folder.result(1) == RunResult("failed", "a reason", trial=3)
 
 
 def test_only_what_is_not_in_the_queue_is_submitted(tmp_path: Path) -> None:
     sweep = read_sweep(write(tmp_path / "mine.yaml", 5, seeds=3, more="search: {gnn.dropout: {low: 0.1, high: 0.5}}"))
     runs = plan(sweep, sweep.entries)[0].missing
-    assert not_queued(runs, {runs[1].key: None}) == [runs[0], runs[2]]
+    assert not_queued(runs, {runs[1].key}) == [runs[0], runs[2]]
     trials = plan(sweep, sweep.entries, trials=5)[0].missing
-    queued = {(trials[0].key[0], number): None for number in ("17", "18")}
+    queued = {(trials[0].key[0], number) for number in ("17", "18")}
     assert len(not_queued(trials, queued)) == 3, "trials are alike: their number counts"
 
 
@@ -160,7 +163,7 @@ def slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def slurm(slurm_conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_CONF", str(slurm_conf))
-    monkeypatch.setattr("graphbench.sweeps.slurm.POLL", 0.5)
+    monkeypatch.setattr("graphbench.sweeps.slurm.POLL_INTERVAL", 0.5)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
@@ -185,7 +188,7 @@ def process_of(element: int) -> psutil.Process:
     for each in psutil.process_iter(["environ", "cmdline"]):
         environment = each.info["environ"] or {}
         if environment.get("SLURM_ARRAY_TASK_ID") == str(element) and environment.get("PWD") == str(Path.cwd()):
-            if "graphbench.sweeps.array" in (each.info["cmdline"] or []):
+            if "graphbench.sweeps.slurm_array" in (each.info["cmdline"] or []):
                 return each
     raise AssertionError("no such job")
 

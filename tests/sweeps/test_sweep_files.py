@@ -206,12 +206,12 @@ def test_a_wrong_key_of_the_command_line_is_blamed_on_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("value", [[0.5, 0.25, 0.25], 1e-05, "1e-5", True, None, "a: b", [], "x" * 200, ["a, b"] * 40])
 def test_values_arrive_as_they_are_written(tmp_path: Path, value: object) -> None:
-    from graphbench.sweeps.document import Placed, read_document
+    from graphbench.sweeps.document import LocatedValue, read_document
 
     text = read_document(_file(tmp_path, {"key": value})).value["key"].as_override()
     assert "\n" not in text
     assert yaml.safe_load(text) == value
-    assert isinstance(read_document(_file(tmp_path, {"key": value})), Placed)
+    assert isinstance(read_document(_file(tmp_path, {"key": value})), LocatedValue)
 
 
 def _file(tmp_path: Path, content: object) -> Path:
