@@ -10,8 +10,8 @@ from pathlib import Path
 from graphbench.reproduce import PAPERS, ROOT, sweeps_of
 from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
-from graphbench.tables.cli import wanted_cells
-from graphbench.tables.sweep_table import Wanted
+from graphbench.tables.cli import cell_specs
+from graphbench.tables.sweep_table import CellSpec
 
 TARGET = ROOT / "docs" / "reproducing.md"
 MEASURED = ROOT / "results" / "measured" / "README.md"
@@ -56,8 +56,8 @@ def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
 def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     sweep = read_sweep(path)
     records, table = stored.get(path.stem, (None, None))
-    cells = wanted_cells(sweep, records)
-    runs = sum(len(cell.runs) for cell in cells)
+    cells = cell_specs(sweep, records)
+    runs = sum(len(cell.run_ids) for cell in cells)
     published = f"[{sweep.published}](../results/published/{sweep.published}.csv)" if sweep.published else "-"
     time = _time(cells, runs) if records else "-"
     measured = f"[{table.stem}](../results/measured/{table.name})" if table else "-"
@@ -65,15 +65,15 @@ def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     return f"| {_title(path)} | {link} | {runs} | {time} | {published} | {measured} |"
 
 
-def _time(cells: Sequence[Wanted], runs: int) -> str:
+def _time(cells: Sequence[CellSpec], runs: int) -> str:
     seconds, known = 0.0, 0
     for cell in cells:
-        source = record_source(cell.folder)
+        source = record_source(cell.records)
         records = [source.read(run_id) for run_id in source.run_ids()]
         times = [each.total_time for each in records if each and each.status == "finished" and each.total_time]
         if times:
-            known += len(cell.runs)
-            seconds += statistics.median(times) * len(cell.runs)
+            known += len(cell.run_ids)
+            seconds += statistics.median(times) * len(cell.run_ids)
     return f"{seconds / 3600:.1f} h" + (f" for {known} of them" if known < runs else "")
 
 

@@ -14,6 +14,7 @@ from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
+from graphbench.tables.provenance import commit_of
 
 
 def left_out(configurations: Sequence[Configuration]) -> list[str]:
@@ -75,14 +76,9 @@ def _runs(runs: Sequence[RunRecord]) -> str:
             *(number(value, "-" if value is None else f"{value:.3f}") for value in times),
             number(run.resumed, str(run.resumed)),
             text((run.started or "").replace("T", " ")[:16]),
-            text(_commit(run)),
+            text(commit_of(run)),
         ])  # fmt: skip
     return table(columns, rows)
-
-
-def _commit(run: RunRecord) -> str:
-    commit = str(run.environment.get("git_commit") or "unknown")[:8]
-    return commit + ("+" if run.environment.get("git_dirty") else "")
 
 
 def _scores(each: Configuration) -> str:

@@ -20,7 +20,7 @@ from graphbench.runs.records import PACKED, record_sources
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
-from graphbench.tables.sweep_table import Cell, Wanted, sweep_table
+from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
 
 SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
 
@@ -109,10 +109,10 @@ def boards(configurations: Sequence[Configuration]) -> list[Board]:
     if not finished:
         return []
     wanted = [
-        Wanted(name, " | ".join((each.dataset, *each.protocol)), each.dataset, each.folder, _ids(each))
+        CellSpec(name, " | ".join((each.dataset, *each.protocol)), each.dataset, each.folder, _ids(each))
         for name, each in finished.items()
     ]
-    ranks = {cell.wanted.label: cell.rank for cell in sweep_table("report", wanted).cells.values() if cell.rank}
+    ranks = {cell.spec.label: cell.rank for cell in sweep_table("report", wanted).cells.values() if cell.rank}
     groups: dict[str, list[Configuration]] = {}
     for each in sorted(finished.values(), key=_order):
         groups.setdefault(each.dataset, []).append(each)
@@ -154,7 +154,7 @@ def _published(configuration: Configuration, explicit: Sequence[Sweep]) -> Confi
             if not configuration.result.runs or entry.config.name != configuration.folder.name:
                 continue
             table = _table(sweep.published) if sweep.published else None
-            wanted = Wanted(
+            wanted = CellSpec(
                 entry.label,
                 configuration.dataset,
                 configuration.dataset,

@@ -27,10 +27,10 @@ from graphbench.runs.records import PACKED, record_source, record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
-from graphbench.tables.sheet import Sheet, Text, html, latex, markdown
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_sheets import details_sheet, main_sheets
-from graphbench.tables.sweep_table import SweepTable, Wanted, sweep_table
+from graphbench.tables.sweep_layout import details_table, main_tables
+from graphbench.tables.sweep_table import CellSpec, SweepTable, sweep_table
+from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 if TYPE_CHECKING:
     from graphbench.sweeps import Sweep
@@ -39,7 +39,7 @@ FORMATS = {"md": markdown, "latex": latex, "html": html}
 SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
-def folder_sheet(folders: Sequence[Path]) -> Sheet:
+def configuration_table(folders: Sequence[Path]) -> TextTable:
     """One row per configuration; what a search has given up is a note below.
 
     Args:
@@ -57,21 +57,24 @@ def folder_sheet(folders: Sequence[Path]) -> Sheet:
             pruned.append(folder.name)
         else:
             raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
-    reported = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
-    rows = [_row(each, reported) for each in results]
+    statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
+    rows = [_row(result, statistics) for result in results]
     if not rows:
         raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
     notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
-    return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
+    return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
 def configurations(folders: Sequence[Path]) -> list[Path]:
     """Packed files replaced by the configurations in them."""
-    spread = [record_sources(each) if each.suffix == PACKED else [record_source(each)] for each in folders]
-    return [source.path for sources in spread for source in sources]
+    paths = []
+    for folder in folders:
+        sources = record_sources(folder) if folder.suffix == PACKED else [record_source(folder)]
+        paths += [source.path for source in sources]
+    return paths
 
 
-def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
+def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
     facts = Provenance.of(result.runs)
     return {
         "configuration": result.config,
@@ -80,13 +83,13 @@ def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
         "metric": result.metric or "-",
         "test": format_mean(result.mean("test")),
         "val": format_mean(result.mean("val")),
-        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in reported},
+        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in statistics},
         "runs": str(len(result.runs)),
         **facts.cells(),
     }
 
 
-def wanted_cells(sweep: Sweep, records: Path | None = None) -> list[Wanted]:
+def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
     """The cells of a sweep.
 
     Args:
@@ -95,26 +98,26 @@ def wanted_cells(sweep: Sweep, records: Path | None = None) -> list[Wanted]:
     """
     from graphbench import factory
 
-    wanted = []
+    specs = []
     for entry in sweep.entries:
         tree = entry.config.tree
         declared = factory.dataset_builder(entry.config).card
         dataset = tree.dataset.name if declared is None else declared.name
         seeds = range(tree.seed, tree.seed + sweep.seeds)
-        wanted.append(
-            Wanted(
+        specs.append(
+            CellSpec(
                 label=entry.label,
                 column=entry.column or dataset,
                 dataset=dataset,
-                folder=(records or Path(tree.out_dir)) / entry.config.name,
-                runs=tuple(map(str, tree.run_multiple_splits or seeds)),
+                records=(records or Path(tree.out_dir)) / entry.config.name,
+                run_ids=tuple(map(str, tree.run_multiple_splits or seeds)),
                 # What a run adopts from a pretrained one is not known before it.
                 config_hash="" if tree.pretrained.dir else entry.config.hash,
-                which=entry.published,
+                selector=entry.published,
                 where=entry.where,
             )
         )
-    return wanted
+    return specs
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
@@ -122,21 +125,21 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
 
     sweep = read_sweep(options.sweep)
     published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
-    wanted = wanted_cells(sweep, options.records)
-    return sweep_table(sweep.name, wanted, published=published, baseline=options.baseline)
+    specs = cell_specs(sweep, options.records)
+    return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)
 
 
 def _text(options: argparse.Namespace) -> str:
     if options.sweep is None:
-        return FORMATS[options.format]([folder_sheet(options.folders)])
+        return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
-    stale = [cell.wanted.name for cell in table.cells.values() if cell.stale]
+    stale = [cell.spec.name for cell in table.cells.values() if cell.stale]
     if stale:
         shown = "; ".join(stale[:5]) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
         print(f"note: the configuration has changed since it ran (its hash differs): {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
-    return FORMATS[options.format]([*main_sheets(table), *([details_sheet(table)] if options.details else [])])
+    return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

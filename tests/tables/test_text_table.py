@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from graphbench.tables.sheet import Sheet, Text, html, latex, markdown
+from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 NASTY = r"a_b & 50 % | *x* <i>#1</i> $\alpha$ {y}~^ `code` [z](u)"
 
 
-def _sheet(name: str = "SGFormer") -> Sheet:
-    marked = [Text("82.4 ± 0.8", 1), Text("81.0 ± 1.0", 2, "3 of 5"), Text("80.0 ± 2.0", 3)]
-    plain = [Text("-1.5 (-2.0 sd)"), Text("", None), Text("4 of 5 < 1")]
-    groups = [[[Text(name), *marked], [Text(""), *plain]], [[Text("GCN"), *plain]]]
+def _sheet(name: str = "SGFormer") -> TextTable:
+    marked = [TextCell("82.4 ± 0.8", 1), TextCell("81.0 ± 1.0", 2, "3 of 5"), TextCell("80.0 ± 2.0", 3)]
+    plain = [TextCell("-1.5 (-2.0 sd)"), TextCell("", None), TextCell("4 of 5 < 1")]
+    groups = [[[TextCell(name), *marked], [TextCell(""), *plain]], [[TextCell("GCN"), *plain]]]
     notes = ["read at the best epoch"]
-    return Sheet(["model", "Cora", "50 %", "x"], groups, "A & B", notes, explains_marks=True)
+    return TextTable(["model", "Cora", "50 %", "x"], groups, "A & B", notes, explains_marks=True)
 
 
 class _Page(HTMLParser):
@@ -59,7 +59,7 @@ def test_markdown_is_padded_and_marks_by_words() -> None:
         "| GCN      |       -1.5 (-2.0 sd) |                          |       4 of 5 < 1 |",
     ]
     assert lines[8:] == ["- 1st, 2nd, 3rd: the best measured means of a column.", "- read at the best epoch"]
-    without = Sheet(["a"], [[[Text("b")]]])
+    without = TextTable(["a"], [[[TextCell("b")]]])
     assert markdown([without]) == "| a   |\n| --- |\n| b   |\n"
     assert markdown([without, without]).count("\n\n") == 1
 
@@ -69,7 +69,7 @@ def test_markdown_escapes_what_would_be_markup() -> None:
     expected = r"a_b & 50 % \| \*x\* \<i>#1\</i> $\\alpha$ {y}\~^ \`code\` \[z](u)"
     assert row.startswith(f"| {expected} | **82.4")
     assert len(re.findall(r"(?<!\\)\|", row)) == 5
-    assert markdown([Sheet(["_a_"], [[[Text("x\ny")]]])]).splitlines()[0::2] == [r"| \_a\_ |", "| x y   |"]
+    assert markdown([TextTable(["_a_"], [[[TextCell("x\ny")]]])]).splitlines()[0::2] == [r"| \_a\_ |", "| x y   |"]
 
 
 def test_latex_is_balanced_and_escaped() -> None:

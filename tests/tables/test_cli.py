@@ -194,8 +194,8 @@ def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch
         options = tables.parse(arguments)
         listed += tables.configurations(options.folders)
         if options.sweep is not None:
-            cells = tables.wanted_cells(read_sweep(options.sweep), options.records)
-            of_sweeps |= {cell.folder for cell in cells if record_source(cell.folder).run_ids()}
+            cells = tables.cell_specs(read_sweep(options.sweep), options.records)
+            of_sweeps |= {cell.records for cell in cells if record_source(cell.records).run_ids()}
     recorded = {source.path for source in record_sources(Path("results/measured/records"))}
     assert sorted([*listed, *of_sweeps]) == sorted(recorded)
 
@@ -206,12 +206,12 @@ def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> 
     if sweep.published is None:
         pytest.skip("names no published table")
     published = read_published(sweep.published)
-    cells = tables.wanted_cells(sweep)
-    found = {(each.label, each.column): published.find(each.label, each.dataset, each.which) for each in cells}
+    cells = tables.cell_specs(sweep)
+    found = {(each.label, each.column): published.find(each.label, each.dataset, each.selector) for each in cells}
     assert len(found) == len(cells), "two entries for a cell"
     assert any(found.values())
     for each in cells:
-        if each.label in published.models or each.which:
+        if each.label in published.models or each.selector:
             assert found[each.label, each.column] is not None, each.name
 
 

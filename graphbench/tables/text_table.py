@@ -1,4 +1,7 @@
-"""A table as text, and how Markdown, LaTeX and HTML write it: escapes, marks of the best, alignment."""
+"""Tables of text cells, and their Markdown, LaTeX and HTML: escapes, marks of the best, alignment.
+
+pandas writes tables too, but Markdown only with a further package, LaTeX and HTML without groups of rows and notes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 @dataclass(frozen=True)
-class Text:
+class TextCell:
     """One cell.
 
     Attributes:
         text: plain, escaped by the format.
         rank: 1, 2 or 3 for what is marked as best, second, third.
-        remark: stands in parentheses behind it.
+        remark: follows in parentheses.
     """
 
     text: str
@@ -26,7 +29,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class TextTable:
     """A table.
 
     Attributes:
@@ -34,82 +37,86 @@ class Sheet:
         groups: rows that belong together, group by group.
         title: above the table; empty: none.
         notes: sentences below it.
-        left: number of columns, from the first on, that hold words; the others are aligned to the right.
-        explains_marks: whether the first note says what the marks of the best mean.
+        left: number of leading columns that hold words; the others are aligned to the right.
+        explains_marks: whether a first note explains the marks of the best.
     """
 
     header: Sequence[str]
-    groups: Sequence[Sequence[Sequence[Text]]]
+    groups: Sequence[Sequence[Sequence[TextCell]]]
     title: str = ""
     notes: Sequence[str] = ()
     left: int = 1
     explains_marks: bool = False
 
     @property
-    def rows(self) -> list[Sequence[Text]]:
+    def rows(self) -> list[Sequence[TextCell]]:
         """All rows."""
         return [row for group in self.groups for row in group]
 
     def noted(self, marks: str) -> list[str]:
-        """The notes, after what the marks mean."""
+        """The notes, the explanation of the marks first."""
         return [*([marks] if self.explains_marks else []), *self.notes]
 
 
-def markdown(sheets: Sequence[Sheet]) -> str:
+def markdown(tables: Sequence[TextTable]) -> str:
     """GitHub's tables, columns padded, so that they can be read in a terminal, too."""
-    return "\n".join(map(_markdown, sheets))
+    return "\n".join(map(_markdown, tables))
 
 
-def _markdown(sheet: Sheet) -> str:
-    rows = [[_markdown_escape(each) for each in sheet.header]]
-    rows += [[_decorated(cell, _markdown_escape, {1: "**{}**"}, ORDINALS) for cell in row] for row in sheet.rows]
+def _markdown(table: TextTable) -> str:
+    rows = [[_markdown_escape(heading) for heading in table.header]]
+    rows += [[_decorated(cell, _markdown_escape, {1: "**{}**"}, ORDINALS) for cell in row] for row in table.rows]
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
-    rule = ["-" * width if place < sheet.left else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
+    rule = ["-" * width if column < table.left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     rows.insert(1, rule)
     lines = []
     for row in rows:
         padded = [
-            cell.ljust(width) if place < sheet.left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column < table.left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("| " + " | ".join(padded) + " |")
-    if sheet.title:
-        lines = [_markdown_escape(sheet.title), "", *lines]
-    notes = sheet.noted("1st, 2nd, 3rd: the best measured means of a column.")
+    if table.title:
+        lines = [_markdown_escape(table.title), "", *lines]
+    notes = table.noted("1st, 2nd, 3rd: the best measured means of a column.")
     if notes:
         lines += ["", *(f"- {_markdown_escape(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 
-def latex(sheets: Sequence[Sheet]) -> str:
+def latex(tables: Sequence[TextTable]) -> str:
     """``table`` environments; needs the package booktabs."""
-    return "\n".join(map(_latex, sheets))
+    return "\n".join(map(_latex, tables))
 
 
-def _latex(sheet: Sheet) -> str:
+def _latex(table: TextTable) -> str:
     styles = {1: r"\textbf{{{}}}", 2: r"\underline{{{}}}", 3: r"\textit{{{}}}"}
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cells) + r" \\"
 
-    columns = "l" * sheet.left + "r" * (len(sheet.header) - sheet.left)
+    columns = "l" * table.left + "r" * (len(table.header) - table.left)
     lines = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering"]
-    if sheet.title:
-        lines.append(rf"\caption{{{_latex_escape(sheet.title)}}}")
-    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", line([_latex_escape(each) for each in sheet.header])]
-    for group in sheet.groups:
+    if table.title:
+        lines.append(rf"\caption{{{_latex_escape(table.title)}}}")
+    lines += [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        line([_latex_escape(heading) for heading in table.header]),
+    ]
+    for group in table.groups:
         lines.append(r"\midrule")
         lines += [line([_decorated(cell, _latex_escape, styles) for cell in row]) for row in group]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    notes = sheet.noted("Bold, underlined, italic: first, second, third of the measured means of a column.")
+    notes = table.noted("Bold, underlined, italic: first, second, third of the measured means of a column.")
     lines += [rf"\par\smallskip{{\footnotesize {_latex_escape(note)}}}" for note in notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def html(sheets: Sequence[Sheet]) -> str:
+def html(tables: Sequence[TextTable]) -> str:
     """One page without anything from elsewhere."""
-    title = html_text.escape(next((sheet.title for sheet in sheets if sheet.title), "Results"))
-    body = "\n".join(map(_html, sheets))
+    title = html_text.escape(next((table.title for table in tables if table.title), "Results"))
+    body = "\n".join(map(_html, tables))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -117,21 +124,27 @@ def html(sheets: Sequence[Sheet]) -> str:
     )
 
 
-def _html(sheet: Sheet) -> str:
+def _html(table: TextTable) -> str:
     escape = html_text.escape
     styles = {1: '<b class="first">{}</b>', 2: '<u class="second">{}</u>', 3: '<i class="third">{}</i>'}
 
     def line(cells: Sequence[str], tag: str) -> str:
-        kinds = ['class="word"' if place < sheet.left else 'class="number"' for place in range(len(cells))]
-        return "<tr>" + "".join(f"<{tag} {kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells)) + "</tr>"
+        classes = ["word" if column < table.left else "number" for column in range(len(cells))]
+        inside = "".join(f'<{tag} class="{name}">{cell}</{tag}>' for name, cell in zip(classes, cells))
+        return f"<tr>{inside}</tr>"
 
-    lines = [f"<h2>{escape(sheet.title)}</h2>"] if sheet.title else []
-    lines += ['<div class="wide"><table>', "<thead>", line([escape(each) for each in sheet.header], "th"), "</thead>"]
-    for group in sheet.groups:
+    lines = [f"<h2>{escape(table.title)}</h2>"] if table.title else []
+    lines += [
+        '<div class="wide"><table>',
+        "<thead>",
+        line([escape(heading) for heading in table.header], "th"),
+        "</thead>",
+    ]
+    for group in table.groups:
         rows = [line([_decorated(cell, escape, styles) for cell in row], "td") for row in group]
         lines += ["<tbody>", *rows, "</tbody>"]
     lines.append("</table></div>")
-    notes = sheet.noted("Bold, underlined, italic: first, second, third of the measured means of a column.")
+    notes = table.noted("Bold, underlined, italic: first, second, third of the measured means of a column.")
     if notes:
         lines += ["<ul>", *(f"<li>{escape(note)}</li>" for note in notes), "</ul>"]
     return "\n".join(lines) + "\n"
@@ -151,9 +164,9 @@ li { font-size: .9rem; }
 
 
 def _decorated(
-    cell: Text, escape: Callable[[str], str], styles: dict[int, str], words: dict[int, str] | None = None
+    cell: TextCell, escape: Callable[[str], str], styles: dict[int, str], words: dict[int, str] | None = None
 ) -> str:
-    """The text, marked by a style or a word, and the remark behind it."""
+    """The text, marked by a style or a word, and the remark."""
     text = styles.get(cell.rank or 0, "{}").format(escape(cell.text))
     remarks = [(words or {}).get(cell.rank or 0, ""), escape(cell.remark)]
     inside = ", ".join(filter(None, remarks))
@@ -173,11 +186,11 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "±": r"$\pm$",
-    **{each: "\\" + each for each in "&%$#_{}"},
+    **{character: "\\" + character for character in "&%$#_{}"},
 }
 
 
 def _latex_escape(text: str) -> str:
     text = re.sub(r"(?<![\w.])-(?=\d)", "\0", " ".join(text.split()))  # a minus, not a hyphen
-    text = "".join(_LATEX.get(each, each) for each in text).replace("\0", "$-$")
+    text = "".join(_LATEX.get(character, character) for character in text).replace("\0", "$-$")
     return "{}" + text if text[:1] in ("[", "*") else text  # behind \\ these would be read as its argument
