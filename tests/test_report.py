@@ -50,7 +50,10 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     for number, config in enumerate(("gcn-cora", "sgformer-cora", "mlp-cora")):
         for seed, off in ((123, 0.01), (124, -0.01)):
             _write(runs, str(seed), 0.84 - 0.1 * number + off, config=config)
-    head, gcn, sgformer, mlp = _rows(_page(tmp_path))
+    page = _page(tmp_path)
+    assert "<figcaption>Cora, random 9/9</figcaption>" in page
+    assert page.count("<title>GCN: 0.8400 ± 0.0141, ") == 2  # over parameters, over seconds
+    head, gcn, sgformer, mlp = _rows(page)
     assert "published" in head
     assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
     assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 -10.5")
