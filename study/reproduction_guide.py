@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def _time(cells: Sequence[CellSpec], runs: int) -> str:
     for cell in cells:
         source = record_source(cell.records)
         records = [source.read(run_id) for run_id in source.run_ids()]
-        times = [each.total_time for each in records if each and each.status == "finished" and each.total_time]
+        times = [run.total_time for run in records if run and run.status == "finished" and run.total_time]
         if times:
             known += len(cell.run_ids)
             seconds += statistics.median(times) * len(cell.run_ids)
@@ -80,9 +81,7 @@ def _time(cells: Sequence[CellSpec], runs: int) -> str:
 def _title(path: Path) -> str:
     """The first sentence of the file."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    comment = " ".join(
-        line[1:].strip() for line in lines[: next(i for i, x in enumerate(lines) if not x.startswith("#"))]
-    )
+    comment = " ".join(line[1:].strip() for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
     return re.split(r"(?<=[a-z0-9)])\. ", comment, maxsplit=1)[0].rstrip(".")
 
 

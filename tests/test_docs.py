@@ -21,7 +21,7 @@ from study import reproduction_guide
 from tests.paths import ROOT
 
 GUIDES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md", "study/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "results").glob("*/README.md")),
 ]

@@ -1,4 +1,4 @@
-"""The two sources of numbers: published tables and run records. Both give the same thing, a mean with its spread."""
+"""Two sources of numbers, published tables and run records; both give a mean with its spread."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Quantity:
     """A number that a rule compares.
 
     Attributes:
-        name: where it is from, for the reader.
+        name: its origin, for the reader.
         mean: arithmetic mean.
         std: sample standard deviation, or that printed; None: none.
         n: runs; None where the paper does not say.
         maximize: True when larger is better.
-        point: one point: 0.01 of a share, 1 of a percentage, 1 % of anything else.
+        point: one point: 0.01 of a fraction, 1 of a percentage, 1 % of anything else.
         shown: as text.
         runs: the same for a Welch test; None for what is printed.
     """
@@ -98,17 +98,17 @@ def cells(table: str, sets: tuple[str, ...] = ()) -> dict[tuple[str, ...], dict[
     """
     rows = [row for row in _table(table).rows if row.mean and (not sets or row.dataset in sets)]
     plain = {(row.dataset, row.metric) for row in rows if not row.setting}
-    found: dict[tuple[str, ...], dict[str, Quantity]] = {}
+    columns: dict[tuple[str, ...], dict[str, Quantity]] = {}
     for row in rows:
         if row.setting and (row.dataset, row.metric) in plain:
             continue
         mean = float(row.mean)
         std = float(row.std) if row.std else None
-        column = found.setdefault((row.dataset, row.metric, row.setting), {})
+        column = columns.setdefault((row.dataset, row.metric, row.setting), {})
         column[row.model] = Quantity(
             row.model, mean, std, row.n_runs, row.scale.maximize, row.scale.point(mean), row.printed
         )
-    return found
+    return columns
 
 
 def measured(root: Path) -> Source:
@@ -159,8 +159,8 @@ def _derived(result: Aggregate, what: str) -> Mean | None:
 
 
 def _pair(text: str, reference: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found:
+    key, equals, value = text.partition("=")
+    if not equals:
         raise UserError(f"'{reference}': a part is key=value, received '{text.strip()}'.")
     return key.strip(), value.strip()
 
@@ -180,7 +180,7 @@ def _aggregate(folder: Path) -> Aggregate:
 
 
 def check_names(asked: dict[str, object], allowed: tuple[str, ...], where: str) -> None:
-    """Refuses a key that nobody reads.
+    """Refuses an unknown key.
 
     Raises:
         UserError: with the nearest valid name.

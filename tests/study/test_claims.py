@@ -1,9 +1,10 @@
-"""``study/claims.py``: rules decide from records and printed tables only, and the page is what they say."""
+"""``study.claims``: rules decide from records and printed tables only, and the page is what they say."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,11 @@ def test_wrong_input_is_one_message(
     assert error.startswith("error: ")
     assert len(error.splitlines()) == 1
     assert not out.exists()
+
+
+def test_the_package_does_not_know_the_study() -> None:
+    for path in (ROOT / "graphbench").rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) study\b", path.read_text(), re.MULTILINE), path
 
 
 def test_all_claims_of_the_five_papers_are_there() -> None:
