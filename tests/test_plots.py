@@ -183,7 +183,7 @@ def test_patterns_before_and_after_and_their_zeros_are_those_of_stats_json(sfi: 
             np.testing.assert_allclose(before.sum(2), 1, rtol=1e-5)
             assert (before > 0).all()
             assert (after.sum(2) < 1).all()
-        shares.append(np.mean([each.zero_share("after: sparse flow") for each in patterns]))
+        shares.append(np.mean([pattern.zero_fraction("after: sparse flow") for pattern in patterns]))
     assert 0.02 < np.mean(shares) < 0.98
     assert np.mean(shares) == pytest.approx(record.score("val", "zero_flow"), abs=1e-3)
     assert run.epoch == record.best_epoch
@@ -271,7 +271,7 @@ def test_what_attention_refuses(
     assert "--layer must lie in 0 .. 1, received 2" in _refused(capsys, "attention", sfi, "--layer", "0", "2")
     assert "--head must lie in 0 .. 1, received 7" in _refused(capsys, "attention", sfi, "--head", "7")
     with monkeypatch.context() as smaller:
-        smaller.setattr(attention, "LARGEST", 20)
+        smaller.setattr(attention, "MAX_NODES", 20)
         assert "nodes; patterns of up to 20 nodes are drawn" in _refused(capsys, "attention", sfi)
     local = _train(home, "local", "gt.layer_type", "CustomGatedGCN+None", "optim.max_epoch", "1", repeat="1")
     capsys.readouterr()

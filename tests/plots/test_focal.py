@@ -45,11 +45,11 @@ def test_a_point_is_what_the_records_of_its_seeds_say(records: Path) -> None:
     folder = records / "ffgt-sbm-pattern-p016-fl3"
     point = focal.read_point(folder)
     assert (point.panel, point.metric, point.line) == ("SBM-PATTERN, p = 0.16", "accuracy-SBM", "Vanilla")
-    assert (point.length, point.at) == (3, "3")
+    assert (point.length, point.position) == (3, "3")
     assert point.scores == tuple(RunRecord.read(folder / seed / "record.json").score("test") for seed in "01")
-    assert focal.read_point(records / "ffgt-sbm-pattern-p016-full").at == "full"
+    assert focal.read_point(records / "ffgt-sbm-pattern-p016-full").position == "full"
     other = focal.read_point(records / "ffgt-sbm-pattern-p016-grpe")
-    assert (other.panel, other.line, other.at) == ("SBM-PATTERN, p = 0.10", "GRPE + GINE", "full")
+    assert (other.panel, other.line, other.position) == ("SBM-PATTERN, p = 0.10", "GRPE + GINE", "full")
     assert focal.read_point(records / "ffgt-sbm-pattern-p016-other") is None
 
 
@@ -61,7 +61,7 @@ def test_panels_and_points(records: Path) -> None:
     assert [axes.get_title() for axes in figure.axes] == ["SBM-PATTERN, p = 0.16", "SBM-PATTERN, p = 0.10"]
     assert [text.get_text() for text in dense.get_xticklabels()] == ["full", "1", "3"]
     assert [text.get_text() for text in sparse.get_xticklabels()] == ["full"]
-    points = {each.at: each for each in found if each.panel.endswith("0.16")}
+    points = {point.position: point for point in found if point.panel.endswith("0.16")}
     full, lengths = (container.lines[0] for container in dense.containers)
     np.testing.assert_allclose(full.get_ydata(orig=False), points["full"].scores)
     np.testing.assert_allclose(lengths.get_xdata(orig=False), [1, 3])

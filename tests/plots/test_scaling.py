@@ -157,7 +157,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return types.SimpleNamespace(returncode=0, stdout=json.dumps(point), stderr="")
 
     monkeypatch.setattr(scaling_points.subprocess, "run", run)
-    facts = dict.fromkeys([*scaling_points._DECISIVE, "git_commit", "git_dirty"])
+    facts = dict.fromkeys([*scaling_points._MACHINE_KEYS, "git_commit", "git_dirty"])
     monkeypatch.setattr(scaling_points, "environment", lambda _: facts | {"gpu": "a GPU", "packages": {}})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     properties = types.SimpleNamespace(total_memory=80 * 2**30)

@@ -94,6 +94,6 @@ def test_models_and_graphs_that_cannot_be_drawn(
     capsys.readouterr()
     assert plots(["surrogate", str(other)]) == 2
     assert "no layer of this model has a surrogate attention matrix; GECO does" in capsys.readouterr().err
-    monkeypatch.setattr(surrogate, "LARGEST", 3)
+    monkeypatch.setattr(surrogate, "MAX_NODES", 3)
     assert plots(["surrogate", str(geco)]) == 2
     assert "matrices of up to 3 nodes are drawn" in capsys.readouterr().err
