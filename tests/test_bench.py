@@ -18,11 +18,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("name", bench.OF_THE_HOST)
+@pytest.mark.parametrize("name", bench.HOST_BENCHMARKS)
 def test_a_benchmark_of_the_host_refuses_a_gpu(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal(capsys, name, "--device", "cuda")
     assert message.startswith(f"error: --device cuda: '{name}' measures the host alone.")
-    assert all(each in message for each in bench.BENCHMARKS)
+    assert all(name in message for name in bench.BENCHMARKS)
 
 
 def test_a_gpu_that_is_not_there_is_refused(
