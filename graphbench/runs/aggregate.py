@@ -57,8 +57,8 @@ class Aggregate:
 
     def mean(self, split: str, name: str | None = None) -> Mean | None:
         """The entry of a metric (default: the selecting one)."""
-        wanted = name or self.metric
-        return next((each for each in self.means if (each.split, each.name) == (split, wanted)), None)
+        key = (split, name or self.metric)
+        return next((mean for mean in self.means if (mean.split, mean.name) == key), None)
 
 
 def aggregate(
@@ -103,16 +103,16 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     ``n``; ``stats.json`` one line per epoch with the means over the runs that evaluated it.
     """
     folder = Path(config_dir)
-    with _lock(folder):  # seeds that end at the same time: the last one to write has read all records
+    with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, config_hash=config_hash)
         for split in SPLITS:
-            best: dict[str, object] = {"n": len(result.runs), "runs": [each.run_id for each in result.runs]}
-            for each in result.means:
-                if each.split == split:
-                    best[each.name] = each.mean
-                    best[f"{each.name}_std"] = each.std
+            best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
+            for mean in result.means:
+                if mean.split == split:
+                    best[mean.name] = mean.mean
+                    best[f"{mean.name}_std"] = mean.std
             atomic.write_text(folder / "agg" / split / "best.json", json_text.dumps(best) + "\n")
-            lines = _per_epoch([folder / each.run_id / split / "stats.json" for each in result.runs])
+            lines = _per_epoch([folder / run.run_id / split / "stats.json" for run in result.runs])
             atomic.write_text(folder / "agg" / split / "stats.json", "".join(line + "\n" for line in lines))
     return result
 
@@ -122,7 +122,7 @@ def _means(runs: Sequence[RunRecord]) -> tuple[Mean, ...]:
     for run in runs:
         for score in run.scores:
             values[score.split, score.name, score.maximize].append(score.value)
-    return tuple(Mean(*key, *_mean_std(each), len(each)) for key, each in values.items())
+    return tuple(Mean(*key, *_mean_std(numbers), len(numbers)) for key, numbers in values.items())
 
 
 def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
@@ -135,27 +135,27 @@ def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
     # Exact sums, and what rounding the mean added is taken off: equal values have deviation 0. statistics.stdev is as
     # accurate on exact fractions, which took two thirds of the time of reading ten thousand records.
     deviations = [value - mean for value in values]
-    squares = math.fsum(each * each for each in deviations) - math.fsum(deviations) ** 2 / n
+    squares = math.fsum(deviation * deviation for deviation in deviations) - math.fsum(deviations) ** 2 / n
     return mean, math.sqrt(max(squares, 0.0) / (n - 1))
 
 
 def _per_epoch(files: Sequence[Path]) -> list[str]:
     values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for file in files:
-        for line in file.read_text().splitlines() if file.is_file() else ():
+        for line in file.read_text().splitlines() if file.is_file() else []:
             try:
-                stats = json.loads(line)
-                epoch = int(stats.pop("epoch"))
+                evaluated = json.loads(line)
+                epoch = int(evaluated.pop("epoch"))
             except (ValueError, KeyError):
                 continue
-            for name, value in stats.items():
+            for name, value in evaluated.items():
                 values[epoch][name].append(math.nan if value is None else float(value))
     lines = []
     for epoch in sorted(values):
         stats: dict[str, float | int | None] = {"epoch": epoch}
-        for name, each in values[epoch].items():
-            stats[name], stats[f"{name}_std"] = _mean_std(each)
-        stats["n"] = max(len(each) for each in values[epoch].values())
+        for name, numbers in values[epoch].items():
+            stats[name], stats[f"{name}_std"] = _mean_std(numbers)
+        stats["n"] = max(map(len, values[epoch].values()))
         lines.append(json_text.dumps(stats))
     return lines
 
