@@ -27,7 +27,7 @@ python scripts/sweep.py configs/sweeps/sgformer-table7.yaml --jobs 2    # one ta
 python scripts/tables.py --sweep configs/sweeps/sgformer-table7.yaml --baseline GCN
 ```
 
-Every table prints the paper's number beside the measured one, their difference in published deviations, and a word:
+Every table prints the paper's number below the measured one, their difference in published deviations, and a word:
 reproduced, below, above, not run ([tables.md](tables.md)). What to expect is in `results/published/`, what came out
 here in `results/measured/`; where the two differ, [LOG.md](LOG.md) says what was ruled out.
 

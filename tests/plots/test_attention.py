@@ -27,9 +27,9 @@ def test_patterns_before_and_after_and_their_zeros_are_those_of_stats_json(sfi: 
     for graph in range(4):
         run = read_trained(sfi / "0", "val", graph)
         patterns = attention.read_patterns(run.model, run.batch)
-        assert [each.layer for each in patterns] == [f"layers.{i}.branches.1.part" for i in range(2)]
-        for each in patterns:
-            before, after = each.weights["before: softmax(s)"], each.weights["after: sparse flow"]
+        assert [pattern.layer for pattern in patterns] == [f"layers.{i}.branches.1.part" for i in range(2)]
+        for pattern in patterns:
+            before, after = pattern.weights["before: softmax(s)"], pattern.weights["after: sparse flow"]
             assert before.shape == after.shape == (2, run.num_nodes, run.num_nodes)
             np.testing.assert_allclose(before.sum(2), 1, rtol=1e-5)
             assert (before > 0).all()
@@ -62,7 +62,7 @@ def test_white_is_exactly_zero_and_nothing_else(sfi: Path) -> None:
     assert all(0 < border < run.num_nodes for border in borders)
     with canvas.style():
         panels = [axes for axes in attention.draw(patterns, [1, 0], 1, order, borders).axes if axes.images]
-    shown = [each for layer in (1, 0) for each in patterns[layer].weights.values()]
+    shown = [weights for layer in (1, 0) for weights in patterns[layer].weights.values()]
     assert len(panels) == len(shown) == 4
     for axes, weights in zip(panels, shown, strict=True):
         image = axes.images[0]
@@ -104,7 +104,7 @@ def test_the_attention_figure_from_the_command_line(
     lines = capsys.readouterr().out.splitlines()
     assert (tmp_path / "results/figures/attention-quickstart-sfi-0.png").stat().st_size > 10_000
     assert lines[0].startswith("quickstart-sfi 0, epoch ")
-    cells = [each.strip() for each in lines[4].split("|")[1:-1]]
+    cells = [cell.strip() for cell in lines[4].split("|")[1:-1]]
     assert cells[:2] == ["1", "layers.1.branches.1.part"]
     assert float(cells[3]) == 0.0
     assert float(cells[4]) > 0.0

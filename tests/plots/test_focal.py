@@ -36,7 +36,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for length in (1, 3):
         _run(folder, f"fl{length}", "gt.FFGTLayer.focal_length", length, repeat=2 if length == 3 else 1)
     grpe = {"gt.layer_type": "GINE+GRPE", "dataset.edge_encoder": "true", "dataset.edge_encoder_name": "DummyEdge"}
-    _run(folder, "grpe", "dataset.SBM.p", 0.1, *(each for pair in grpe.items() for each in pair))
+    _run(folder, "grpe", "dataset.SBM.p", 0.1, *(value for pair in grpe.items() for value in pair))
     _run(folder, "other", "gt.layer_type", "GCN+None")
     return folder
 
@@ -54,9 +54,9 @@ def test_a_point_is_what_the_records_of_its_seeds_say(records: Path) -> None:
 
 
 def test_panels_and_points(records: Path) -> None:
-    found = [each for each in map(focal.read_point, sorted(records.glob("ffgt-*"))) if each]
+    found = [point for point in map(focal.read_point, sorted(records.glob("ffgt-*"))) if point]
     with canvas.style():
-        figure = focal.draw(sorted(found, key=lambda each: each.panel, reverse=True))
+        figure = focal.draw(sorted(found, key=lambda point: point.panel, reverse=True))
     dense, sparse = figure.axes
     assert [axes.get_title() for axes in figure.axes] == ["SBM-PATTERN, p = 0.16", "SBM-PATTERN, p = 0.10"]
     assert [text.get_text() for text in dense.get_xticklabels()] == ["full", "1", "3"]

@@ -134,7 +134,7 @@ def test_what_would_take_too_long_or_too_much_memory_is_not_tried() -> None:
     assert too_large(points[:1], 2000, 41.0) is None, "of one point at most a square is known"
     assert too_large(points[:1], 2000, 39.0) is not None
     assert too_large([], 10**9, 1.0) is None
-    greedy = [replace(each, seconds=1.0, peak_mib=0.25 * each.nodes) for each in points]
+    greedy = [replace(point, seconds=1.0, peak_mib=0.25 * point.nodes) for point in points]
     assert too_large(greedy, 3000, 1e9) is None
     assert "would take about 1,000 MiB, free are 1,000 MiB" in too_large(greedy, 4000, 1e9)
 
@@ -196,7 +196,7 @@ def test_on_a_gpu_sizes_are_tried_until_one_does_not_fit(
     file = tmp_path / "limited.json"
     assert plots([*asked, "--memory_limit", "16", "--out", str(file.with_suffix(".png"))]) == 0
     found = Measurements.read(file)
-    assert [(each.model, each.nodes) for each in found.all_points if each.model == "dense"] == [
+    assert [(point.model, point.nodes) for point in found.all_points if point.model == "dense"] == [
         ("dense", 10_000),
         ("dense", 40_000),
     ]
@@ -204,7 +204,7 @@ def test_on_a_gpu_sizes_are_tried_until_one_does_not_fit(
     assert found.settings["memory limit in GiB"] == 16.0
     held = "dense softmax attention: not measured beyond 40,000 nodes: out of memory at 80,000 nodes"
     assert f"{held}, with a limit of 16 GiB" in capsys.readouterr().out
-    assert {("--whole_matrix" in each) for each in gpu if "GCN+SGFormer" in each} == {False}
+    assert {("--whole_matrix" in command) for command in gpu if "GCN+SGFormer" in command} == {False}
 
     count = len(gpu)
     assert plots([*asked, "--memory_limit", "16", "--budget", "200", "--out", str(file.with_suffix(".png"))]) == 0

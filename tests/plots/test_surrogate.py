@@ -40,7 +40,7 @@ def geco(home: Path) -> Path:
 def test_what_is_drawn_is_what_the_layer_computes(geco: Path) -> None:
     run = read_trained(geco, "val", 1)
     found = surrogate.read_surrogates(run.model, run.batch, 5, run.position)
-    assert [each.layer for each in found] == ["layers.0.branches.1.part", "layers.1.branches.1.part"]
+    assert [surrogate.layer for surrogate in found] == ["layers.0.branches.1.part", "layers.1.branches.1.part"]
     layer, seen = run.model.layers[0].branches[1].part, {}
     layer.register_forward_hook(lambda module, args, out: seen.update(h=args[0]))
     with torch.no_grad():

@@ -54,7 +54,7 @@ def test_epochs_without_both_numbers_in_every_run_are_left_out(gps: Path, tmp_pa
 def test_a_panel_per_data_set_with_a_mean_and_a_band_per_configuration(home: Path, gps: Path, sfi: Path) -> None:
     other = train(home, "one", "optim.max_epoch", "2", "gt.dim_hidden", "24", config="synthetic/cluster-gps.yaml",
                    repeat="1")  # fmt: skip
-    gaps = [traingap.read_gap(each, "loss") for each in (gps, other, sfi)]
+    gaps = [traingap.read_gap(folder, "loss") for folder in (gps, other, sfi)]
     with canvas.style():
         left, right = traingap.draw(gaps).axes
     assert (left.get_title(), right.get_title()) == ("SBM-PATTERN", "SBM-CLUSTER")

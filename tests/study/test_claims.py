@@ -174,7 +174,7 @@ def test_the_package_does_not_know_the_study() -> None:
 
 def test_all_claims_of_the_five_papers_are_there() -> None:
     numbers = {"SFi": 13, "SG": 15, "GE": 17, "GR": 15, "FF": 11}
-    assert [each.id for each in read_claims(CLAIMS)] == [
+    assert [claim.id for claim in read_claims(CLAIMS)] == [
         f"{paper}-{number}" for paper, last in numbers.items() for number in range(1, last + 1)
     ]
 

@@ -197,7 +197,7 @@ def test_of_twenty_runs_the_two_whose_processes_are_killed_are_started_once_more
     assert said.count("its process was killed (SIGKILL); it is started once more") == 2
     records = {run: record(f"gcn-cora/{run}") for run in runs}
     assert {run for run in runs if records[run]["resumed"] == 1} == set(victims)
-    assert sum(each["resumed"] for each in records.values()) == 2
+    assert sum(content["resumed"] for content in records.values()) == 2
     for run in runs:
         stats = Path(f"results/gcn-cora/{run}/train/stats.json").read_text().splitlines()
         assert [json.loads(line)["epoch"] for line in stats] == list(range(20))
@@ -209,7 +209,10 @@ def test_of_twenty_runs_the_two_whose_processes_are_killed_are_started_once_more
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "ends_by",
-    [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (signal.SIGTERM, signal.SIGKILL))],
+    [
+        signal.SIGINT,
+        *(pytest.param(number, marks=pytest.mark.exhaustive) for number in (signal.SIGTERM, signal.SIGKILL)),
+    ],
 )
 def test_an_ended_sweep_leaves_no_process_and_a_state_to_resume(tmp_path: Path, ends_by: signal.Signals) -> None:
     sweep = write(
@@ -238,6 +241,6 @@ def test_an_ended_sweep_leaves_no_process_and_a_state_to_resume(tmp_path: Path, 
         assert "interrupted: what was running has saved its state; the same command goes on." in said
         assert "Traceback" not in said
     psutil.wait_procs(children, timeout=300)
-    assert not [each for each in children if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert record("gcn-cora/123")["status"] == "interrupted"
     assert (Path("results/gcn-cora/123/ckpt") / "last.ckpt").is_file()

@@ -28,7 +28,7 @@ CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
 
 def read(tmp_path: Path, *groups: str) -> Sweep:
     path = tmp_path / "mine.yaml"
-    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {each}" for each in groups)]))
+    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {group}" for group in groups)]))
     return read_sweep(path, ["out_dir", str(tmp_path / "out")])
 
 
@@ -52,7 +52,7 @@ def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         plan(sweep, sweep.entries)
     sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, column: b, name_tag: b}}]}}")
-    assert [each.column for each in plan(sweep, sweep.entries)] == ["Cora", "b"]
+    assert [entry.column for entry in plan(sweep, sweep.entries)] == ["Cora", "b"]
 
 
 def test_what_cannot_be_built_is_blamed_on_the_line_of_the_sweep(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_wrong_input_is_one_message_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}").path
-    assert main([each.format(sweep=sweep) for each in arguments]) == 2
+    assert main([argument.format(sweep=sweep) for argument in arguments]) == 2
     said = capsys.readouterr().err
     assert re.match(message, said)
     assert said.count("\n") == 1

@@ -42,12 +42,12 @@ def search(folder: Path, /, **changes: Any) -> SearchPlan:
 def test_processes_get_different_trials_until_all_are_taken(tmp_path: Path) -> None:
     studies = [Study(search(tmp_path)) for _ in range(3)]
     trials = [studies[i % 3].claim() for i in range(4)]
-    assert [each.number for each in trials] == [0, 1, 2, 3]
+    assert [trial.number for trial in trials] == [0, 1, 2, 3]
     assert studies[0].claim() is None
-    for each in trials:
-        assert 1e-4 <= float(each.parameters["optim.base_lr"]) <= 0.1
-        assert each.parameters["gnn.layers_mp"] in {"1", "2", "3", "4"}
-        assert each.parameters["gnn.dropout"] in {"0.0", "0.5"}
+    for trial in trials:
+        assert 1e-4 <= float(trial.parameters["optim.base_lr"]) <= 0.1
+        assert trial.parameters["gnn.layers_mp"] in {"1", "2", "3", "4"}
+        assert trial.parameters["gnn.dropout"] in {"0.0", "0.5"}
     trials[0].complete(0.5)
     trials[1].complete(0.7)
     trials[2].fail("a reason")
@@ -76,8 +76,8 @@ def test_the_same_values_are_proposed_however_often_it_is_started(tmp_path: Path
     once = walk(tmp_path / "once", reopened=False)
     assert once == walk(tmp_path / "often", reopened=True)
     assert once != walk(tmp_path / "other", reopened=False, seed=1)
-    assert len({json.dumps(each) for each in once}) == 14
-    layers = [int(each["gnn.layers_mp"]) for each in once]
+    assert len({json.dumps(parameters) for parameters in once}) == 14
+    layers = [int(parameters["gnn.layers_mp"]) for parameters in once]
     assert sum(layers[10:]) / 4 > sum(layers[:10]) / 10, "after ten random trials it goes where the values are better"
 
 
@@ -158,8 +158,8 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
     values = []
     for number in range(2):
         runs = [record(folder / f"gcn-cora-short-trial-{number:03d}/{seed}") for seed in (123, 124)]
-        assert {each["status"] for each in runs} == {"finished"}
-        scores = [s["value"] for each in runs for s in each["scores"] if (s["split"], s["name"]) == ("val", "accuracy")]
+        assert {run["status"] for run in runs} == {"finished"}
+        scores = [s["value"] for run in runs for s in run["scores"] if (s["split"], s["name"]) == ("val", "accuracy")]
         values.append(sum(scores) / 2)
     now = search_status(planned.search)
     assert now.value == pytest.approx(max(values))
@@ -235,7 +235,7 @@ def test_wrong_input_is_one_message(
     planned: PlannedEntry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*arguments: str) -> str:
-        assert main([str(each) for each in arguments]) == 2
+        assert main([str(argument) for argument in arguments]) == 2
         return capsys.readouterr().err
 
     nothing = Path("nothing.yaml")

@@ -185,11 +185,11 @@ def until(condition: Callable[[], object], seconds: float = 300) -> None:
 
 def process_of(element: int) -> psutil.Process:
     """The Python process of a job of the latest array."""
-    for each in psutil.process_iter(["environ", "cmdline"]):
-        environment = each.info["environ"] or {}
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        environment = process.info["environ"] or {}
         if environment.get("SLURM_ARRAY_TASK_ID") == str(element) and environment.get("PWD") == str(Path.cwd()):
-            if "graphbench.sweeps.slurm_array" in (each.info["cmdline"] or []):
-                return each
+            if "graphbench.sweeps.slurm_array" in (process.info["cmdline"] or []):
+                return process
     raise AssertionError("no such job")
 
 
@@ -207,7 +207,7 @@ def test_jobs_that_are_killed_or_run_out_of_time_go_on(tmp_path: Path, capfd: py
     assert main(command) == 0
     said = capfd.readouterr().err
     assert "2 submitted as job array " in said
-    (job,) = {each.split("_")[0] for each in states()}
+    (job,) = {element.split("_")[0] for element in states()}
     for run in (123, 124):
         until(lambda run=run: len(epochs(run)) > 2)
         element = run - 123
@@ -241,9 +241,9 @@ def test_of_twenty_runs_only_the_two_that_were_killed_run_again(
     command = [write(tmp_path / "mine.yaml", 20, seeds=20), "train.ckpt_period", "1", "--launcher", "slurm"]
     assert main(command) == 0
     victims = sorted(random.sample(range(20), 2))
-    for each in victims:
-        until(lambda each=each: epochs(123 + each), seconds=500)
-        process_of(each).kill()
+    for victim in victims:
+        until(lambda victim=victim: epochs(123 + victim), seconds=500)
+        process_of(victim).kill()
     until(lambda: not states(), seconds=500)
     runs = range(123, 143)
     assert [run - 123 for run in runs if record(run)["status"] != "finished"] == victims

@@ -107,7 +107,9 @@ def test_a_search_space_is_data(tmp_path: Path) -> None:
     assert (type(layers.low), layers.high, layers.log) == (int, 4, False)
     assert (act.choices, act.low, act.where) == (("relu", "gelu"), None, f"{tmp_path / 'mine.yaml'}:8")
     (entry,) = read(tmp_path, group, "gnn.act", "prelu").entries
-    assert [each.key for each in entry.search] == ["optim.base_lr", "gnn.layers_mp"], "the command line fixes a key"
+    assert [dimension.key for dimension in entry.search] == ["optim.base_lr", "gnn.layers_mp"], (
+        "the command line fixes a key"
+    )
 
 
 @pytest.mark.parametrize(

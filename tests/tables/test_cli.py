@@ -207,12 +207,12 @@ def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> 
         pytest.skip("names no published table")
     published = read_published(sweep.published)
     cells = tables.cell_specs(sweep)
-    found = {(each.label, each.column): published.find(each.label, each.dataset, each.selector) for each in cells}
+    found = {(cell.label, cell.column): published.find(cell.label, cell.dataset, cell.selector) for cell in cells}
     assert len(found) == len(cells), "two entries for a cell"
     assert any(found.values())
-    for each in cells:
-        if each.label in published.models or each.selector:
-            assert found[each.label, each.column] is not None, each.name
+    for cell in cells:
+        if cell.label in published.models or cell.selector:
+            assert found[cell.label, cell.column] is not None, cell.name
 
 
 @pytest.mark.parametrize("path", COMMANDS)
