@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
+from graphbench.blockwise.graph import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
@@ -20,7 +21,7 @@ from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.encoders import batch_transform
+from graphbench.factory.transforms import batch_transform
 
 
 def check_samplers(config: Config, model: nn.Module) -> None:
@@ -41,7 +42,7 @@ def check_samplers(config: Config, model: nn.Module) -> None:
             f"{train} cuts them; set train.sampler to full_batch."
         )
     if evaluation == "blocks":
-        if not hasattr(model, "in_blocks"):
+        if not isinstance(model, BlockwiseModel):
             raise UserError(
                 f"{config.where('val.sampler')}: model.type {config.tree.model.type} cannot be evaluated block by "
                 "block; set val.sampler to full_batch or random_node (the models gnn, GPSModel and TwoBranch can)."
@@ -76,7 +77,7 @@ def _try_blocks(model: nn.Module) -> None:
         tried.edge_encoder = EdgeEncoder(None, {}, columns[1], False)
     tried.eval()
     with torch.no_grad():
-        found = tried.in_blocks(StoredBlocks.of(store, max_nodes=2))
+        found = tried.forward_blockwise(StoredBlocks.of(store, max_nodes=2))
         expected = tried(store.gather([0]))
     if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
         raise ValueError(

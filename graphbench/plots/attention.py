@@ -12,12 +12,13 @@ import argparse
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.layers.attention.sfi import SFi
 from graphbench.plots import canvas, node_matrix
@@ -31,14 +32,6 @@ CLIPPED = 0.002
 
 MAX_NODES = 5000
 """Of a graph: every head of every layer is a matrix of its square."""
-
-
-@runtime_checkable
-class HasAttentionWeights(Protocol):
-    """A layer that returns its attention weights."""
-
-    def attention_weights(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        """For the arguments of ``forward``, one (H, n, n) tensor per graph."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def visit_layers(model: nn.Module, batch: GraphBatch, kind: type, visit: Callabl
     Args:
         model: of a run.
         batch: its input.
-        kind: class or runtime protocol of the layers.
+        kind: class of the layers.
         visit: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
     """
     hooks = [

@@ -13,10 +13,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.blockwise.graph import NodeBlocks
+from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.contract import HasStatistics
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, Features, GraphBatch
-from graphbench.train.observing import Observer, averaged
+from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
@@ -51,35 +52,34 @@ class CarriedModel(nn.Module):
             return self._in_blocks(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
-            batch = batch.derived(f"train/{self.dtype}", self._cast)
+            batch = batch.derived(_cast, self.dtype)
         return self.model(batch)
 
     def _in_blocks(self, graph: NodeBlocks) -> Tensor:
-        if not hasattr(self.model, "in_blocks"):
+        if not isinstance(self.model, BlockwiseModel):
             raise UserError(
                 f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
                 "and TwoBranch can. Use full_batch."
             )
         try:
-            prediction: Tensor = self.model.in_blocks(graph if self.dtype is None else graph.cast(self.dtype))
+            prediction: Tensor = self.model.forward_blockwise(graph if self.dtype is None else graph.cast(self.dtype))
         except ValueError as error:
             raise UserError(f"val.sampler: {error}") from error
         return prediction
 
-    def _cast(self, batch: GraphBatch) -> GraphBatch:
-        def each(tensor: Features | None) -> Features | None:
-            return tensor.to(self.dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
-        return batch.replace(
-            x=each(batch.x),
-            edge_attr=each(batch.edge_attr),
-            pe={name: each(pe) for name, pe in batch.pe.items()},
-            edge_pe={name: each(pe) for name, pe in batch.edge_pe.items()},
-            pair_pe={name: each(pe) for name, pe in batch.pair_pe.items()},
-            edge_sets={
-                name: EdgeSet(edges.index, edges.ptr, each(edges.attr)) for name, edges in batch.edge_sets.items()
-            },
-        )
+def _cast(batch: GraphBatch, dtype: torch.dtype) -> GraphBatch:
+    def cast(tensor: Features | None) -> Features | None:
+        return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
+
+    return batch.replace(
+        x=cast(batch.x),
+        edge_attr=cast(batch.edge_attr),
+        pe={name: cast(pe) for name, pe in batch.pe.items()},
+        edge_pe={name: cast(pe) for name, pe in batch.edge_pe.items()},
+        pair_pe={name: cast(pe) for name, pe in batch.pair_pe.items()},
+        edge_sets={name: EdgeSet(edges.index, edges.ptr, cast(edges.attr)) for name, edges in batch.edge_sets.items()},
+    )
 
 
 class Predictor:
@@ -99,8 +99,10 @@ class Predictor:
     def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
         self._precision = fabric.strategy.precision
         self._model = model
-        self._all = Observer(model, "statistics")
-        self._body = Observer(model, "statistics", lambda name: name.split(".")[1:2] != [HEAD])
+        self._all = ForwardObserver(model, HasStatistics, ask_statistics)
+        self._body = ForwardObserver(
+            model, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
+        )
 
     def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
         """The prediction, in the default number format, and (G,) statistics by name; a mean where modules share a name.

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
 ROOMS = ("encoders/node", "encoders/edge", "encoders/positional")
@@ -45,7 +46,7 @@ CASES = [(room, name, own) for room, name in EVERY for own in OWN.get(name, [{}]
 
 def _build(room, name, own):
     context = {**CONTEXT, "node_in": NODE_IN.get(name, 9), "edge_in": EDGE_IN.get(name, 3)}
-    encoder = registry.construct(registry.lookup(room, name), own, context).double()
+    encoder = registry.construct(registry.lookup(room, name), {**context, **own}).double()
     with torch.no_grad():  # ReLU encoders of width 8 may be dead by chance; positive weights are not
         for key, parameter in encoder.named_parameters():
             if "bias" in key:
@@ -54,11 +55,13 @@ def _build(room, name, own):
 
 
 def _level(room, name):
-    return "edge" if room == "encoders/edge" else getattr(registry.lookup(room, name), "level", "node")
+    if room == "encoders/positional":
+        return registry.lookup(room, name).level
+    return room.removeprefix("encoders/")
 
 
-def _mode(room, name):
-    return getattr(registry.lookup(room, name), "mode", "concat")
+def _is_column(room, name):
+    return not issubclass(registry.lookup(room, name), BatchEncoder)
 
 
 def _graph(size, edges, seed, name):
@@ -100,11 +103,11 @@ def _graphs(name):
 
 def _encode(room, name, encoder, batch):
     """All that an encoder computes: its columns, or the new states and what it leaves for later layers."""
-    if _mode(room, name) == "concat":
+    if _is_column(room, name):
         return [encoder(batch)]
     h, after = encoder(batch.pe["states"], batch)
     assert h.shape == (after.num_nodes, DIM)
-    return [h, *(value for value in after.state.values() if isinstance(value, torch.Tensor))]
+    return [h, *(value for _, value in after.state.tensors())]
 
 
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
@@ -114,7 +117,7 @@ def test_shapes_and_finite_values(room, name, own):
         for training in (False, True):
             encoded = _encode(room, name, encoder.train(training), batch)
             rows = batch.num_edges if _level(room, name) == "edge" else batch.num_nodes
-            if _mode(room, name) == "concat":
+            if _is_column(room, name):
                 assert encoded[0].shape == (rows, DIM)
             for values in encoded:
                 assert torch.isfinite(values).all()
@@ -164,7 +167,7 @@ def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, ow
         assert parameter.grad is not None, key
         assert torch.isfinite(parameter.grad).all(), key
         assert parameter.grad.abs().sum() > 0, key
-    assert not batch.state
+    assert not list(batch.state.tensors())
     for tensor, copy in zip(tensors, before):
         assert torch.equal(tensor.double().nan_to_num(-7), copy.double().nan_to_num(-7))
 
@@ -182,6 +185,6 @@ def test_the_state_can_be_restored(room, name, own):
 def test_every_positional_encoder_reads_what_a_transform_of_its_level_leaves(name):
     kind = registry.lookup("encoders/positional", name)
     assert kind.registered_name == name, "the outputs of transforms are named after the encoder; it has no second name"
-    if kind.transform is not None and _mode("encoders/positional", name) == "concat":
+    if kind.transform is not None and _is_column("encoders/positional", name):
         transform = registry.lookup("transforms", kind.transform)
-        assert getattr(transform, "level", "node") == getattr(kind, "level", "node")
+        assert getattr(transform, "level", "node") == kind.level

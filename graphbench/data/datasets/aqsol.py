@@ -16,7 +16,7 @@ from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.dropbox.com/s/lzu9lmukwov12kt/aqsol_graph_raw.zip?dl=1"
 _FILES = tuple(f"AQSOL/raw/{part}.pickle" for part in PARTS)
@@ -34,7 +34,7 @@ class AQSOL:
         name: there is one data set; ``none`` or ``AQSOL``.
     """
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         known_name("PyG-AQSOL", name, ("none", "AQSOL"))
 
     @property

@@ -17,7 +17,7 @@ from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_s
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _MAT, _SPLITS = "deezer_europe/deezer-europe.mat", "deezer_europe/deezer-europe-splits.npy"
 _SHA256 = {
@@ -39,7 +39,7 @@ class Deezer:
         normalize_features: divide every row of the features by its sum.
     """
 
-    def __init__(self, name: str = "deezer-europe", *, normalize_features: bool = False) -> None:
+    def __init__(self, name: FromContext[str] = "deezer-europe", *, normalize_features: bool = False) -> None:
         known_name("Deezer", name, ("deezer-europe",))
         self.normalize_features = normalize_features
 

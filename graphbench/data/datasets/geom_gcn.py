@@ -19,7 +19,7 @@ from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master"
 _SPLITS = 10
@@ -103,7 +103,9 @@ class Actor(_GeomGCN):
     title, source_name, folder = "Actor", "film", "Actor/raw"
     features = "positions"  # of the words that occur
 
-    def __init__(self, name: str = "none", *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(
+        self, name: FromContext[str] = "none", *, normalize_features: bool = False, undirected: bool = False
+    ) -> None:
         known_name("PyG-Actor", name, ("none", "Actor"))
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
@@ -118,7 +120,7 @@ class WebKB(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
-    def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
         self.source_name = known_name("PyG-WebKB", name.lower(), ("cornell", "texas", "wisconsin"))
         self.title, self.folder = self.source_name.capitalize(), f"WebKB/{self.source_name}/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)
@@ -153,7 +155,7 @@ class WikipediaNetwork(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
-    def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
         self.name = known_name("PyG-WikipediaNetwork", name.lower(), ("chameleon", "squirrel", *_FILTERED))
         self.title, self.source_name = self.name.capitalize(), self.name
         self.folder = f"WikipediaNetwork/{self.name}/geom_gcn/raw"

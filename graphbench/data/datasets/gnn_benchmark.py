@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://data.pyg.org/datasets/benchmarking-gnns/{}_v2.zip"
 _CSL_URL = "https://www.dropbox.com/s/rnbkp5ubgk82ocu/CSL.zip?dl=1"
@@ -59,7 +59,7 @@ class GNNBenchmark:
         name: ``MNIST``, ``CIFAR10``, ``PATTERN``, ``CLUSTER`` or ``CSL``.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = known_name("PyG-GNNBenchmarkDataset", name, _FACTS)
 
     @property

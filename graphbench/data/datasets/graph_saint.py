@@ -20,7 +20,7 @@ from graphbench.data.one_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
@@ -112,7 +112,7 @@ class Flickr(_GraphSAINT):
         "1htXCtuktuCW8TR8KiKfrFDAxUgekQoV7",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         known_name("PyG-Flickr", name, ("none", "Flickr"))
 
 
@@ -136,7 +136,7 @@ class Yelp(_GraphSAINT):
         "1NI5pa5Chpd-52eSmLW60OnB3WS5ikxq_",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         known_name("PyG-Yelp", name, ("none", "Yelp"))
 
 
@@ -156,7 +156,7 @@ class Reddit2(_GraphSAINT):
         "1nJIKd77lcAGU4j-kVNx_AIGEkveIKz3A",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         known_name("PyG-Reddit2", name, ("none", "Reddit2"))
 
 
@@ -173,7 +173,7 @@ class Reddit(_OneGraph):
     source = "https://snap.stanford.edu/graphsage"
     url = "https://data.dgl.ai/dataset/reddit.zip"
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         known_name("PyG-Reddit", name, ("none", "Reddit"))
 
     def _require(self, roots: Roots, card: DatasetCard) -> Path:

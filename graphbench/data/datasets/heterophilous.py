@@ -16,7 +16,7 @@ from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 
@@ -42,7 +42,7 @@ class HeterophilousGraph:
         normalize_features: divide every row of the features by its sum.
     """
 
-    def __init__(self, name: str, *, normalize_features: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
         spelled = name.lower().replace("_", "-")
         self.name = known_name("PyG-HeterophilousGraphDataset", spelled, _FACTS)
         self.normalize_features = normalize_features

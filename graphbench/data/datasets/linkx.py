@@ -16,7 +16,7 @@ from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, prepar
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _REPOSITORY = "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data"
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
@@ -123,7 +123,7 @@ class LINKX:
         undirected: add the missing reverse edges (only the Facebook networks list both directions).
     """
 
-    def __init__(self, name: str, *, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, undirected: bool = False) -> None:
         self.name = known_name("PyG-LINKXDataset", name.lower().replace("_", "-"), _SOURCES)
         self.undirected = undirected
 

@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "http://malnet.cc.gatech.edu/graph-data/malnet-graphs-tiny.tar.gz"
 _SPLIT_URL = "http://malnet.cc.gatech.edu/split-info/split_info_tiny.zip"
@@ -39,7 +39,7 @@ class MalNetTiny:
             the neighbours' degrees, https://arxiv.org/abs/1811.03508), or ``none`` or ``Constant`` (the number 1).
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = known_name("PyG-MalNetTiny", name, _COLUMNS)
 
     @property

@@ -9,6 +9,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, ogb_papers, pcqm4m, pcqm_contact, peptides
 from graphbench.data.family import DatasetFamily, LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
+from graphbench.registry import FromContext
 
 _DATASETS: dict[str, Any] = {
     **ogb_graphs.DATASETS,
@@ -36,11 +37,11 @@ class OGB:
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         undirected: bool = True,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
+        add_reverse_edges: FromContext[bool] = False,
+        add_self_loops: FromContext[bool] = False,
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
         official = name.replace("_", "-") if name.startswith("ogb") else name
@@ -51,7 +52,7 @@ class OGB:
             "add_self_loops": add_self_loops,
             "node_features": node_features,
         }
-        self._dataset: DatasetFamily = registry.construct(_DATASETS[official], {}, options)
+        self._dataset: DatasetFamily = registry.construct(_DATASETS[official], options)
 
     @property
     def card(self) -> DatasetCard | None:

@@ -11,7 +11,7 @@ from graphbench.data.datasets.tu import TUDataset
 from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.errors import unknown
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _NAMES: dict[str, tuple[Any, str]] = {
     **{name: (Planetoid, name) for name in ("Cora", "CiteSeer", "PubMed")},
@@ -33,7 +33,7 @@ class PyG:
             ``AmazonPhoto``, or ``TU_`` and a name of the TU collection.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         if name in _NAMES:
             family, own = _NAMES[name]
         elif name.startswith(_TU) and len(name) > len(_TU):

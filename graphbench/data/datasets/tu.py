@@ -21,7 +21,7 @@ from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 _READER_VERSION = 1
@@ -81,7 +81,7 @@ class TUDataset:
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         labels: Literal["one_hot", "category"] = "one_hot",
         node_attributes: bool = False,

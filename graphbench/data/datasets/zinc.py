@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/{}.index"
@@ -40,7 +40,7 @@ class ZINC:
         name: ``subset`` (12,000 molecules) or ``full`` (249,456).
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = known_name("PyG-ZINC", name, _STATISTICS)
 
     @property

@@ -12,16 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.inputs import embed
 from graphbench.encoders.token import insert, pairs_behind_token, with_token
+from graphbench.errors import ArgumentError
 from graphbench.layers.dropout import Dropout
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.pairs import UNREACHABLE
 
 
 @register("GraphormerBias")
-class GraphormerBias(nn.Module):
+class GraphormerBias(BatchEncoder):
     r"""Adds degree embeddings to the nodes and leaves ``state["pair_bias"]`` for attention.
 
     .. math::
@@ -59,21 +61,20 @@ class GraphormerBias(nn.Module):
         With a token, encodings named after this one are 0 for it (there: an error).
     """
 
-    transform = "GraphormerPaths"
-    mode: ClassVar[str] = "context"
+    transform: ClassVar[str | None] = "GraphormerPaths"
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         num_spatial_types: int | None = None,
         num_in_degrees: int | None = None,
         num_out_degrees: int | None = None,
         node_degrees_only: bool = False,
-        use_graph_token: bool = True,
-        input_dropout: float = 0.0,
-        edge_types: int = 0,
+        use_graph_token: FromContext[bool] = True,
+        input_dropout: FromContext[float] = 0.0,
+        edge_types: FromContext[int] = 0,
     ):
         super().__init__()
         sizes = {"num_in_degrees": num_in_degrees, "num_out_degrees": num_out_degrees}
@@ -81,11 +82,12 @@ class GraphormerBias(nn.Module):
             sizes["num_spatial_types"] = num_spatial_types
         for name, size in sizes.items():
             if size is None or size < 1:
-                raise ValueError(f"GraphormerBias: {name} must be 1 or more, received {size}")
+                raise ArgumentError(name, f"GraphormerBias: {name} must be 1 or more, received {size}")
         self.dim = dim
         self.in_degree_emb = nn.Embedding(num_in_degrees or 0, dim)
         self.out_degree_emb = nn.Embedding(num_out_degrees or 0, dim)
         self.token = nn.Parameter(torch.empty(1, dim)) if use_graph_token else None
+        self.adds_token = use_graph_token
         self.dropout = Dropout(input_dropout)
         self.bias = None
         if not node_degrees_only:
@@ -96,7 +98,7 @@ class GraphormerBias(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """The states to go on with, and the batch that holds the bias."""
         bias = None if self.bias is None else self.bias(batch)
-        incoming, outgoing = batch.derived("graphormer/degrees", degrees)
+        incoming, outgoing = batch.derived(degrees)
         own, rest = h[:, : self.dim], h[:, self.dim :]
         own = own + embed(self.in_degree_emb, incoming, "GraphormerBias (num_in_degrees)")
         own = own + embed(self.out_degree_emb, outgoing, "GraphormerBias (num_out_degrees)")
@@ -133,7 +135,7 @@ class PairBias(nn.Module):
         """One row per ordered pair."""
         if batch.pairs is None:
             raise ValueError("GraphormerBias reads hop distances (batch.pairs), which its transform computes")
-        spatial = batch.derived(f"graphormer/spatial/{self.num_spatial_types}", self._spatial_types)
+        spatial = batch.derived(_spatial_types, self.num_spatial_types)
         bias = F.embedding(spatial, self.spatial_emb)
         types = batch.pair_pe.get("GraphormerBias.edge_types")
         if types is not None and len(self.edge_type_emb):
@@ -141,13 +143,7 @@ class PairBias(nn.Module):
         if self.token is None:
             return bias
         total = sum((size + 1) ** 2 for size in batch.ragged.sizes)
-        return insert(bias, batch.derived("graph_token/pairs", pairs_behind_token), self.token, total)
-
-    def _spatial_types(self, batch: GraphBatch) -> Tensor:
-        assert batch.pairs is not None
-        hops = batch.pairs.distance.long()
-        far = hops.clamp(max=self.num_spatial_types - 1)
-        return far.masked_fill(hops == UNREACHABLE, self.num_spatial_types)
+        return insert(bias, batch.derived(pairs_behind_token), self.token, total)
 
     def _along_paths(self, types: Tensor) -> Tensor:
         """(P, heads) or (heads,): the sum over positions, as what it is with type 0 everywhere and the changes to that.
@@ -164,6 +160,13 @@ class PairBias(nn.Module):
         for kind in range(1, kinds):
             along = along + (types == kind).to(table.dtype) @ (table[kind, :kept] - table[0, :kept])
         return along
+
+
+def _spatial_types(batch: GraphBatch, number: int) -> Tensor:
+    """(P,) int64 type of every pair: its distance, at most ``number - 1``, and ``number`` where there is no path."""
+    assert batch.pairs is not None
+    hops = batch.pairs.distance.long()
+    return hops.clamp(max=number - 1).masked_fill(hops == UNREACHABLE, number)
 
 
 def degrees(batch: GraphBatch) -> tuple[Tensor, Tensor]:

@@ -78,7 +78,7 @@ _LONG = ("COLLAB", "subset", "peptides-functional", "ogbg-molhiv", "deezer-europ
 
 def _family(key: str) -> DatasetFamily:
     kind, name = key.split("/")
-    return registry.construct(registry.lookup("data/datasets", kind), {}, {"name": name})
+    return registry.construct(registry.lookup("data/datasets", kind), {"name": name})
 
 
 def _present(key: str, roots: Roots) -> bool:

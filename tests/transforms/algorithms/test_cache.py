@@ -127,7 +127,7 @@ def test_damage_is_repaired(tmp_path: Path) -> None:
     torch.testing.assert_close(again, expected, rtol=0, atol=0)
 
 
-@register("CountingSE", room="transforms")
+@register("CountingSE", namespace="transforms")
 class CountingSE:
     version: ClassVar[int] = 1
 

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import check_at_least
 from graphbench.ops.focal_attention import Relation
 from graphbench.structures import GraphBatch, HopNeighbors, PairBlocks
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
@@ -148,11 +149,8 @@ class RelationTables(nn.Module):
 
     def __init__(self, heads: int, width: int, types: EdgeTypes, *, max_hop: int | None, values: bool) -> None:
         super().__init__()
-        if types.number < 1 or types.radix < 0 or types.offset < 0 or (max_hop is not None and max_hop < 1):
-            raise ValueError(
-                "num_edge_types and max_hop must be 1 or more, edge_radix and edge_offset 0 or more; received "
-                f"{types.number}, {max_hop}, {types.radix} and {types.offset}"
-            )
+        check_at_least(1, num_edge_types=types.number, **({} if max_hop is None else {"max_hop": max_hop}))
+        check_at_least(0, edge_radix=types.radix, edge_offset=types.offset)
         self.heads, self.width, self.types, self.max_hop = heads, width, types, max_hop
         self.parts = ("query", "key", "value") if values else ("query", "key")
         sizes = {"edge": types.rows} | ({} if max_hop is None else {"hop": max_hop + 3})
@@ -168,32 +166,35 @@ class RelationTables(nn.Module):
 
     def forward(self, batch: GraphBatch, reader: str) -> Relation:
         """One relation that stands for hops and edges together."""
-        index, rows = batch.derived(f"relations/{self.types}/{self.max_hop}", lambda each: self._kinds(each, reader))
+        index, rows = batch.derived(_combinations, self.types, self.max_hop, reader)
         weights = []
         for part in self.parts:
             found = [self.tables[f"{part}_{what}"].index_select(0, row) for what, row in rows.items()]
             weights.append(sum(found[1:], found[0]).view(-1, self.heads, self.width))
         return Relation(index, *weights)
 
-    def _kinds(self, batch: GraphBatch, reader: str) -> tuple[Tensor, dict[str, Tensor]]:
-        """(P,) number of every pair's combination of hops and edge, and the rows of each combination in the tables.
 
-        An edge joins nodes one hop apart, a node is no hop from itself: of all combinations these can occur.
-        """
-        edge, size = edge_rows(batch, self.types, reader), self.types.rows
-        every = torch.arange(size, device=edge.device)
-        if self.max_hop is None:
-            return _small(edge, size), {"edge": every}
-        hop, hops = hop_rows(batch, self.max_hop, reader), torch.arange(self.max_hop + 3, device=edge.device)
-        token, own, none = every[-3:].split(1)
-        rows = {
-            "hop": torch.cat([torch.ones_like(every), hops, hops[:1], hops[-2:-1]]),
-            "edge": torch.cat([every, none.expand_as(hops), own, token]),
-        }
-        kind, apart = torch.where(hop == 1, edge, hop + size), hop != 1
-        kind.masked_fill_(apart & (edge == own), size + len(hops))
-        kind.masked_fill_(apart & (edge == token), size + len(hops) + 1)
-        return _small(kind, len(rows["hop"])), rows
+def _combinations(
+    batch: GraphBatch, types: EdgeTypes, max_hop: int | None, reader: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """(P,) number of every pair's combination of hops and edge, and the rows of each combination in the tables.
+
+    An edge joins nodes one hop apart, a node is no hop from itself: of all combinations these can occur.
+    """
+    edge, size = edge_rows(batch, types, reader), types.rows
+    every = torch.arange(size, device=edge.device)
+    if max_hop is None:
+        return _small(edge, size), {"edge": every}
+    hop, hops = hop_rows(batch, max_hop, reader), torch.arange(max_hop + 3, device=edge.device)
+    token, own, none = every[-3:].split(1)
+    rows = {
+        "hop": torch.cat([torch.ones_like(every), hops, hops[:1], hops[-2:-1]]),
+        "edge": torch.cat([every, none.expand_as(hops), own, token]),
+    }
+    combination, apart = torch.where(hop == 1, edge, hop + size), hop != 1
+    combination.masked_fill_(apart & (edge == own), size + len(hops))
+    combination.masked_fill_(apart & (edge == token), size + len(hops) + 1)
+    return _small(combination, len(rows["hop"])), rows
 
 
 def _small(kind: Tensor, kinds: int) -> Tensor:

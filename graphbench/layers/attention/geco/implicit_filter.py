@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.contract import HasOptimizerGroup
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.ops.circular_conv import sizes_of
 from graphbench.structures import GraphBatch
 
@@ -39,7 +41,7 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
         ValueError: ``emb_dim`` is even or less than 3.
     """
     if emb_dim < 3 or emb_dim % 2 == 0:
-        raise ValueError(f"emb_dim must be odd and at least 3, received {emb_dim}")
+        raise ArgumentError("emb_dim", f"emb_dim must be odd and at least 3, received {emb_dim}")
     length = torch.as_tensor(list(sizes), dtype=torch.int64)
     first = length.cumsum(0) - length
     n = torch.repeat_interleave(length, length)
@@ -55,11 +57,11 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
     Filters at these positions are what :func:`~graphbench.ops.circular_conv.circular_conv` reads: one evaluation for
     every distinct size, not for every graph.
     """
+    return batch.derived(_embedding, emb_dim, dtype)
 
-    def compute(each: GraphBatch) -> Tensor:
-        return positional_embedding(sizes_of(each.ragged), emb_dim).to(each.device, dtype)
 
-    return batch.derived(f"implicit_filter/{emb_dim}/{dtype}", compute)
+def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
+    return positional_embedding(sizes_of(batch.ragged), emb_dim).to(batch.device, dtype)
 
 
 def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:
@@ -82,7 +84,7 @@ def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
     return torch.exp(-t * rates) + shift
 
 
-class ImplicitFilter(nn.Module):
+class ImplicitFilter(nn.Module, HasOptimizerGroup):
     """A network from positions to filter taps.
 
     Equation, z as in :func:`positional_embedding`::
@@ -110,10 +112,8 @@ class ImplicitFilter(nn.Module):
 
     def __init__(self, channels: int, *, emb_dim: int, width: int, inner_layers: int, omega: float) -> None:
         super().__init__()
-        if min(width, inner_layers + 1) < 1:
-            raise ValueError(
-                f"filter_width must be at least 1 and inner_layers at least 0, received {width} and {inner_layers}"
-            )
+        check_at_least(1, filter_width=width)
+        check_at_least(0, inner_layers=inner_layers)
         self.emb_dim = emb_dim
         positional_embedding((), emb_dim)  # refuses widths that are none
         widths = [emb_dim, *[width] * (inner_layers + 1)]
