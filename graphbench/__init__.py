@@ -46,14 +46,15 @@ def build_model(config: Config, info: DataInfo | None = None) -> nn.Module:
     Raises:
         UserError: something in the configuration does not fit, or data is needed and not there.
     """
-    from graphbench import factory
+    from graphbench.factory import model
+    from graphbench.factory.data import declared_info, read_data
 
     if info is None:
-        info = factory.declared_info(config)
+        info = declared_info(config)
     if info is None:
-        loaded = factory.read_data(config)
+        loaded = read_data(config)
         info = loaded.card.info(loaded.store)
-    return factory.build_model(config, info)
+    return model.build_model(config, info)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,12 +15,18 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from graphbench import factory
 from graphbench.config import Config
 from graphbench.data.family import LoadedDataset
 from graphbench.data.large.loader import LargeLoader
 from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
+from graphbench.factory.config_errors import config_errors
+from graphbench.factory.data import build_splits, dataset_builder, encode, read_data
+from graphbench.factory.loaders import build_loaders
+from graphbench.factory.model import build_model, layer_names
+from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.preflight import Run, check, count_parameters
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.record import Outcome, RunRecord
@@ -50,7 +56,7 @@ class _Parts:
     schedule: Schedule
     settings: Settings
     facts: dict[str, Any]
-    pretrained: factory.Pretrained | None
+    pretrained: Pretrained | None
 
 
 def run(
@@ -111,15 +117,15 @@ class _Data:
 
     def __call__(self) -> LoadedDataset:
         if self._loaded is None:
-            raw = factory.read_data(self._config)
-            factory.build_splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
-            self._loaded = factory.encode(self._config, raw, logger.info)
+            raw = read_data(self._config)
+            build_splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
+            self._loaded = encode(self._config, raw, logger.info)
         return self._loaded
 
     @property
     def name(self) -> str:
         """As printed in tables."""
-        declared = factory.dataset_builder(self._config).card
+        declared = dataset_builder(self._config).card
         return (declared or self().card).name
 
 
@@ -131,18 +137,18 @@ def _is_finished(directory: RunDirectory, config: Config) -> bool:
 def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     tree = config.tree
     loaded = data()
-    splits = factory.build_splits(config, loaded, run.seed, run.split_index)
+    splits = build_splits(config, loaded, run.seed, run.split_index)
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(run.seed)
-    model = factory.build_model(config, info)
-    pretrained = factory.load_pretrained(config, model, run.run_id)
-    task = factory.build_task(config, info)
+    model = build_model(config, info)
+    pretrained = load_pretrained(config, model, run.run_id)
+    task = build_task(config, info)
     if loaded.store.y is not None:
-        with factory.config_errors(config, "dataset.task_type"):
+        with config_errors(config, "dataset.task_type"):
             task.check_targets(_targets(loaded, splits))
-    optimizer = factory.build_optimizer(config, model)
-    loaders = factory.build_loaders(config, loaded, splits, run.seed, fabric)
-    schedule = factory.build_schedule(config, optimizer)
+    optimizer = build_optimizer(config, model)
+    loaders = build_loaders(config, loaded, splits, run.seed, fabric)
+    schedule = build_schedule(config, optimizer)
     facts = {
         "name": info.name,
         "fingerprint": loaded.store.fingerprint,
@@ -150,7 +156,7 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
         "split_index": run.split_index,
         "sizes": {name: part.numel() for name, part in splits.parts().items()},
     }
-    settings = factory.build_settings(config, info)
+    settings = build_settings(config, info)
     return _Parts(info, model, task, loaders, optimizer, schedule, settings, facts, pretrained)
 
 
@@ -179,7 +185,7 @@ def _train(
         info.task_type,
         parts.facts["split_mode"],
         sizes,
-        " ".join(factory.layer_names(parts.model)),
+        " ".join(layer_names(parts.model)),
         f"{count_parameters(parts.model):,}",
         fabric.device,
     )
@@ -206,7 +212,7 @@ def _work(
 ) -> Callable[[], Outcome]:
     """What ``train.mode`` stands for, ready to be called."""
     mode = config.tree.train.mode
-    if mode in factory.INFERENCE_MODES:
+    if mode in INFERENCE_MODES:
         assert parts.pretrained is not None
         inference = Inference(
             fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
@@ -225,7 +231,7 @@ def _work(
         parts.schedule,
         parts.settings,
         run=directory,
-        reporters=[*factory.build_reporters(config, title, parts.info, directory.path.name), *reporters],
+        reporters=[*build_reporters(config, title, parts.info, directory.path.name), *reporters],
     )
     return loop.run
 

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from graphbench import factory
 from graphbench.config import Config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info, read_data
+from graphbench.factory.loaders import check_samplers
+from graphbench.factory.model import build_model, layer_names
+from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
+from graphbench.factory.task import build_task
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
@@ -70,7 +74,7 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    return _described(factory.adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))[0]
+    return _described(adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))[0]
 
 
 def check(
@@ -98,9 +102,13 @@ def check(
     runs = [run for run in planned if only in (None, run.run_id)]
     if not runs:
         raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
-    config = _with_mode(factory.adopt_pretrained(config, runs[0].run_id, starts=starts))
+    config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts))
     description, info = _described(config)
-    checked = Checked(config, runs, description, factory.build_fabric(config), info.maximize)
+    from graphbench.factory.training import (
+        build_fabric,  # importing Lightning takes a second; --dry_run has no use for it
+    )
+
+    checked = Checked(config, runs, description, build_fabric(config), info.maximize)
     if not overwrite:
         for run in runs:
             checked.directory(run).refuse_another(config.hash)
@@ -113,18 +121,18 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
-    info = factory.declared_info(config)
+    info = declared_info(config)
     if info is None:
-        loaded = factory.read_data(config)
+        loaded = read_data(config)
         info = loaded.card.info(loaded.store)
     model = _outline(config, info)
-    factory.check_samplers(config, info, model)
-    factory.build_task(config, info)
+    check_samplers(config, info, model)
+    build_task(config, info)
     description = {
         "dataset": info.name,
         "metric": info.metric,
         "params": count_parameters(model),
-        "layers": factory.layer_names(model),
+        "layers": layer_names(model),
     }
     return description, info
 
@@ -133,9 +141,9 @@ def _outline(config: Config, info: DataInfo) -> nn.Module:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
         with torch.device("meta"):
-            return factory.build_model(config, info)
+            return build_model(config, info)
     except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
-        return factory.build_model(config, info)
+        return build_model(config, info)
 
 
 def planned_runs(config: Config, repeat: int) -> list[Run]:
@@ -161,4 +169,4 @@ def _with_mode(config: Config) -> Config:
     if mode == "standard":
         notice = f"{config.where('train.mode')}: train.mode standard is the same training loop as custom here."
         return dataclasses.replace(config, notices=(*config.notices, notice))
-    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in factory.INFERENCE_MODES else config
+    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in INFERENCE_MODES else config

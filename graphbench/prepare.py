@@ -18,13 +18,15 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from graphbench import factory, registry
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 from graphbench.data.family import LoadedDataset
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from graphbench.factory.data import encode, read_data
+from graphbench.factory.transforms import build_transforms
 
 logger = logging.getLogger("graphbench")
 
@@ -41,8 +43,8 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
     """
     if name.endswith((".yaml", ".yml")):
         config = load_config(name, ["dataset.dir", directory] if directory else [])
-        loaded = factory.encode(config, factory.read_data(config), logger.info)
-        return loaded, list(factory.build_transforms(config))
+        loaded = encode(config, read_data(config), logger.info)
+        return loaded, list(build_transforms(config))
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import factory
 from graphbench.config import load_config
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_optimizer
+from graphbench.factory.transforms import build_transforms
 from graphbench.preflight import describe
 from tests.paths import ROOT
 from tests.synthetic_batch import SIZES, batch_like
@@ -26,15 +30,15 @@ ONE_LAYER = ["gt.layers", "1", "gnn.layers_mp", "1", "graphormer.num_layers", "1
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
     line = describe(config)
-    info = dataclasses.replace(factory.declared_info(config), max_nodes=max(SIZES))
+    info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     assert line["params"] > 0
     assert line["metric"] == info.metric
 
-    model = factory.build_model(config, info)
+    model = build_model(config, info)
     assert sum(p.numel() for p in model.parameters()) == line["params"]
-    batch = batch_like(info, factory.build_transforms(config), tmp_path)
-    task = factory.build_task(config, info)
-    optimizer = factory.build_optimizer(config, model)
+    batch = batch_like(info, build_transforms(config), tmp_path)
+    task = build_task(config, info)
+    optimizer = build_optimizer(config, model)
     model.train()
     loss = task.loss(model(batch), batch.y)
     loss.backward()

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graphbench import factory
+from graphbench import experiment
 from graphbench.config import load_config
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import pcqm4m, peptides
 from graphbench.data.datasets.superpixels import COCO_CATEGORIES
 from graphbench.data.splits import Splits
 from graphbench.experiment import run
+from graphbench.factory.data import build_splits
 from tests import raw_families as raw
 from tests.paths import ROOT
 from tests.real_data import shared_cache
@@ -140,7 +141,7 @@ def test_two_epochs(
         monkeypatch.setattr(pcqm4m, "_VALIDATION", raw.PARTS["val"])
         if "dataset.custom.path" in change:
             change["dataset.custom.path"] = str(tmp_path / "data" / change["dataset.custom.path"])
-    monkeypatch.setattr(factory, "build_splits", partial(_few_graphs, factory.build_splits))
+    monkeypatch.setattr(experiment, "build_splits", partial(_few_graphs, build_splits))
     config = load_config(CONFIGS / case.config, [str(each) for pair in change.items() for each in pair])
     line = run(config)
     assert line is not None

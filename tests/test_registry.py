@@ -128,8 +128,9 @@ class OwnNames(GlobalAttention):
 
 def test_a_parameter_of_a_plug_in_is_its_own_unless_it_says_otherwise(tmp_path: Path) -> None:
     """Each of the names that were once filled from outside gets the plug-in's own default, and is a key."""
-    from graphbench import factory
     from graphbench.config import load_config
+    from graphbench.factory.data import declared_info
+    from graphbench.factory.model import build_model
 
     (tmp_path / "plugin.py").write_text(PLUGIN.format(context="", own=", ".join(f"{n}: int = 77" for n in OLD_NAMES)))
     yaml = tmp_path / "c.yaml"
@@ -138,9 +139,9 @@ def test_a_parameter_of_a_plug_in_is_its_own_unless_it_says_otherwise(tmp_path: 
     )
     try:
         config = load_config(yaml, ["gt.OwnNames.heads", "5"])
-        info = factory.declared_info(config)
+        info = declared_info(config)
         assert info is not None
-        layer = factory.build_model(config, info).layers[0].sublayers[1]
+        layer = build_model(config, info).layers[0].sublayers[1]
     finally:
         registry.forget("layers/attention", "OwnNames")
     received = {name: layer.received[name] for name in OLD_NAMES}
@@ -150,8 +151,9 @@ def test_a_parameter_of_a_plug_in_is_its_own_unless_it_says_otherwise(tmp_path: 
 
 
 def test_a_plug_in_filled_from_the_context_says_so(tmp_path: Path) -> None:
-    from graphbench import factory
     from graphbench.config import load_config
+    from graphbench.factory.data import declared_info
+    from graphbench.factory.model import build_model
 
     source = PLUGIN.format(
         context="dim: FromContext[int], dropout: FromContext[float] = 0.0, ", own="gain: float = 2.0"
@@ -162,9 +164,9 @@ def test_a_plug_in_filled_from_the_context_says_so(tmp_path: Path) -> None:
     yaml.write_text(base + "gt: {layer_type: None+OwnNames, layers: 1, attn_dropout: 0.25}\n")
     try:
         config = load_config(yaml)
-        info = factory.declared_info(config)
+        info = declared_info(config)
         assert info is not None
-        received = factory.build_model(config, info).layers[0].sublayers[1].received
+        received = build_model(config, info).layers[0].sublayers[1].received
     finally:
         registry.forget("layers/attention", "OwnNames")
     assert (received["dim"], received["dropout"], received["gain"]) == (config.tree.gt.dim_hidden, 0.25, 2.0)

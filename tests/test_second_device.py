@@ -17,8 +17,14 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from lightning_fabric.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 
-from graphbench import experiment, factory
+from graphbench import experiment
 from graphbench.config import load_config
+from graphbench.factory import training
+from graphbench.factory.data import declared_info, encode, read_data
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_optimizer
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from tests.contract import tensors_of
@@ -76,12 +82,12 @@ def _without_dropout(model: nn.Module) -> None:
 @pytest.mark.parametrize("path", _one_per_method())
 def test_a_training_step(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
-    info = dataclasses.replace(factory.declared_info(config), max_nodes=max(SIZES))
-    model, task = factory.build_model(config, info).train(), factory.build_task(config, info)
-    batch = batch_like(info, factory.build_transforms(config), tmp_path)
+    info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
+    model, task = build_model(config, info).train(), build_task(config, info)
+    batch = batch_like(info, build_transforms(config), tmp_path)
     with second_device() as waits:
         there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
-        optimizer = factory.build_optimizer(config, there)
+        optimizer = build_optimizer(config, there)
         _step(there, task, batch_there)
         optimizer.step()
         waits.clear()  # what is derived from a batch is derived once
@@ -134,7 +140,7 @@ def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     expected = experiment.run(here)
     if not GPU:
-        monkeypatch.setattr(factory, "build_fabric", _fabric)
+        monkeypatch.setattr(training, "build_fabric", _fabric)
     with second_device() as waits:
         result = experiment.run(there)
     assert expected is not None
@@ -151,7 +157,7 @@ def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pyt
     """As where a GPU holds the whole data set (``train.resident``)."""
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     config = load_config(ROOT / f"configs/gnnbench/{name}.yaml", [])
-    store = factory.encode(config, factory.read_data(config)).store
+    store = encode(config, read_data(config)).store
     graphs = torch.tensor([3, 1, 700, 2])
     expected = store.gather(graphs)
     with second_device() as waits:

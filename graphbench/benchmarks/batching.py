@@ -16,12 +16,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
-from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.config import load_config
 from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.factory.data import read_data
 
 PAIRS = 9
 SETS = (
@@ -102,4 +102,4 @@ def _read(section: str) -> GraphStore:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.yaml"
         path.write_text(f"dataset: {section}\n")
-        return factory.read_data(load_config(path)).store
+        return read_data(load_config(path)).store

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from torch_geometric.nn import GPSConv, MessagePassing
 from torch_geometric.utils import scatter
 
-from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks
 from graphbench.config import load_config
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.factory.data import read_data
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
@@ -191,7 +191,7 @@ def _peptides(size: int) -> GraphBatch:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "peptides.yaml"
         path.write_text(PEPTIDES)
-        loaded = factory.read_data(load_config(path))
+        loaded = read_data(load_config(path))
     return loaded.store.gather(range(0, size * 31, 31))
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import torch
 
-from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, now
 from graphbench.config import load_config
 from graphbench.data.loading.loader import Loaders
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.loop import Loop
 from graphbench.train.seeding import seed_everything
@@ -27,29 +30,29 @@ def run(device: torch.device) -> list[Case]:
     config = load_config(
         CONFIG, ["optim.max_epoch", str(EPOCHS), "train.early_stop_patience", "0", "accelerator", device.type]
     )
-    loaded = factory.encode(config, factory.read_data(config))
-    splits = factory.build_splits(config, loaded, 0)
+    loaded = encode(config, read_data(config))
+    splits = build_splits(config, loaded, 0)
     info = loaded.card.info(loaded.store)
     seed_everything(0)
-    model = factory.build_model(config, info).to(device)
+    model = build_model(config, info).to(device)
     loaders = Loaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
 
     def ours(folder: Path) -> float:
         trained = copy.deepcopy(model)
-        optimizer = factory.build_optimizer(config, trained)
-        fabric = factory.build_fabric(config)
+        optimizer = build_optimizer(config, trained)
+        fabric = build_fabric(config)
         fabric.launch()
         directory = RunDirectory(folder, "bench", 0)
         loop = Loop(
             fabric,
             trained,
-            factory.build_task(config, info),
+            build_task(config, info),
             loaders,
             optimizer,
-            factory.build_schedule(config, optimizer),
-            factory.build_settings(config, info),
+            build_schedule(config, optimizer),
+            build_settings(config, info),
             run=directory,
-            reporters=factory.build_reporters(config, "ours", info, "0"),
+            reporters=build_reporters(config, "ours", info, "0"),
         )
         with directory.open(config_hash="0", config_text=""):
             seed_everything(0)
@@ -59,7 +62,7 @@ def run(device: torch.device) -> list[Case]:
 
     def by_hand() -> float:
         trained = copy.deepcopy(model)
-        optimizer = factory.build_optimizer(config, trained)
+        optimizer = build_optimizer(config, trained)
         batch, parts = loaders.full_batch, {name: rows.to(device) for name, rows in splits.parts().items()}
         best, best_state = -1.0, None
         seed_everything(0)

@@ -11,11 +11,15 @@ import numpy as np
 import torch
 from scipy.spatial import Delaunay
 
-from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, paired
 from graphbench.config import load_config
 from graphbench.data.store import GraphStore
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_optimizer
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.transforms.algorithms.cache import apply
 
@@ -28,10 +32,10 @@ PAIRS = 2
 def run(device: torch.device) -> list[Case]:
     """The model of ``configs/lrgb/sfi-pascal.yaml`` and one batch of generated graphs, forward, backward and update."""
     config = load_config(CONFIG)
-    info = dataclasses.replace(factory.declared_info(config), max_nodes=MOST_NODES)
+    info = dataclasses.replace(declared_info(config), max_nodes=MOST_NODES)
     graphs = config.tree.train.batch_size
     with tempfile.TemporaryDirectory() as cache:
-        batch = _batch(graphs, info, factory.build_transforms(config), Path(cache)).to(device)
+        batch = _batch(graphs, info, build_transforms(config), Path(cache)).to(device)
     ours = _step([], info, batch)
     peer = _step(["gt.SFi.solver", "proximal", "gt.SFi.iters", str(ITERATIONS)], info, batch)
     ours()  # warm-up
@@ -44,8 +48,8 @@ def run(device: torch.device) -> list[Case]:
 def _step(overrides: list[str], info: DataInfo, batch: GraphBatch) -> Callable[[], None]:
     config = load_config(CONFIG, overrides)
     torch.manual_seed(0)
-    model, task = factory.build_model(config, info).to(batch.device).train(), factory.build_task(config, info)
-    optimizer = factory.build_optimizer(config, model)
+    model, task = build_model(config, info).to(batch.device).train(), build_task(config, info)
+    optimizer = build_optimizer(config, model)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

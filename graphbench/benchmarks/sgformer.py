@@ -23,10 +23,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.models import SGFormer
 
-from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, paired, seconds_of
 from graphbench.config import load_config
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.loaders import build_loaders
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
@@ -75,30 +79,30 @@ class Training:
     def __init__(self, folder: Path, command: Sequence[str], epochs: int, device: torch.device) -> None:
         settings = ["optim.max_epoch", str(epochs), "train.early_stop_patience", "0", "accelerator", device.type]
         self.config = load_config(Path(command[0]), [*command[1:], *settings])
-        self._loaded = factory.encode(self.config, factory.read_data(self.config))
+        self._loaded = encode(self.config, read_data(self.config))
         self.info = self._loaded.card.info(self._loaded.store)
-        self.splits = factory.build_splits(self.config, self._loaded, 0)
-        self._fabric = factory.build_fabric(self.config)
+        self.splits = build_splits(self.config, self._loaded, 0)
+        self._fabric = build_fabric(self.config)
         self._fabric.launch()
-        self.loaders = factory.build_loaders(self.config, self._loaded, self.splits, 0, self._fabric)
+        self.loaders = build_loaders(self.config, self._loaded, self.splits, 0, self._fabric)
         self._folder, self._runs, self.epochs, self.device = folder, 0, epochs, device
         seed_everything(0)
-        self.model = factory.build_model(self.config, self.info).to(device)
+        self.model = build_model(self.config, self.info).to(device)
 
     def run(self) -> None:
         """All epochs, with records and checkpoints."""
         trained = copy.deepcopy(self.model)
-        optimizer = factory.build_optimizer(self.config, trained)
+        optimizer = build_optimizer(self.config, trained)
         self._runs += 1
         directory = RunDirectory(self._folder, f"{id(self)}", self._runs)
         loop = Loop(
             self._fabric,
             trained,
-            factory.build_task(self.config, self.info),
+            build_task(self.config, self.info),
             self.loaders,
             optimizer,
-            factory.build_schedule(self.config, optimizer),
-            factory.build_settings(self.config, self.info),
+            build_schedule(self.config, optimizer),
+            build_settings(self.config, self.info),
             run=directory,
         )
         with directory.open(config_hash="0", config_text=""):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from graphbench.blockwise.graph import BlockwiseModel
@@ -24,6 +23,9 @@ from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
 from graphbench.structures import DataInfo
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def check_samplers(config: Config, info: DataInfo, model: nn.Module) -> None:

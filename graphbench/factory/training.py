@@ -1,4 +1,4 @@
-"""From configuration to task, optimiser, schedule, loop settings, device and reporters."""
+"""From configuration to optimiser, schedule, loop settings, device and reporters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from graphbench.config import Config
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.wandb_name import wandb_name, wandb_tags
 from graphbench.structures import DataInfo
-from graphbench.tasks.contract import LossContext
-from graphbench.tasks.loss import Loss
-from graphbench.tasks.task import Task, logged_metrics
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.contract import OptimizerContext, ScheduleContext
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
@@ -22,24 +19,6 @@ from graphbench.train.parameter_groups import parameter_groups
 from graphbench.train.progress import ProgressBar
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import Settings
-
-
-def build_task(config: Config, info: DataInfo) -> Task:
-    """Loss and metrics of the configuration."""
-    names = list(dict.fromkeys([*logged_metrics(info), *config.tree.custom_metrics]))
-    with config_errors(config, "custom_metrics"):
-        return Task(build_loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
-
-
-def build_loss(config: Config, info: DataInfo) -> Loss:
-    """The loss function of the configuration."""
-    tree = config.tree
-    kind = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
-    context = LossContext(task_type=info.task_type, out_dim=info.out_dim, size_average=tree.model.size_average)
-    arguments = config.component_args("model", tree.model.loss_fun)
-    with config_errors(config, f"model.{tree.model.loss_fun}", "model.loss_fun"):
-        loss: Loss = registry.construct(kind, arguments, context)
-    return loss
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Any:

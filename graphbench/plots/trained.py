@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.data.loading.loader import Loaders
 from graphbench.errors import UserError
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import batch_transform
 from graphbench.runs.record import RunRecord
 from graphbench.structures import GraphBatch
 from graphbench.train.pretrained import find_run, load_parameters, read_best
@@ -74,22 +76,22 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     if record is None:
         raise UserError(f"{run}: record.json is missing or unreadable.")
     config = load_config(run / "config.yaml")
-    raw = factory.read_data(config)
-    splits = factory.build_splits(config, raw, record.seed, record.data["split_index"])
+    raw = read_data(config)
+    splits = build_splits(config, raw, record.seed, record.data["split_index"])
     examples = splits.parts()[split]
     count = raw.store.num_graphs if raw.card.transductive else len(examples)
     if not 0 <= graph < count:
         raise UserError(f"--graph must lie in 0 .. {count - 1} ({split}), received {graph}.")
-    loaded = factory.encode(config, raw)
+    loaded = encode(config, raw)
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(record.seed)
-    model = factory.build_model(config, info).eval()
+    model = build_model(config, info).eval()
     initial = copy.deepcopy(model)
     for norm in initial.modules():
         if isinstance(norm, nn.BatchNorm1d):
             norm.train()
     load_parameters(model, best["model"], reset_head=False)
-    measure = factory.batch_transform(config)
+    measure = batch_transform(config)
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"

@@ -18,8 +18,12 @@ from collections.abc import Sequence
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from graphbench import factory
 from graphbench.config import load_config
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.loaders import build_loaders
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.train.failures import is_out_of_memory
 from graphbench.train.seeding import seed_everything
@@ -45,7 +49,7 @@ def measure(
         was read, less what the process held before (of a GPU: allocated there); ``nodes`` and ``edges`` (directed).
     """
     config = load_config(path, overrides)
-    fabric = factory.build_fabric(config)
+    fabric = build_fabric(config)
     device = fabric.device
     if device.type == "cuda":
         torch.cuda.init()  # before it there are no counters to reset
@@ -53,14 +57,14 @@ def measure(
         limit_memory(device, memory_limit)
     forget_peak_memory(device)
     before = peak_memory(device)
-    loaded = factory.encode(config, factory.read_data(config))
-    splits = factory.build_splits(config, loaded, config.tree.seed)
+    loaded = encode(config, read_data(config))
+    splits = build_splits(config, loaded, config.tree.seed)
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(config.tree.seed)
-    model = factory.build_model(config, info).to(device).train()
-    optimizer = factory.build_optimizer(config, model)
-    task = factory.build_task(config, info)
-    loaders = factory.build_loaders(config, loaded, splits, config.tree.seed, fabric)
+    model = build_model(config, info).to(device).train()
+    optimizer = build_optimizer(config, model)
+    task = build_task(config, info)
+    loaders = build_loaders(config, loaded, splits, config.tree.seed, fabric)
     forget_peak_memory(device)  # of generating the graph
     times: list[float] = []
     first = time.perf_counter()

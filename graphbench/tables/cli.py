@@ -96,12 +96,12 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
         sweep: from its file.
         records: folder of the configurations' folders, or packed records; default: ``out_dir`` of each configuration.
     """
-    from graphbench import factory
+    from graphbench.factory.data import dataset_builder
 
     specs = []
     for entry in sweep.entries:
         tree = entry.config.tree
-        declared = factory.dataset_builder(entry.config).card
+        declared = dataset_builder(entry.config).card
         dataset = tree.dataset.name if declared is None else declared.name
         seeds = range(tree.seed, tree.seed + sweep.seeds)
         specs.append(

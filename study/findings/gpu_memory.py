@@ -21,9 +21,13 @@ from typing import NamedTuple
 
 import torch
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError, unknown
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.loaders import build_loaders
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.plots.training_step import whole_matrix
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.structures import GraphBatch, PairBlocks
@@ -87,15 +91,15 @@ def one_step(model: str, graph: _Graph, device: torch.device) -> float:
     plain = [*data, *_LINEAR, *_SHAPE, "accelerator", device]
     forget_peak_memory(device)
     config, described = (load_config(CONFIG, [str(key) for key in keys]) for keys in (plain, [*plain, *MODELS[model]]))
-    fabric = factory.build_fabric(config)
-    loaded = factory.encode(config, factory.read_data(config))
-    splits = factory.build_splits(config, loaded, 0)
+    fabric = build_fabric(config)
+    loaded = encode(config, read_data(config))
+    splits = build_splits(config, loaded, 0)
     seed_everything(0)
     info = loaded.card.info(loaded.store, None)
-    network = factory.build_model(described, info).to(device).train()
-    optimizer, task = factory.build_optimizer(described, network), factory.build_task(described, info)
+    network = build_model(described, info).to(device).train()
+    optimizer, task = build_optimizer(described, network), build_task(described, info)
     with whole_matrix() if "held" in model else contextlib.nullcontext():
-        for batch, rows in factory.build_loaders(config, loaded, splits, 0, fabric).train(0):
+        for batch, rows in build_loaders(config, loaded, splits, 0, fabric).train(0):
             pred, true = network(with_distances(batch) if model == "Graphormer" else batch), batch.y
             task.loss(pred.index_select(0, rows), true.index_select(0, rows)).backward()
             optimizer.step()

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 
-from graphbench import factory
 from graphbench.config import load_config
+from graphbench.factory.data import build_splits, read_data
 from graphbench.structures import as_dense
 
 # github.com/qitianwu/SGFormer, medium/run.sh: rate, decay and dropout of the GCN, its weight, dropout and decay of
@@ -63,8 +63,8 @@ def main() -> None:
     options = parser.parse_args()
 
     config = load_config(Path(__file__).resolve().parents[2] / f"configs/nodes/sgformer-{options.name}.yaml")
-    loaded = factory.read_data(config)
-    split, batch = factory.build_splits(config, loaded, 0).parts(), loaded.store.gather([0])
+    loaded = read_data(config)
+    split, batch = build_splits(config, loaded, 0).parts(), loaded.store.gather([0])
     x = as_dense(batch.x)
     rate, decay, *rest, attention_decay = SETTINGS[options.name]
 

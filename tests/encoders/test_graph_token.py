@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.positional.graph_token import GraphToken
 from graphbench.encoders.token import prepend_token
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, PairBlocks, Ragged
 from tests.contract import alone, example_batch
 from tests.paths import ROOT
@@ -102,9 +104,9 @@ def mutag(*overrides: str):
 
 def test_a_model_reads_its_token_and_learns_it(tmp_path: Path) -> None:
     config = mutag("dataset.node_encoder_name", "LinearNode+GraphToken", *ON[:2], "model.graph_pooling", "graph_token")
-    info = factory.declared_info(config)
-    model = factory.build_model(config, info)
-    predicted = model(batch_like(info, factory.build_transforms(config), tmp_path))
+    info = declared_info(config)
+    model = build_model(config, info)
+    predicted = model(batch_like(info, build_transforms(config), tmp_path))
     predicted.square().sum().backward()
     assert model.encoder.contextual["GraphToken"].token.grad.abs().max() > 0
 
@@ -127,4 +129,4 @@ def test_a_model_reads_its_token_and_learns_it(tmp_path: Path) -> None:
 def test_what_cannot_be_is_said(overrides: list[str], message: str) -> None:
     config = mutag(*overrides)
     with pytest.raises(UserError, match=message):
-        factory.build_model(config, factory.declared_info(config))
+        build_model(config, declared_info(config))

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.positional.svd_pe import SVDPE
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import GraphBatch, Ragged
 from tests.paths import ROOT
 from tests.synthetic_batch import batch_like
@@ -47,8 +49,8 @@ def test_columns_beside_the_features(matrix: str, tmp_path: Path) -> None:
         CONFIGS / "nodes/geco-cora.yaml",
         [*ON, "posenc_SVDPE.matrix", matrix, "dataset.node_encoder_name", "LinearNode+SVDPE"],
     )
-    info = factory.declared_info(config)
-    model, transforms = factory.build_model(config, info), factory.build_transforms(config)
+    info = declared_info(config)
+    model, transforms = build_model(config, info), build_transforms(config)
     assert (transforms["SVDPE"].rank, transforms["SVDPE"].matrix) == (4, matrix)
     batch = batch_like(info, transforms, tmp_path)
     assert batch.pe["SVDPE.vectors"].shape == (batch.num_nodes, 4)
@@ -73,7 +75,7 @@ def test_messages(overrides: list[str], message: str) -> None:
 
     def make() -> None:
         config = load_config(CONFIGS / "nodes/geco-cora.yaml", named)
-        factory.build_model(config, factory.declared_info(config))
+        build_model(config, declared_info(config))
 
     with pytest.raises(UserError, match=message):
         make()

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.pretrained import adopt_pretrained
 from graphbench.preflight import describe
 from tests.factory.test_peer_semantics import ZINC
 
@@ -32,7 +34,7 @@ def test_an_architecture_need_not_be_adopted(tmp_path: Path) -> None:
     path.write_text(ZINC.replace("layers: 1, ", ""))
     overrides = ["pretrained.dir", str(tmp_path / "stored")]
     own = load_config(path, [*overrides, "pretrained.adopt_architecture", "false"])
-    assert factory.adopt_pretrained(own, 0) is own
+    assert adopt_pretrained(own, 0) is own
     assert len(describe(load_config(path, overrides))["layers"]) == 2
     assert len(describe(own)["layers"]) == own.tree.gt.layers == 3
 
@@ -46,7 +48,7 @@ def test_a_run_that_is_not_there_yet(tmp_path: Path) -> None:
     assert len(describe(own)["layers"]) == 1
     missing = r"dfi is no run directory, and it holds no run\. Train one first: main\.py --cfg NAME\.yaml"
     with pytest.raises(UserError, match=missing):
-        factory.adopt_pretrained(own, 0)
+        adopt_pretrained(own, 0)
     with pytest.raises(UserError, match=missing):
         describe(load_config(path, overrides))
 
@@ -56,4 +58,4 @@ def test_an_encoding_that_is_off_is_blamed_on_the_key_that_names_it(tmp_path: Pa
     path.write_text(ZINC)
     config = load_config(path, ["dataset.edge_encoder_name", "TypeDictEdge+RWSEEdge", "posenc_RWSEEdge.dim_pe", "4"])
     with pytest.raises(UserError, match=r"edge_encoder_name uses RWSEEdge, but posenc_RWSEEdge\.enable is false"):
-        factory.build_model(config, factory.declared_info(config))
+        build_model(config, declared_info(config))

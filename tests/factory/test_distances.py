@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.experiment import run
+from graphbench.factory.data import encode, read_data
+from graphbench.factory.transforms import batch_transform
 from graphbench.preflight import describe
 from tests.paths import ROOT
 
@@ -27,7 +28,7 @@ def test_same_training(tmp_path: Path) -> None:
     results = []
     for kind in ("stored", "batch"):
         config = load_config(ROOT / SBM, _small(tmp_path, "dataset.distances", kind, "name_tag", kind))
-        loaded = factory.encode(config, factory.read_data(config))
+        loaded = encode(config, read_data(config))
         assert (loaded.store.pairs is None) == (kind == "batch")
         result = run(config)
         assert result is not None
@@ -42,7 +43,7 @@ def test_measuring_belongs_to_no_run() -> None:
 
 def test_nothing_is_measured_where_nothing_reads_it() -> None:
     config = load_config(ROOT / "configs/quickstart-gps.yaml", ["dataset.distances", "batch"])
-    assert factory.batch_transform(config) is None
+    assert batch_transform(config) is None
 
 
 def test_graphs_must_be_whole() -> None:
@@ -55,8 +56,8 @@ def test_graphs_must_be_whole() -> None:
 def test_stored_distances_are_not_replaced(tmp_path: Path) -> None:
     config = load_config(ROOT / SBM, _small(tmp_path, "dataset.distances", "batch"))
     stored = load_config(ROOT / SBM, _small(tmp_path))
-    batch = factory.encode(stored, factory.read_data(stored)).store.gather([0])
-    measure = factory.batch_transform(config)
+    batch = encode(stored, read_data(stored)).store.gather([0])
+    measure = batch_transform(config)
     assert measure is not None
     with pytest.raises(ValueError, match=r"set dataset\.distances to stored"):
         measure(batch)

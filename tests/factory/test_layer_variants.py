@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from graphbench import factory, registry
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.factory.compat import VARIANTS
+from graphbench.factory.model import build_model
 from graphbench.structures import DataInfo
 
 INFO = DataInfo("any", "graph", "regression", 7, 3, 1, "mae", False)
@@ -27,7 +28,7 @@ gt: {{layer_type: {layer}+None, layers: 1, dim_hidden: 8, n_heads: 2}}
 def layer_of(tmp_path: Path, model: str, compat: str, layer: str, residual: bool = False) -> nn.Module:
     path = tmp_path / f"{model}-{compat}.yaml"
     path.write_text(CONFIG.format(model=model, compat=compat, layer=layer, residual=str(residual).lower()))
-    return factory.build_model(load_config(path), INFO).layers[0]
+    return build_model(load_config(path), INFO).layers[0]
 
 
 def kinds(modules: nn.Module) -> list[str]:
@@ -80,7 +81,7 @@ def test_a_section_of_its_own_wins_over_the_fork(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     text = CONFIG.format(compat="lrgb", model="custom_gnn", layer="gineconv", residual="false")
     path.write_text(text.replace("gnn: {", "gnn: {gineconv: {dropout_inside: false}, "))
-    assert kinds(factory.build_model(load_config(path), INFO).layers[0].conv.mlp) == ["Linear", "GELU", "Linear"]
+    assert kinds(build_model(load_config(path), INFO).layers[0].conv.mlp) == ["Linear", "GELU", "Linear"]
 
 
 def test_design_choices_reach_the_layers_of_graphgym(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_design_choices_reach_the_layers_of_graphgym(tmp_path: Path) -> None:
     text = CONFIG.format(compat="graphgps", model="gnn", layer="generaledgeconv", residual="false")
     chosen = "agg: mean, self_msg: none, msg_direction: both, stage_type: skipsum, layers_pre_mp: 1, l2norm: false, "
     path.write_text(text.replace("gnn: {", "gnn: {" + chosen))
-    model = factory.build_model(load_config(path), INFO)
+    model = build_model(load_config(path), INFO)
     conv = model.layers[0].conv
     assert (conv.agg, conv.self_msg, conv.lin_target is None, conv.lin_self) == ("mean", "none", False, None)
     assert (model.stage_type, model.l2norm, model.layers[0].l2norm) == ("skipsum", False, False)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model, layer_names
 from graphbench.layers.norm import BatchNorm
 from graphbench.layers.single import SingleBlock
 
@@ -25,13 +26,13 @@ gnn: {head: san_graph, dim_inner: 16, layers_pre_mp: 1, act: gelu}
 
 @pytest.fixture
 def built(tmp_path: Path):
-    def build_model(*overrides: str):
+    def build(*overrides: str):
         path = tmp_path / "x.yaml"
         path.write_text(ZINC)
         config = load_config(path, overrides)
-        return factory.build_model(config, factory.declared_info(config))
+        return build_model(config, declared_info(config))
 
-    return build_model
+    return build
 
 
 def test_exphormer_has_graphnorm_under_layer_norm_and_relu_inside(built) -> None:
@@ -59,7 +60,7 @@ def test_the_lrgb_fork_has_another_gine(built) -> None:
 def test_a_single_model_has_no_feed_forward_part(built) -> None:
     model = built("model.type", "SingleModel", "gt.layer_type", "GINE")
     assert isinstance(model.layers[0], SingleBlock)
-    assert factory.layer_names(model) == ["GINE"]
+    assert layer_names(model) == ["GINE"]
     with pytest.raises(UserError, match=r"have one part, received 'GINE\+Transformer'"):
         built("model.type", "SingleModel")
 
@@ -77,7 +78,7 @@ def test_parts_may_work_on_the_expander(built) -> None:
     model = built("model.type", "MultiModel", "gt.layer_type", "GINE__exp+GCN+Exphormer", "prep.exp", "true")
     assert [branch.edges for branch in model.layers[0].branches] == ["exp", None, None]
     assert model.prepare is not None
-    assert factory.layer_names(model) == ["GINE+GCN+Exphormer"]
+    assert layer_names(model) == ["GINE+GCN+Exphormer"]
 
 
 @pytest.mark.parametrize(

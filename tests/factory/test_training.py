@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.training import build_optimizer, build_schedule
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -14,8 +16,8 @@ CONFIGS = ROOT / "configs"
 
 def test_the_attention_branch_has_its_own_weight_decay() -> None:
     config = load_config(CONFIGS / "nodes/sgformer-cora.yaml")
-    model = factory.build_model(config, factory.declared_info(config))
-    groups = factory.build_optimizer(config, model).param_groups
+    model = build_model(config, declared_info(config))
+    groups = build_optimizer(config, model).param_groups
     decay = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
     assert set(decay) == {id(p) for p in model.parameters()}
     attention = {id(p) for p in model.attention_branch.parameters()}
@@ -25,17 +27,17 @@ def test_the_attention_branch_has_its_own_weight_decay() -> None:
 
 def test_a_model_without_that_branch_refuses_the_key() -> None:
     config = load_config(CONFIGS / "quickstart.yaml", ["optim.attention_weight_decay", "0.1"])
-    model = factory.build_model(config, factory.declared_info(config))
+    model = build_model(config, declared_info(config))
     with pytest.raises(UserError, match=r"command line: optim.attention_weight_decay: .*attention_branch"):
-        factory.build_optimizer(config, model)
+        build_optimizer(config, model)
 
 
 @pytest.mark.parametrize("name", ["GECO", "Hyena"])
 def test_filters_have_their_own_rate_and_no_weight_decay(name: str) -> None:
     config = load_config(CONFIGS / "nodes/geco-cora.yaml", ["optim.filter_lr", "0.001", "gt.layer_type", name])
-    model = factory.build_model(config, factory.declared_info(config))
-    optimizer = factory.build_optimizer(config, model)
-    schedule = factory.build_schedule(config, optimizer)
+    model = build_model(config, declared_info(config))
+    optimizer = build_optimizer(config, model)
+    schedule = build_schedule(config, optimizer)
     found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
     own = (config.tree.optim.base_lr, config.tree.optim.weight_decay)
     names = {parameter: ".filter." in parameter for parameter, _ in model.named_parameters()}
@@ -47,14 +49,14 @@ def test_filters_have_their_own_rate_and_no_weight_decay(name: str) -> None:
 
 def test_a_model_without_filters_refuses_their_rate() -> None:
     config = load_config(CONFIGS / "quickstart.yaml", ["optim.filter_lr", "0.001"])
-    model = factory.build_model(config, factory.declared_info(config))
+    model = build_model(config, declared_info(config))
     with pytest.raises(UserError, match=r"command line: optim.filter_lr: .*no implicit filters"):
-        factory.build_optimizer(config, model)
+        build_optimizer(config, model)
 
 
 def test_a_rate_that_follows_the_loss_changes_after_epochs_only() -> None:
     chosen = ["optim.scheduler", "reduce_on_plateau", "optim.scheduler_step", "iteration"]
     config = load_config(CONFIGS / "quickstart.yaml", chosen)
-    optimizer = factory.build_optimizer(config, factory.build_model(config, factory.declared_info(config)))
+    optimizer = build_optimizer(config, build_model(config, declared_info(config)))
     with pytest.raises(UserError, match=r"reduce_on_plateau changes with the validation loss.*scheduler_step"):
-        factory.build_schedule(config, optimizer)
+        build_schedule(config, optimizer)

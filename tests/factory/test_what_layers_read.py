@@ -11,11 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import factory, registry
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.contract import TiesParameters
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
 from graphbench.factory.transforms import build_transforms
 from graphbench.layers.contract import GlobalAttention
 from graphbench.registry import FromContext
@@ -76,28 +78,28 @@ def test_arguments_come_from_the_configuration_and_the_batch_has_what_is_read(
     found = build_transforms(config)
     assert set(found) == {"RWSE", "ShortestPaths"}
     assert found["ShortestPaths"].cutoff == cutoff
-    info = factory.declared_info(config)
+    info = declared_info(config)
     batch = batch_like(info, found, tmp_path)
     assert batch.pairs is not None
-    factory.build_model(config, info)(batch).sum().backward()
+    build_model(config, info)(batch).sum().backward()
 
 
 def test_two_branches_read_and_share_as_well() -> None:
     config = mutag("GCN+Near", "model.type", "TwoBranch", "gt.layers", "3")
     assert "ShortestPaths" in build_transforms(config)
-    model = factory.build_model(config, factory.declared_info(config))
+    model = build_model(config, declared_info(config))
     assert len({id(each) for each in _scales(model)}) == 1
 
 
 def test_all_layers_learn_one_number_that_counts_once(tmp_path: Path) -> None:
     config = mutag("GIN+Near", "gt.layers", "3")
-    info = factory.declared_info(config)
-    model = factory.build_model(config, info)
+    info = declared_info(config)
+    model = build_model(config, info)
     assert len(_scales(model)) == 3
     assert sum(each is _scales(model)[0] for each in model.parameters()) == 1
     model(batch_like(info, build_transforms(config), tmp_path)).sum().backward()
     assert _scales(model)[2].grad.abs() > 0
-    copied = factory.build_model(config, info)
+    copied = build_model(config, info)
     copied.load_state_dict(model.state_dict())
     assert len({id(each) for each in _scales(copied)}) == 1
 

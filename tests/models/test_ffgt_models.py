@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.node.linear import LinearNode
@@ -17,6 +16,9 @@ from graphbench.encoders.node.type_dict import TypeDictNode
 from graphbench.encoders.positional.add_lap_pe import AddLapPE
 from graphbench.encoders.positional.graph_token import GraphToken
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import build_transforms
 from graphbench.heads.norm_mlp import NormMLPGraphHead, NormMLPNodeHead
 from graphbench.layers.blocks.pre_norm import FFGTLayer, GRPELayer
 from graphbench.models.stacked import GPSModel
@@ -143,14 +145,14 @@ def test_a_token_needs_a_head_of_graphs() -> None:
     chosen = ["dataset.node_encoder_name", "LinearNode+AddLapPE+GraphToken", "posenc_GraphToken.enable", "true"]
     config = load_config(path, chosen)
     with pytest.raises(UserError, match=r"gnn\.head norm_mlp_node has no target; leave GraphToken out"):
-        factory.build_model(config, factory.declared_info(config))
+        build_model(config, declared_info(config))
 
 
 def test_layers_say_which_distances_they_read() -> None:
     path = ROOT / "configs/nodes/grpe-ffgt-cora.yaml"
-    read = factory.build_transforms(load_config(path))
+    read = build_transforms(load_config(path))
     assert list(read) == ["ShortestPaths"]
     lists = ["gt.GRPELayer.neighbors", "lists", "gt.GRPELayer.focal_heads", "8", "gt.GRPELayer.focal_length", "2"]
-    read = factory.build_transforms(load_config(path, lists))
+    read = build_transforms(load_config(path, lists))
     assert list(read) == ["HopNeighbors"]
     assert read["HopNeighbors"].cutoff == 2

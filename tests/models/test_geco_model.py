@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model, layer_names
 from graphbench.layers.attention.exphormer import Exphormer
 from graphbench.layers.attention.geco.hyena import Hyena
 from graphbench.layers.attention.geco.layer import GECO
@@ -64,7 +65,7 @@ def test_parts_with_a_residual_or_pairs_of_their_own_are_refused(make: Callable[
 
 def built(*overrides: str) -> nn.Module:
     config = load_config(CONFIGS / "nodes/geco-cora.yaml", overrides)
-    return factory.build_model(config, factory.declared_info(config))
+    return build_model(config, declared_info(config))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_blocks_hold_what_the_configuration_names(name: str, kinds: list[type]) 
         assert [type(part) for part in each.parts] == kinds
         assert each.dropout.p == each.feed_forward.dropout.p == 0.25
         assert all(part.dropout.p == 0.125 for part in each.parts if isinstance(part, (GECO, Hyena)))
-    assert factory.layer_names(model) == [type(part).registered_name for each in model.layers for part in each.parts]
+    assert layer_names(model) == [type(part).registered_name for each in model.layers for part in each.parts]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from graphbench import factory
 from graphbench.config import load_config
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import GraphBatch, Ragged
 from tests.layers.attention.test_gradformer import hops_of
 from tests.models.recorded import GPS_NAMES, close, load, with_packed_attention
@@ -78,9 +80,9 @@ def test_whole_models_equal_the_released_ones(golden: Any, name: str) -> None:
         **changes,
     }
     config = load_config(ROOT / f"configs/{path}.yaml", [str(each) for pair in values.items() for each in pair])
-    info = dataclasses.replace(factory.declared_info(config), **widths)
-    model = factory.build_model(config, info).double().eval()
-    assert "ShortestPaths" in factory.build_transforms(config)
+    info = dataclasses.replace(declared_info(config), **widths)
+    model = build_model(config, info).double().eval()
+    assert "ShortestPaths" in build_transforms(config)
 
     def ours(key: str) -> str:
         return renamed(key, encoding)

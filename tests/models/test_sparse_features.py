@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench import factory
 from graphbench.blockwise.graph import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
 from graphbench.data.one_graph import node_store
 from graphbench.data.store import GraphStore
+from graphbench.factory.data import declared_info, read_data
+from graphbench.factory.model import build_model
 from graphbench.structures import SparseRows
 from graphbench.train.forward import CarriedModel, Carrier
 from graphbench.transforms.shortest_paths import ShortestPaths
@@ -62,11 +63,11 @@ def stores() -> tuple[GraphStore, GraphStore]:
 
 def model_of(name: str, change: dict[str, object], columns: int = COLUMNS) -> nn.Module:
     config = load_config(CONFIGS / f"{name}.yaml", [str(part) for pair in change.items() for part in pair])
-    info = factory.declared_info(config)
+    info = declared_info(config)
     assert info is not None
     torch.manual_seed(1)
     object.__setattr__(info, "node_in", columns)
-    return factory.build_model(config, info).double()
+    return build_model(config, info).double()
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def test_what_cannot_read_them_receives_dense_features(case: str) -> None:
 def test_on_real_cora(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(choice: str) -> GraphStore:
         arguments = ["dataset.dir", str(data_root), "dataset.sparse_features", choice]
-        return factory.read_data(load_config(CONFIGS / f"{name}.yaml", arguments)).store
+        return read_data(load_config(CONFIGS / f"{name}.yaml", arguments)).store
 
     ours, theirs = read("auto"), read("never")
     assert isinstance(ours.x, SparseRows)

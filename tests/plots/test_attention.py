@@ -10,9 +10,9 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from graphbench import factory
 from graphbench.cli import main
 from graphbench.config import load_config
+from graphbench.factory.data import build_splits, read_data
 from graphbench.plots import attention, canvas, node_matrix
 from graphbench.plots.cli import main as plots
 from graphbench.plots.trained import read_trained
@@ -147,9 +147,9 @@ def test_one_graph_whose_nodes_are_the_splits(tmp_path: Path, monkeypatch: pytes
     # The noise of this data set differs from reading to reading; its edges do not.
     asked = {"train": True, "val": False, "test": False}
     config = load_config(tmp_path / "results/one/0/config.yaml")
-    loaded = factory.read_data(config)
+    loaded = read_data(config)
     pairs = loaded.store.edge_sets["label"].index
     edges = set(map(tuple, run.edge_index.T.tolist()))
-    for name, rows in factory.build_splits(config, loaded, 0).parts().items():
+    for name, rows in build_splits(config, loaded, 0).parts().items():
         present = {tuple(pair) in edges for pair in pairs[:, rows].T.tolist()}
         assert (True in present) is asked[name], "edges that are asked about in evaluation are hidden"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import factory, registry
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import dataset_builder
 from graphbench.tables.published import COLUMNS, FOLDER, PublishedRow, names, read_published
 from graphbench.tables.scales import METRICS, OUR_DATASETS
 from tests.paths import ROOT
@@ -107,7 +108,7 @@ def test_metrics_and_data_sets_are_ours() -> None:
     }
     assert set(configs) == set(OUR_DATASETS.values())
     for name, path in configs.items():
-        assert factory.dataset_builder(load_config(ROOT / "configs" / f"{path}.yaml")).card.name == name
+        assert dataset_builder(load_config(ROOT / "configs" / f"{path}.yaml")).card.name == name
     for paper, dataset in OUR_DATASETS:
         assert any((row.paper, row.dataset) == (paper, dataset) for table in TABLES.values() for row in table.rows)
 

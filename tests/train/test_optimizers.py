@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.contract import HasOptimizerGroup
+from graphbench.factory.training import build_optimizer
 from graphbench.registry import construct, lookup, names
 from graphbench.train.parameter_groups import parameter_groups
 from tests.paths import ROOT
@@ -43,7 +43,7 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
 def test_fused_unless_float16_gradients_have_to_be_unscaled_before_clipping(precision: str) -> None:
     config = load_config(ROOT / "configs/nodes/gcn-cora.yaml", ["precision", precision])
-    (group,) = factory.build_optimizer(config, nn.Linear(2, 2)).param_groups
+    (group,) = build_optimizer(config, nn.Linear(2, 2)).param_groups
     assert group["fused"] is (precision == "32-true")
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import factory
 from graphbench.cli import main
 from graphbench.config import load_config
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.pretrained import adopt_pretrained, load_pretrained
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import read
 from tests.paths import ROOT
@@ -65,12 +67,12 @@ def test_shared_parameters_go_on_and_friction_starts_fresh(folder: Path, capsys:
     stored = read(folder / "results/dfi/0/ckpt/best.ckpt")["model"]
 
     config = load_config("sfi-plus.yaml")
-    info = factory.declared_info(config)
+    info = declared_info(config)
     assert info is not None
     torch.manual_seed(0)
-    model = factory.build_model(factory.adopt_pretrained(config, 0), info)
+    model = build_model(adopt_pretrained(config, 0), info)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    factory.load_pretrained(config, model, 0)
+    load_pretrained(config, model, 0)
     after = model.state_dict()
     fresh = after.keys() - stored.keys()
     assert _of_friction(fresh) == FRESH - {"max_nodes"}, "no data was read here"
@@ -92,7 +94,7 @@ def test_shared_parameters_go_on_and_friction_starts_fresh(folder: Path, capsys:
     record = RunRecord.read(folder / "results/dfi/0/record.json")
     assert record is not None
     record.end("failed", "too hot").write(folder / "results/dfi/0/record.json")
-    pretrained = factory.load_pretrained(config, model, 0)
+    pretrained = load_pretrained(config, model, 0)
     assert pretrained is not None
     assert "results/dfi/0 is not finished (failed)" in pretrained.notes[1]
 
@@ -106,9 +108,9 @@ def test_every_shipped_file_goes_on_from_a_shipped_file(path: Path) -> None:
     first = path.with_name(Path(keys.dir).name + ".yaml")
     assert Path(keys.dir) == Path(load_config(first).tree.out_dir) / first.stem
     assert (keys.adopt_architecture, keys.reset_prediction_head, keys.freeze_main) == (False, False, False)
-    info = factory.declared_info(config)
+    info = declared_info(config)
     assert info is not None
-    plus, dense = (factory.build_model(each, info).state_dict() for each in (config, load_config(first, small)))
+    plus, dense = (build_model(each, info).state_dict() for each in (config, load_config(first, small)))
     assert dense.keys() < plus.keys()
     assert all(plus[name].shape == value.shape for name, value in dense.items())
     assert _of_friction(plus.keys() - dense.keys()) == FRESH - {"max_nodes"}

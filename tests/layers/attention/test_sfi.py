@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
 from graphbench.layers.attention.sfi import DFi, SFi
 from graphbench.structures import GraphBatch
 from tests.contract import CHECKS, Subject, alone, check_corner_cases, example_batch, shaken
@@ -275,9 +276,9 @@ PASCAL = ROOT / "configs/lrgb/sfi-pascal.yaml"
 
 def layer_of(*overrides: str) -> SFi:
     config = load_config(PASCAL, ["gt.layers", "1", *overrides])
-    info = factory.declared_info(config)
+    info = declared_info(config)
     assert info is not None
-    found = [each for each in factory.build_model(config, info).modules() if isinstance(each, SFi)]
+    found = [each for each in build_model(config, info).modules() if isinstance(each, SFi)]
     return found[0]
 
 
