@@ -12,12 +12,13 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures import as_dense
 from graphbench.transforms.algorithms.all_pairs import check_pairs
+from graphbench.transforms.base import Input, Level, Transform
 
 _ROWS = 1 << 16  # edges at a time
 
 
 @register("CosineSimilarity")
-class CosineSimilarity:
+class CosineSimilarity(Transform):
     r"""Cosine of the angle between the features of the ends of every edge.
 
     .. math:: s_{ij} = \frac{x_i \cdot x_j}{\|x_i\| \|x_j\|}
@@ -35,14 +36,12 @@ class CosineSimilarity:
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("similarity", "dissimilarity")
+    reads: ClassVar[tuple[Input, ...]] = ("edge_index", "x")
 
     def __init__(self, pairs: bool = False) -> None:
         self.pairs = pairs
-
-    @property
-    def level(self) -> str:
-        """What a row belongs to."""
-        return "pair" if self.pairs else "edge"
+        self.level: Level = "pair" if pairs else "edge"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Compares the ends of all edges, or all nodes of a graph."""

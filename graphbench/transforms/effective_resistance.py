@@ -16,6 +16,7 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
+from graphbench.transforms.base import Level
 
 
 @register("EffectiveResistance")
@@ -44,6 +45,7 @@ class EffectiveResistance(StackTransform):
     """
 
     version: ClassVar[int] = 2
+    outputs: ClassVar[tuple[str, ...]] = ("embedding",)
 
     def __init__(self, accuracy: float = 0.1) -> None:
         if not accuracy > 0:
@@ -93,7 +95,8 @@ class EdgeResistance(StackTransform):
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge"
+    outputs: ClassVar[tuple[str, ...]] = ("resistance",)
+    level: Level = "edge"
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
         """All 0."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
+from graphbench.transforms.base import Input, Level, Transform
 
 COMPLETE = 10
 """Up to this many nodes the expander is the complete graph."""
@@ -28,7 +29,7 @@ _STEPS = 200  # restarts of the iteration for one eigenvalue of a larger graph
 
 
 @register("Expander")
-class Expander:
+class Expander(Transform):
     r"""A random 2d-regular graph over the nodes of every graph, with a spectral gap close to the best possible.
 
     .. math:: \lambda_2(2 d I - A) \ge 2 d - 2 \sqrt{2 d - 1} - 0.1
@@ -54,7 +55,9 @@ class Expander:
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge_set"
+    outputs: ClassVar[tuple[str, ...]] = ("index", "ptr")
+    reads: ClassVar[tuple[Input, ...]] = ()
+    level: Level = "edge_set"
 
     def __init__(
         self,

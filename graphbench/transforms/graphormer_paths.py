@@ -16,10 +16,11 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
 from graphbench.transforms.algorithms.path_search import breadth_first, unreached
+from graphbench.transforms.base import Input, Level, Transform
 
 
 @register("GraphormerPaths")
-class GraphormerPaths:
+class GraphormerPaths(Transform):
     """Distances of all pairs and the edge types along one shortest path between them.
 
     Args:
@@ -44,7 +45,9 @@ class GraphormerPaths:
     """
 
     version: ClassVar[int] = 2
-    level: ClassVar[str] = "pair"
+    outputs: ClassVar[tuple[str, ...]] = ("distance", "edge_types")
+    reads: ClassVar[tuple[Input, ...]] = ("edge_index", "edge_attr")
+    level: Level = "pair"
 
     def __init__(
         self,

@@ -14,12 +14,13 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
+from graphbench.transforms.base import Level, Transform
 
 _WORK = 1 << 22  # edges that the sources of one block may walk in one step, about (16 bytes each)
 
 
 @register("HopNeighbors")
-class HopNeighbors:
+class HopNeighbors(Transform):
     r"""All nodes within ``cutoff`` hops of every node, and how many hops away they are.
 
     .. math:: N_i = \{ j : d_{ij} \le c \}, \qquad d_{ij} = \min \{ k : (A^k)_{ij} > 0 \}, \quad d_{ii} = 0
@@ -38,7 +39,8 @@ class HopNeighbors:
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "hops"
+    outputs: ClassVar[tuple[str, ...]] = ("row_ptr", "col", "hop")
+    level: Level = "hops"
 
     def __init__(self, cutoff: int = 1) -> None:
         if not 1 <= cutoff <= LONGEST:

@@ -54,7 +54,8 @@ class LaplacianPE(StackTransform):
     """
 
     version: ClassVar[int] = 1
-    large_from: ClassVar[int | None] = MAX_NODES + 1
+    outputs: ClassVar[tuple[str, ...]] = ("eigvecs", "eigvals")
+    large_from: int | None = MAX_NODES + 1
 
     def __init__(
         self,

@@ -19,13 +19,14 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.all_pairs import check_pairs
+from graphbench.transforms.base import Level, Transform
 
 _SHORTEST = 1e-9
 _CELLS = 1 << 22  # distances between neighbours at a time
 
 
 @register("RicciCurvature")
-class RicciCurvature:
+class RicciCurvature(Transform):
     r"""Ollivier's curvature of every edge.
 
     .. math:: \kappa_{xy} = 1 - \frac{W_1(m_x, m_y)}{d(x, y)}, \qquad
@@ -50,16 +51,13 @@ class RicciCurvature:
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("curvature", "length")
 
     def __init__(self, alpha: float = 0.5, pairs: bool = False) -> None:
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in 0 .. 1, 1 excluded, received {alpha}")
         self.alpha, self.pairs = alpha, pairs
-
-    @property
-    def level(self) -> str:
-        """What a row belongs to."""
-        return "pair" if self.pairs else "edge"
+        self.level: Level = "pair" if pairs else "edge"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Measures all edges, or all pairs of nodes of a graph."""

@@ -52,6 +52,7 @@ class TruncatedSVD(StackTransform):
     """
 
     version: ClassVar[int] = 2
+    outputs: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def __init__(self, rank: int = 8, matrix: Literal["adjacency", "distance"] = "adjacency") -> None:
         if rank < 1:
@@ -59,11 +60,8 @@ class TruncatedSVD(StackTransform):
         if matrix not in MATRICES:
             raise ValueError(f"matrix must be one of {', '.join(MATRICES)}, received {matrix!r}")
         self.rank, self.matrix = rank, matrix
-
-    @property
-    def large_from(self) -> int | None:  # type: ignore[override]
-        """Distances of all pairs are a dense matrix whatever is done with them."""
-        return MAX_NODES + 1 if self.matrix == "adjacency" else None
+        # Distances of all pairs are a dense matrix whatever is done with them.
+        self.large_from = MAX_NODES + 1 if matrix == "adjacency" else None
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
         """All 0."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -18,33 +18,7 @@ from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.registry import parameters
 from graphbench.transforms.algorithms.dense_blocks import StackTransform, encode
-
-
-class Transform(Protocol):
-    """A class of this room. It keeps every constructor argument as an attribute of the same name.
-
-    Attributes:
-        registered_name: set by ``@register``.
-        version: raised whenever the same arguments give other numbers than before.
-        level: what a row of an output belongs to; a class without it gives node-wise encodings.
-
-            ======== =============================================== =======================================
-            node     (N, ...)                                        ``store.pe["<name>.<output>"]``
-            edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
-            pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
-                     others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
-            edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
-                     ``ptr`` (G+1,), optionally ``attr`` (M, ...)
-            hops     ``row_ptr`` (N+1,), ``col`` (P,), ``hop`` (P,)  ``store.hops``
-            ======== =============================================== =======================================
-    """
-
-    registered_name: str
-    version: int
-
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Outputs by name."""
-        ...
+from graphbench.transforms.base import Transform
 
 
 def apply(
@@ -66,7 +40,7 @@ def apply(
         progress: takes lines of text: what is computed, and how long it will take. None: nothing is shown.
 
     Returns:
-        The store with every output of every transform, see :class:`Transform`.
+        The store with every output of every transform, see :class:`~graphbench.transforms.base.Transform`.
 
     Raises:
         ValueError: two transforms measure different distances (other cut-offs).
@@ -87,18 +61,17 @@ def apply(
     added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None, "hops": None}
     for name, transform in transforms.items():
         values = outputs[name]
-        level = getattr(transform, "level", "node")
-        if level == "edge_set":
+        if transform.level == "edge_set":
             added["edge_sets"][name] = StoredEdges(**values)
-        elif level == "hops":
+        elif transform.level == "hops":
             added["hops"] = StoredHops(**values)
         else:
-            if level == "pair" and "distance" in values:
+            if transform.level == "pair" and "distance" in values:
                 distance = values.pop("distance")
                 if added["pairs"] is not None and not torch.equal(added["pairs"], distance):
                     raise ValueError(f"{name} measures other distances than a transform before it; a graph has one set")
                 added["pairs"] = distance
-            group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
+            group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[transform.level]]
             group_of_level.update({f"{name}.{output}": each for output, each in values.items()})
     return store.with_encodings(**added)
 
@@ -143,10 +116,16 @@ def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
 
 
 def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
-    stacked = [each for each in group.values() if isinstance(each, StackTransform)]
+    stacked = [transform for transform in group.values() if isinstance(transform, StackTransform)]
     if stacked:
-        return dict(zip(group, encode(store, stacked), strict=True))
-    return {name: transform(store) for name, transform in group.items()}
+        computed = dict(zip(group, encode(store, stacked), strict=True))
+    else:
+        computed = {name: transform(store) for name, transform in group.items()}
+    for name, transform in group.items():
+        undeclared = set(computed[name]) - set(transform.outputs)
+        if undeclared:
+            raise TypeError(f"{transform.registered_name} declares the outputs {transform.outputs}, not {undeclared}")
+    return computed
 
 
 def describe(transform: Transform) -> dict[str, Any]:
