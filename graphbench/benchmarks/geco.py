@@ -33,7 +33,6 @@ from graphbench.benchmarks.measuring import CPU, ROOT, paired, peak, peaks, plac
 from graphbench.data.generators import erdos_renyi
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.ops.circular_conv import circular_conv, sizes_of
-from graphbench.ops.propagate import adjacency_of
 from graphbench.structures import GraphBatch, Ragged
 
 PUBLISHED = ROOT / "results/published/geco_table10.csv"
@@ -127,7 +126,7 @@ def _table10(device: torch.device) -> Iterable[Case]:
     for nodes, (paper_ours, paper_peer) in published.items():
         batch = _graph(nodes).to(device)
         with torch.no_grad():
-            adjacency_of(batch, norm="sym")
+            batch.adjacency(norm="sym")
             layer.filters(batch)
         ours = _no_grad(functools.partial(layer, torch.randn(nodes, WIDTH, device=device), None, batch))
         expected, expected_peer = _expected(measured, compared, nodes)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NoReturn
 
 import torch
 
 from graphbench.blockwise.graph import Neighborhood, WholeGraphNeeded
-from graphbench.ops.propagate import Adjacency
-from graphbench.ops.propagate.adjacency import Csr, normalised
 from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency, Csr, normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,23 +27,26 @@ class NeighborhoodBatch(GraphBatch):
         """What a layer sees of a block."""
         return cls(near.batch.ragged, near.batch.edge_index, near=near)
 
-    def derived(self, name: str, compute: Callable[[GraphBatch], Any]) -> Any:
-        """As for any batch, but adjacencies are those of the whole graph.
+    def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
+        """The rows of the block in the adjacency of the whole graph."""
+        return self.derived(_block_adjacency, norm, self_loops)
+
+    def two_hop_adjacency(self, **arguments: Any) -> NoReturn:
+        """Refused: the edges into outer nodes are not at hand.
 
         Raises:
-            WholeGraphNeeded: pairs two edges apart are asked for; the edges into outer nodes are not at hand.
+            WholeGraphNeeded: always.
         """
-        room, *arguments = name.split("/")
-        if room == "two_hops":
-            raise WholeGraphNeeded("only the edges into a block are at hand, which begin one step away")
-        if room == "propagate" and self.near is not None:
-            norm, loops = arguments
-            return super().derived(name, lambda _: _adjacency(self.near, norm, loops == "self_loops"))
-        return super().derived(name, compute)
+        raise WholeGraphNeeded("only the edges into a block are at hand, which begin one step away")
+
+
+def _block_adjacency(batch: NeighborhoodBatch, norm: str, self_loops: bool) -> Adjacency:
+    assert batch.near is not None
+    return _adjacency(batch.near, norm, self_loops)
 
 
 def _adjacency(near: Neighborhood, norm: str, self_loops: bool) -> Adjacency:
-    """As :func:`graphbench.ops.propagate.adjacency` of the whole graph, for the rows of the block."""
+    """As :func:`graphbench.structures.adjacency` of the whole graph, for the rows of the block."""
     source, target = near.batch.edge_index
     nodes, block = near.batch.num_nodes, torch.arange(near.size, device=source.device)
     degree, weight = near.in_degree, None

@@ -31,7 +31,7 @@ class NodeEncoder(nn.Module):
         join: ``concat`` as above; ``add``: the parts, all of width ``dim``, are added (``dataset.node_encoder_join``).
         contextual: modules ``(h, batch) -> (h, batch)`` by name (class attribute ``mode = "context"``), run one after
             the other on the concatenation. They take no columns; they may change ``h``, leave what they computed for
-            later layers in ``batch.state``, and prepend nodes.
+            later layers in the batch's state, and prepend nodes.
 
     Shape:
         batch -> (N, dim) and the batch to go on with

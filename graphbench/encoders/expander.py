@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.structures import EdgeSet, GraphBatch, LayerState
 
 
 class ExpanderEdges(nn.Module):
@@ -23,8 +23,8 @@ class ExpanderEdges(nn.Module):
 
     Shape:
         h (N, dim), e (E, dim_edge) -> the batch with ``edge_sets["exp"]`` (M pairs, those of a graph together) and in
-        its state ``edges/exp`` (M, dim_edge), and with V > 0 ``virtual_nodes`` (V * G, dim), row v * G + g for graph
-        g, and ``virtual_edges`` (2 V, dim_edge), row 2 v for node -> virtual node, row 2 v + 1 for the way back.
+        its state ``edge_states["exp"]`` (M, dim_edge), and with V > 0 ``virtual_nodes`` (V * G, dim), row v * G + g for
+        graph g, and ``virtual_edges`` (2 V, dim_edge), row 2 v for node -> virtual node, row 2 v + 1 for the way back.
 
     Raises:
         ValueError: nothing to attend along; no edge states although the edges take part; no expander edges.
@@ -70,21 +70,18 @@ class ExpanderEdges(nn.Module):
             raise ValueError("Exphormer attends along edges and needs edge states, received none (add an edge encoder)")
         if expander and "expander" not in batch.edge_sets:
             raise ValueError(f"the batch has no expander edges; its edge sets: {', '.join(batch.edge_sets) or 'none'}")
-        seen, order = batch.derived(
-            f"expander/{add_edge_index}/{expander}", lambda each: _with_pairs(each, add_edge_index, expander)
-        )
+        seen, order = batch.derived(_with_pairs, add_edge_index, expander)
         parts = [e] if add_edge_index else []
         if expander:
             parts.append(self.expander.weight.expand(batch.edge_sets["expander"].num_pairs, -1))
         attr = torch.cat(parts) if parts else self.expander.weight[:0]
-        state = {**batch.state, "edges/exp": attr if order is None else attr.index_select(0, order)}
-        if self.virtual:
-            rows = self.virtual["node"].weight.unsqueeze(1).expand(-1, batch.num_graphs, -1)
-            state["virtual_nodes"] = rows.flatten(0, 1)
-            state["virtual_edges"] = torch.stack(
-                [self.virtual["edge_in"].weight, self.virtual["edge_out"].weight], dim=1
-            ).flatten(0, 1)
-        return seen.with_state(**state)
+        attr = attr if order is None else attr.index_select(0, order)
+        seen = seen.with_state(batch.state, edge_states={**batch.state.edge_states, "exp": attr})
+        if not self.virtual:
+            return seen
+        nodes = self.virtual["node"].weight.unsqueeze(1).expand(-1, batch.num_graphs, -1)
+        edges = torch.stack([self.virtual["edge_in"].weight, self.virtual["edge_out"].weight], dim=1)
+        return seen.with_state(virtual_nodes=nodes.flatten(0, 1), virtual_edges=edges.flatten(0, 1))
 
 
 def _with_pairs(batch: GraphBatch, add_edge_index: bool, expander: bool) -> tuple[GraphBatch, Tensor | None]:
@@ -98,4 +95,4 @@ def _with_pairs(batch: GraphBatch, add_edge_index: bool, expander: bool) -> tupl
         order = torch.argsort(graph, stable=True)
         index = index[:, order]
     ptr = torch.zeros_like(batch.ragged.ptr).scatter_add_(0, graph + 1, torch.ones_like(graph)).cumsum(0)
-    return batch.replace(edge_sets={**batch.edge_sets, "exp": EdgeSet(index, ptr)}, state={}), order
+    return batch.replace(edge_sets={**batch.edge_sets, "exp": EdgeSet(index, ptr)}, state=LayerState()), order

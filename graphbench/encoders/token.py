@@ -35,15 +35,15 @@ def with_token(h: Tensor, token: Tensor, batch: GraphBatch, reader: str) -> tupl
         ValueError: an encoder named earlier left a state with one row per node or pair, which would no longer fit.
     """
     counts = (batch.num_nodes, sum(size * size for size in batch.ragged.sizes))
-    for name, value in batch.state.items():
-        if isinstance(value, Tensor) and value.dim() and len(value) in counts:
+    for name, value in batch.state.tensors():
+        if value.dim() and len(value) in counts:
             raise ValueError(
                 f"{reader} adds a node to every graph, and '{name}' has been computed without it: name {reader} before "
                 f"the encoder of '{name}' in dataset.node_encoder_name"
             )
-    rows, after = batch.derived(f"graph_token/{reader}", lambda each: prepend_token(each, reader))
+    rows, after = batch.derived(prepend_token, reader)
     first = torch.cat([token, token.new_zeros(1, h.shape[1] - token.shape[1])], dim=1)
-    return insert(h, rows, first, after.num_nodes), after.with_state(**batch.state)
+    return insert(h, rows, first, after.num_nodes), after.with_state(batch.state)
 
 
 def prepend_token(batch: GraphBatch, reader: str = "") -> tuple[Tensor, GraphBatch]:

@@ -84,7 +84,7 @@ class Branch(nn.Module):
         part: a local layer or an attention, see :class:`GPSBlock`; None for a part left out.
         norm: called as ``norm(h, batch)``.
         dropout: probability of dropping an entry of what the part returns.
-        edges: edge set that the part reads; what the model knows about its pairs is ``state["edges/<name>"]``, else
+        edges: edge set that the part reads; what the model knows about its pairs is ``state.edge_states[name]``, else
             the set's attributes.
     """
 
@@ -102,17 +102,17 @@ class Branch(nn.Module):
         seen, e_seen = batch, e
         if self.edges is not None:
             seen = batch.on_edges(self.edges)
-            e_seen = batch.state.get(f"edges/{self.edges}", seen.edge_attr)
+            e_seen = batch.state.edge_states.get(self.edges, seen.edge_attr)
         new = self.part(h, e_seen, seen)
         if self.is_local:
             new, e_new = new
             if self.edges is None:
                 e = e_new
             else:
-                batch = batch.with_state(**{f"edges/{self.edges}": e_new})
+                batch = batch.with_state(edge_states={**batch.state.edge_states, self.edges: e_new})
         elif isinstance(new, tuple):  # an attention that carries state
             new, seen = new
-            batch = batch.with_state(**seen.state)
+            batch = batch.with_state(seen.state)
         if self.adds_residual:
             new = h + self.dropout(new)
         return self.norm(new, batch), e, batch

@@ -12,9 +12,10 @@ from typing import TypeAlias
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.ops.propagate import Adjacency, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_linear import sparse_linear
 from graphbench.structures import Features, SparseRows, as_dense
+from graphbench.structures.adjacency import Adjacency
 
 
 @dataclass(frozen=True, eq=False)

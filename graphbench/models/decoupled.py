@@ -16,9 +16,10 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, Readable, propagated, readable
 from graphbench.models.stacked import PreLayer
-from graphbench.ops.propagate import Adjacency, adjacency, adjacency_of, propagate, two_hop_adjacency_of
+from graphbench.ops.propagate import propagate
 from graphbench.registry import register
-from graphbench.structures import Features, GraphBatch
+from graphbench.structures import Features, GraphBatch, as_dense
+from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 class Decoupled(nn.Module):
@@ -106,7 +107,7 @@ class SGC(Decoupled):
         """(A^)^K h."""
         near, seen = _normalised(batch), readable(h, self.head)
         if h is batch.x and isinstance(seen, Tensor):
-            return batch.derived(f"sgc/{self.hops}", lambda _: propagated(near, seen, self.hops))
+            return batch.derived(_propagated_features, self.hops)
         return propagated(near, seen, self.hops)
 
 
@@ -264,8 +265,8 @@ class H2GCN(Decoupled):
 
     def spread(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """All rounds side by side."""
-        one = batch.derived("h2gcn/neighbors", _without_loops)
-        two = two_hop_adjacency_of(batch, direct=False, norm="sym")
+        one = batch.derived(_without_loops)
+        two = batch.two_hop_adjacency(direct=False, norm="sym")
         found = [h]
         for _ in range(self.rounds):
             found.append(torch.cat([propagate(one, found[-1]), propagate(two, found[-1])], dim=1))
@@ -279,7 +280,13 @@ def _counted(name: str, number: int) -> int:
 
 
 def _normalised(batch: GraphBatch) -> Adjacency:
-    return adjacency_of(batch, norm="sym", self_loops=True)
+    return batch.adjacency(norm="sym", self_loops=True)
+
+
+def _propagated_features(batch: GraphBatch, hops: int) -> Readable:
+    """(A^)^K X of dense features, which no parameter changes: once per batch."""
+    assert batch.x is not None
+    return propagated(_normalised(batch), as_dense(batch.x), hops)
 
 
 def _without_loops(batch: GraphBatch) -> Adjacency:

@@ -9,23 +9,26 @@ Worked example: a triangle and a single edge, batched::
 
 Nothing writes onto a batch: layers take it beside the hidden state and return new tensors. What several layers
 derive from it (degrees, normalised adjacency) is computed once by :meth:`GraphBatch.derived`; what encoders and
-layers learn for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
+layers compute for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
+from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
 from graphbench.structures.edge_set import EdgeSet
+from graphbench.structures.layer_state import LayerState
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
 from graphbench.structures.sparse_rows import Features, SparseRows
+from graphbench.structures.two_hops import two_hop_edges
 
 T = TypeVar("T")
 
@@ -49,7 +52,7 @@ class GraphBatch:
         edge_sets: further pairs of nodes by name, e.g. ``"expander"``.
         pairs: distances of all pairs, or None.
         hops: k-hop neighbour lists, or None.
-        state: what parts of the model computed for later parts, by name; set with :meth:`with_state`.
+        state: what encoders and layers computed for later layers; set with :meth:`with_state`.
     """
 
     ragged: Ragged
@@ -63,8 +66,8 @@ class GraphBatch:
     edge_sets: Mapping[str, EdgeSet] = field(default_factory=dict)
     pairs: PairBlocks | None = None
     hops: HopNeighbors | None = None
-    state: Mapping[str, Any] = field(default_factory=dict)
-    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    state: LayerState = field(default_factory=LayerState)
+    _derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def num_graphs(self) -> int:
@@ -86,26 +89,53 @@ class GraphBatch:
         """Where the batch lies."""
         return self.edge_index.device
 
-    def derived(self, name: str, compute: Callable[[GraphBatch], T]) -> T:
-        """A value computed from the batch the first time it is asked for, and kept with it.
+    def derived(self, compute: Callable[..., T], *arguments: Hashable) -> T:
+        """``compute(batch, *arguments)``, computed the first time it is asked for and kept with the batch.
 
         Args:
-            name: key, unique to what is computed, e.g. ``"propagate/sym/self_loops"``.
-            compute: called with the batch; must depend on nothing else, nor on ``state``, and must not need
-                gradients.
+            compute: a module-level function (it is the key, together with its arguments). It must depend on nothing
+                else, nor on ``state``, and must not need gradients.
+            arguments: hashable further arguments.
         """
-        if name not in self._derived:
-            self._derived[name] = compute(self)
-        value: T = self._derived[name]
+        key = (compute, *arguments)
+        if key not in self._derived:
+            self._derived[key] = compute(self, *arguments)
+        value: T = self._derived[key]
         return value
+
+    def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
+        """The edges sorted by target and by source, built on first use and kept with the batch.
+
+        Args:
+            norm: weights of the edges: ``sym`` D^-1/2 A D^-1/2, ``row`` D^-1 A, ``none`` 1.
+            self_loops: give every node exactly one self loop.
+        """
+        return self.derived(_adjacency, norm, self_loops)
+
+    def two_hop_adjacency(
+        self, *, direct: bool, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
+    ) -> Adjacency:
+        """The adjacency over pairs of nodes joined by a path of two edges; built on first use and kept.
+
+        Args:
+            direct: whether pairs that an edge joins as well belong to it.
+            norm: as for :meth:`adjacency`.
+            self_loops: as for :meth:`adjacency`.
+        """
+        return self.derived(_two_hop_adjacency, direct, norm, self_loops)
 
     def replace(self, **changes: Any) -> GraphBatch:
         """A copy with some fields exchanged; derived values start afresh."""
         return dataclasses.replace(self, **changes)
 
-    def with_state(self, **values: Any) -> GraphBatch:
-        """The same graphs with further ``state``; derived values stay shared, because they do not depend on it."""
-        new = dataclasses.replace(self, state={**self.state, **values})
+    def with_state(self, state: LayerState | None = None, **changes: Any) -> GraphBatch:
+        """The same graphs with another ``state``; derived values stay shared, because they do not depend on it.
+
+        Args:
+            state: default: the present one.
+            changes: fields of :class:`LayerState` to exchange.
+        """
+        new = dataclasses.replace(self, state=dataclasses.replace(state or self.state, **changes))
         object.__setattr__(new, "_derived", self._derived)
         return new
 
@@ -122,12 +152,7 @@ class GraphBatch:
             raise ValueError(
                 f"a layer reads the edge set '{name}'; the batch has {', '.join(self.edge_sets) or 'no edge sets'}"
             )
-        edges = self.edge_sets[name]
-        seen = self.derived(
-            f"on_edges/{name}",
-            lambda each: each.replace(edge_index=edges.index, edge_attr=edges.attr, edge_pe={}, state={}),
-        )
-        return seen.with_state(**self.state)
+        return self.derived(_on_edges, name).with_state(self.state)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
         """The same batch on another device (itself, derived values kept, where it already is there)."""
@@ -218,3 +243,21 @@ def _cat(parts: Sequence[Features | None]) -> Features | None:
     if len(sparse) < len(parts):
         raise ValueError(f"{len(sparse)} of {len(parts)} batches have sparse node features; all must, or none")
     return SparseRows.cat(sparse)
+
+
+def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
+    sorted_edges = adjacency(batch.edge_index, batch.num_nodes, norm=norm, self_loops=self_loops)
+    # One large graph on a GPU may have hubs, whose lists are cut; many small graphs have none.
+    return sorted_edges if batch.device.type == "cpu" or batch.num_graphs > 1 else in_pieces(sorted_edges)
+
+
+def _two_hop_adjacency(
+    batch: GraphBatch, direct: bool, norm: Literal["sym", "row", "none"], self_loops: bool
+) -> Adjacency:
+    pairs = two_hop_edges(batch.edge_index, batch.num_nodes, direct=direct)
+    return adjacency(pairs, batch.num_nodes, norm=norm, self_loops=self_loops)
+
+
+def _on_edges(batch: GraphBatch, name: str) -> GraphBatch:
+    edges = batch.edge_sets[name]
+    return batch.replace(edge_index=edges.index, edge_attr=edges.attr, edge_pe={}, state=LayerState())

@@ -51,7 +51,7 @@ class CarriedModel(nn.Module):
             return self._in_blocks(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
-            batch = batch.derived(f"train/{self.dtype}", self._cast)
+            batch = batch.derived(_cast, self.dtype)
         return self.model(batch)
 
     def _in_blocks(self, graph: NodeBlocks) -> Tensor:
@@ -66,20 +66,19 @@ class CarriedModel(nn.Module):
             raise UserError(f"val.sampler: {error}") from error
         return prediction
 
-    def _cast(self, batch: GraphBatch) -> GraphBatch:
-        def each(tensor: Features | None) -> Features | None:
-            return tensor.to(self.dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
-        return batch.replace(
-            x=each(batch.x),
-            edge_attr=each(batch.edge_attr),
-            pe={name: each(pe) for name, pe in batch.pe.items()},
-            edge_pe={name: each(pe) for name, pe in batch.edge_pe.items()},
-            pair_pe={name: each(pe) for name, pe in batch.pair_pe.items()},
-            edge_sets={
-                name: EdgeSet(edges.index, edges.ptr, each(edges.attr)) for name, edges in batch.edge_sets.items()
-            },
-        )
+def _cast(batch: GraphBatch, dtype: torch.dtype) -> GraphBatch:
+    def cast(tensor: Features | None) -> Features | None:
+        return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
+
+    return batch.replace(
+        x=cast(batch.x),
+        edge_attr=cast(batch.edge_attr),
+        pe={name: cast(pe) for name, pe in batch.pe.items()},
+        edge_pe={name: cast(pe) for name, pe in batch.edge_pe.items()},
+        pair_pe={name: cast(pe) for name, pe in batch.pair_pe.items()},
+        edge_sets={name: EdgeSet(edges.index, edges.ptr, cast(edges.attr)) for name, edges in batch.edge_sets.items()},
+    )
 
 
 class Predictor:

@@ -169,7 +169,7 @@ class Contextual(nn.Module):
     """Reads its input and leaves something for later layers."""
 
     def forward(self, h, batch):
-        return h, batch.with_state(seen=h)
+        return h, batch.with_state(extra={"seen": h})
 
 
 class Token(nn.Module):

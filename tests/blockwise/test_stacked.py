@@ -26,7 +26,7 @@ from graphbench.layers.local.gcn import GCN
 from graphbench.layers.single import SingleBlock
 from graphbench.models.gnn import GNN
 from graphbench.models.stacked import GPSModel
-from graphbench.ops.propagate import propagate, two_hop_adjacency_of
+from graphbench.ops.propagate import propagate
 from tests.contract import shaken
 from tests.data.large.large_graphs import one_graph
 from tests.layers.test_contract import components, make
@@ -228,7 +228,7 @@ class TwoHops(nn.Module):
     """A local layer of one's own that reads nodes two edges away."""
 
     def forward(self, h, e, batch):
-        return propagate(two_hop_adjacency_of(batch, direct=False), h), e
+        return propagate(batch.two_hop_adjacency(direct=False), h), e
 
 
 def test_edges_that_are_not_at_hand_are_refused(store):

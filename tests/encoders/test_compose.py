@@ -48,7 +48,7 @@ class _Context(nn.Module):
         self.name = name
 
     def forward(self, h, batch):
-        return h + 1, batch.with_state(**{self.name: h})
+        return h + 1, batch.with_state(extra={**batch.state.extra, self.name: h})
 
 
 def test_features_first_then_encodings_in_their_order(batch):
@@ -105,12 +105,12 @@ def test_encoders_that_work_on_the_whole_follow_in_their_order_and_come_before_t
     encoder = NodeEncoder(_Constant(1.0, 2), {"A": _Constant(3.0, 1)}, 3, batch_norm=False, contextual=contextual)
     h, after = encoder(batch)
     assert torch.equal(h, torch.tensor([3.0, 3, 5]).expand(5, 3))
-    assert torch.equal(after.state["first"] + 1, after.state["second"])
-    assert not batch.state
+    assert torch.equal(after.state.extra["first"] + 1, after.state.extra["second"])
+    assert not batch.state.extra
     normed = NodeEncoder(LinearNode(8, 6), {}, 8, batch_norm=True, contextual={"first": _Context("first")})
     h, after = normed(batch)
     torch.testing.assert_close(h.mean(0), torch.zeros(8), atol=1e-5, rtol=0)
-    torch.testing.assert_close(after.state["first"], normed.features(batch))
+    torch.testing.assert_close(after.state.extra["first"], normed.features(batch))
 
 
 def test_an_encoder_that_works_on_the_whole_may_add_nodes(batch):

@@ -30,8 +30,8 @@ def test_pairs_and_features_by_hand() -> None:
     assert pairs.index.tolist() == [[0, 1, 2, 3, 4], [1, 2, 0, 4, 3]]
     assert pairs.ptr.tolist() == [0, 3, 5]
     expected = torch.tensor([10.0, 11.0, feature, 12.0, feature])
-    torch.testing.assert_close(seen.state["edges/exp"].flatten(), expected)
-    assert set(seen.state) == {"edges/exp"}
+    torch.testing.assert_close(seen.state.edge_states["exp"].flatten(), expected)
+    assert dict(seen.state.tensors()).keys() == {"exp"}
     assert seen.edge_index is batch.edge_index
 
 
@@ -44,7 +44,7 @@ def test_what_takes_part(expander: bool, add_edge_index: bool, expected: list[li
     prepare = ExpanderEdges(2, 1, expander=expander, add_edge_index=add_edge_index, num_virtual_nodes=1)
     seen = prepare(batch.x, None if not add_edge_index else batch.edge_attr, batch)
     assert seen.edge_sets["exp"].index.tolist() == expected
-    assert seen.state["edges/exp"].shape == (len(expected[0]), 1)
+    assert seen.state.edge_states["exp"].shape == (len(expected[0]), 1)
     assert prepare.needs_edges is add_edge_index
 
 
@@ -52,9 +52,9 @@ def test_virtual_nodes_and_their_edges() -> None:
     batch, prepare = two_graphs(), ExpanderEdges(2, 1, num_virtual_nodes=3)
     state = prepare(batch.x, batch.edge_attr, batch).state
     node, inwards, outwards = (prepare.virtual[name].weight for name in ("node", "edge_in", "edge_out"))
-    torch.testing.assert_close(state["virtual_nodes"], node.repeat_interleave(2, 0))  # row v * G + g
-    torch.testing.assert_close(state["virtual_edges"][0::2], inwards)
-    torch.testing.assert_close(state["virtual_edges"][1::2], outwards)
+    torch.testing.assert_close(state.virtual_nodes, node.repeat_interleave(2, 0))  # row v * G + g
+    torch.testing.assert_close(state.virtual_edges[0::2], inwards)
+    torch.testing.assert_close(state.virtual_edges[1::2], outwards)
 
 
 @pytest.mark.parametrize("name", ["attention_expander_edges_virtual2", "attention_edges_virtual1_dimedge"])
@@ -87,13 +87,13 @@ def test_pairs_are_those_of_released_code(name: str, golden: Any) -> None:
 
 def test_pairs_are_found_once_per_batch_and_features_every_time() -> None:
     batch, prepare = two_graphs(), ExpanderEdges(2, 1)
-    known = batch.with_state(known=1)
+    known = batch.with_state(extra={"known": torch.ones(1)})
     first, second = (prepare(batch.x, batch.edge_attr, each) for each in (known, batch))
     assert first.edge_sets["exp"] is second.edge_sets["exp"]
-    assert "known" in first.state
-    assert "known" not in second.state
-    assert "edges/exp" not in batch.state
-    assert first.state["edges/exp"] is not second.state["edges/exp"]
+    assert "known" in first.state.extra
+    assert "known" not in second.state.extra
+    assert "exp" not in batch.state.edge_states
+    assert first.state.edge_states["exp"] is not second.state.edge_states["exp"]
 
 
 def test_parameters_are_those_of_released_code() -> None:
@@ -108,7 +108,7 @@ def test_empty_batches() -> None:
     for sizes in ((), (0,), (0, 3, 0)):
         batch = example_batch(sizes, edges=False)
         seen = ExpanderEdges(12, 12, expander=False, num_virtual_nodes=2).double()(batch.x, batch.edge_attr, batch)
-        assert seen.state["virtual_nodes"].shape == (2 * len(sizes), 12)
+        assert seen.state.virtual_nodes.shape == (2 * len(sizes), 12)
         assert seen.edge_sets["exp"].ptr.tolist() == [0] * (len(sizes) + 1)
 
 

@@ -40,7 +40,7 @@ def chain() -> GraphBatch:
 
 def test_everything_moves_with_the_nodes() -> None:
     one, batch = GraphToken(2), chain()
-    h, after = one(torch.arange(1.0, 5)[:, None].expand(4, 3), batch.with_state(kept="as it is"))
+    h, after = one(torch.arange(1.0, 5)[:, None].expand(4, 3), batch.with_state(virtual_edges=torch.ones(2, 1)))
     assert after.ragged.sizes == (4, 1, 2)
     assert h[:, 2].tolist() == [0, 1, 2, 3, 0, 0, 4]  # a column of an encoding that is named later
     assert torch.equal(h[[0, 4, 5], :2], one.token.expand(3, 2))
@@ -48,7 +48,7 @@ def test_everything_moves_with_the_nodes() -> None:
     assert after.edge_sets["label"].index.tolist() == [[3, 6], [1, 6]]
     assert after.x is None
     assert after.y is batch.y
-    assert after.state == {"kept": "as it is"}
+    assert torch.equal(after.state.virtual_edges, torch.ones(2, 1))
     assert after.pe["kind"].tolist() == [0, 1, 2, 3, 0, 0, 4]
     assert after.pe["RWSE.landing"].shape == (7, 2)
 
@@ -90,7 +90,7 @@ def test_what_was_computed_without_the_token_is_refused() -> None:
     batch = example_batch([2, 2])
     for name, rows in {"EquivStableLapPE": 4, "pair_bias": 8}.items():
         with pytest.raises(ValueError, match=f"name GraphToken before the encoder of '{name}'"):
-            GraphToken(2)(torch.zeros(4, 2), batch.with_state(**{name: torch.zeros(rows, 2)}))
+            GraphToken(2)(torch.zeros(4, 2), batch.with_state(extra={name: torch.zeros(rows, 2)}))
 
 
 ON = ["posenc_GraphToken.enable", "true", "dataset.node_encoder_name", "TypeDictNode+RWSE+GraphToken"]

@@ -196,8 +196,8 @@ def test_equiv_stable_lap_pe_equals_graphgps(golden, name):
     states = torch.randn(batch.num_nodes, 3)
     h, after = encoder(states, batch)
     assert h is states
-    torch.testing.assert_close(after.state["EquivStableLapPE"], recorded["out/pe"], rtol=0, atol=1e-12)
-    (after.state["EquivStableLapPE"] * recorded["in/grad_seed.pe"]).sum().backward()
+    torch.testing.assert_close(after.state.stable_encoding, recorded["out/pe"], rtol=0, atol=1e-12)
+    (after.state.stable_encoding * recorded["in/grad_seed.pe"]).sum().backward()
     for key, parameter in encoder.named_parameters():
         torch.testing.assert_close(parameter.grad, recorded[f"grad/pe.{key}"], rtol=0, atol=1e-11)
 

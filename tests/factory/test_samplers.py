@@ -72,7 +72,7 @@ def test_samplers_that_do_not_fit_show_without_data(path: Path, overrides: str, 
 
 TWO_HOPS = """
 from torch import nn
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.registry import register
 
 @register("TwoHops", room="layers/local")
@@ -83,7 +83,7 @@ class TwoHops(nn.Module):
         super().__init__()
         self.lin = nn.Linear(dim_in, dim_out)
     def forward(self, h, e, batch):
-        adj = adjacency_of(batch, norm="row")
+        adj = batch.adjacency(norm="row")
         return propagate(adj, propagate(adj, self.lin(h))), e
 
 @register("NoBlocks", room="models")

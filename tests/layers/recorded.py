@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch, LayerState, Ragged
 
 # (recorded prefix, ours), the first that fits; q, k, v of a softmax attention are packed into one map.
 PREFIXES = (
@@ -65,7 +65,7 @@ def batch_of(arrays: dict[str, Any]) -> GraphBatch:
     """The recorded graphs; features in float64 that collect gradients."""
     ptr = arrays.get("in/ptr", torch.tensor([0, len(arrays["in/x"])]))
     edge_attr = arrays.get("in/edge_attr")
-    state = {"EquivStableLapPE": arrays["in/pe"].double().requires_grad_()} if "in/pe" in arrays else {}
+    state = LayerState(stable_encoding=arrays["in/pe"].double().requires_grad_()) if "in/pe" in arrays else LayerState()
     return GraphBatch(
         ragged=Ragged.from_sizes((ptr[1:] - ptr[:-1]).tolist()),
         edge_index=arrays.get("in/edge_index", torch.empty(2, 0, dtype=torch.int64)),
@@ -93,7 +93,7 @@ def check_gradients(
     """Backward of the recorded loss; every recorded gradient must be met and no other exist."""
     sum((outputs[name] * arrays[f"in/grad_seed.{name}"]).sum() for name in outputs).backward()
     expected = packed(arrays, "grad", ours)
-    inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "pe": batch.state.get("EquivStableLapPE")}
+    inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "pe": batch.state.stable_encoding}
     for name, value in inputs.items():
         if f"in.{name}" in expected:
             close(value.grad, expected.pop(f"in.{name}"), f"gradient of input {name}")

@@ -8,8 +8,9 @@ from torch import nn
 
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, Propagated, propagated, readable
-from graphbench.ops.propagate import adjacency, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.structures import SparseRows
+from graphbench.structures.adjacency import adjacency
 
 
 def features() -> torch.Tensor:

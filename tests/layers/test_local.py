@@ -184,7 +184,7 @@ def test_gen_conv_without_edge_states_equals_pyg() -> None:
 
 
 def with_encoding(batch: GraphBatch) -> GraphBatch:
-    return batch.with_state(EquivStableLapPE=batch.x[:, :3])
+    return batch.with_state(stable_encoding=batch.x[:, :3])
 
 
 def test_gine_with_distance_gates_by_hand() -> None:

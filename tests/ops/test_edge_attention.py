@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import adjacency
+from graphbench.structures.adjacency import adjacency
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 

@@ -14,10 +14,7 @@ from torch import Tensor
 
 from graphbench.config import load_config
 from graphbench.experiment import run
-from graphbench.ops import propagate as propagation
 from graphbench.ops.propagate import (
-    adjacency,
-    adjacency_of,
     edge_softmax,
     gated_mean,
     gather,
@@ -27,7 +24,8 @@ from graphbench.ops.propagate import (
     relu_sum,
     sum_at_target,
 )
-from graphbench.ops.propagate.adjacency import PIECE, in_pieces
+from graphbench.structures import graph_batch
+from graphbench.structures.adjacency import PIECE, Adjacency, adjacency, in_pieces
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 from tests.paths import ROOT
@@ -123,7 +121,7 @@ HUBS = GRAPHS | {
 def test_cut_into_pieces_it_is_the_same(graph, asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What graphs with hubs go through on a GPU."""
     edge_index, n = graph()
-    monkeypatch.setattr(sys.modules["graphbench.ops.propagate.adjacency"], "_MANY", 0 if asked else 1 << 20)
+    monkeypatch.setattr(sys.modules["graphbench.structures.adjacency"], "_MANY", 0 if asked else 1 << 20)
     for norm in NORMS:
         plain = adjacency(edge_index, n, norm=norm)
         cut, h = in_pieces(plain), normal(n, 3)
@@ -142,12 +140,12 @@ def test_cut_into_pieces_it_is_the_same(graph, asked: bool, monkeypatch: pytest.
 def test_one_graph_elsewhere_is_cut_without_waiting() -> None:
     batch = example_batch((400,), pairs=False)
     with second_device() as waits:
-        there = adjacency_of(batch.to(DEVICE), norm="sym")
+        there = batch.to(DEVICE).adjacency(norm="sym")
         assert there.by_target.pieces is not None
         out = propagate(there, torch.ones(400, 2, dtype=torch.float64).to(DEVICE))
         assert not [each for each in waits if "propagate" in each]
         out = out.cpu()
-    here = adjacency_of(batch, norm="sym")
+    here = batch.adjacency(norm="sym")
     assert here.by_target.pieces is None
     torch.testing.assert_close(out, propagate(here, torch.ones(400, 2, dtype=torch.float64)))
 
@@ -211,9 +209,9 @@ def test_nothing_of_the_size_of_the_edges_is_kept_besides_the_edge_states() -> N
 
 def test_adjacency_of_is_kept_with_the_batch() -> None:
     batch = example_batch()
-    first = adjacency_of(batch, norm="sym", self_loops=True)
-    assert adjacency_of(batch, norm="sym", self_loops=True) is first
-    assert adjacency_of(batch) is not first
+    first = batch.adjacency(norm="sym", self_loops=True)
+    assert batch.adjacency(norm="sym", self_loops=True) is first
+    assert batch.adjacency() is not first
     assert first.num_edges == batch.num_edges + batch.num_nodes
 
 
@@ -224,11 +222,11 @@ def test_a_graph_is_normalised_once_per_run(
     """Ten epochs of training and evaluation through the real loop, all layers together."""
     made = []
 
-    def counted(*arguments: Any, **options: Any) -> propagation.Adjacency:
+    def counted(*arguments: Any, **options: Any) -> Adjacency:
         made.append(options)
         return adjacency(*arguments, **options)
 
-    monkeypatch.setattr(propagation, "adjacency", counted)
+    monkeypatch.setattr(graph_batch, "adjacency", counted)
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     overrides = ["optim.max_epoch", "10", "train.eval_period", "1", "accelerator", "cpu", "out_dir", str(tmp_path)]
     result = run(load_config(ROOT / f"configs/nodes/{name}.yaml", [*overrides, "dataset.dir", str(tmp_path / "data")]))

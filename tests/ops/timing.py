@@ -15,11 +15,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from graphbench.ops.dropout import dropout
 from graphbench.ops.linear_attention import linear_attention
-from graphbench.ops.propagate import adjacency, gated_mean, propagate, sum_at_target
+from graphbench.ops.propagate import gated_mean, propagate, sum_at_target
 from graphbench.ops.segment import segment_max, segment_softmax, segment_sum
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_linear import sparse_linear
 from graphbench.structures import Ragged, SparseRows
+from graphbench.structures.adjacency import adjacency
 
 random = np.random.default_rng(0)
 SIZES = {

@@ -92,10 +92,10 @@ def test_derived_is_computed_once_and_not_copied() -> None:
         calls.append(each)
         return torch.bincount(each.edge_index[1], minlength=each.num_nodes)
 
-    assert batch.derived("degree", degree) is batch.derived("degree", degree)
+    assert batch.derived(degree) is batch.derived(degree)
     assert calls == [batch]
     other = batch.replace(edge_index=batch.edge_index[:, :0])
-    assert other.derived("degree", degree).sum() == 0
+    assert other.derived(degree).sum() == 0
     assert batch.to("cpu") is batch
 
 

@@ -20,7 +20,7 @@ from graphbench.structures import GraphBatch
 class EquivStableLapPE(nn.Module):
     """p_i = W [v_1i, v_2i, ...] + b, v_k being the k-th eigenvector; frequencies a graph does not have count as 0.
 
-    The node features stay as they are and keep their full width; p travels as ``batch.state["EquivStableLapPE"]`` to
+    The node features stay as they are and keep their full width; p travels as ``state.stable_encoding`` to
     the local layers, which weigh an edge by the distance between its ends.
 
     Args:
@@ -29,7 +29,7 @@ class EquivStableLapPE(nn.Module):
         raw_norm_type: ``none`` or ``BatchNorm``, applied to each frequency over nodes.
 
     Shape:
-        h (N, d), eigvecs (N, max_freqs) -> h, batch with ``state["EquivStableLapPE"]`` (N, dim)
+        h (N, d), eigvecs (N, max_freqs) -> h, batch with ``state.stable_encoding`` (N, dim)
 
     Differences from the paper (GraphGPS's): the layers do not update the encoding, and W mixes frequencies, so that its
         distances depend on the arbitrary signs of eigenvectors; signs are not drawn anew in training.
@@ -52,4 +52,4 @@ class EquivStableLapPE(nn.Module):
         eigvecs = eigvecs.nan_to_num(0.0)
         if self.raw_norm is not None:
             eigvecs = self.raw_norm(eigvecs)
-        return h, batch.with_state(EquivStableLapPE=self.lin(eigvecs))
+        return h, batch.with_state(stable_encoding=self.lin(eigvecs))

@@ -96,7 +96,7 @@ class GraphormerBias(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """The states to go on with, and the batch that holds the bias."""
         bias = None if self.bias is None else self.bias(batch)
-        incoming, outgoing = batch.derived("graphormer/degrees", degrees)
+        incoming, outgoing = batch.derived(degrees)
         own, rest = h[:, : self.dim], h[:, self.dim :]
         own = own + embed(self.in_degree_emb, incoming, "GraphormerBias (num_in_degrees)")
         own = own + embed(self.out_degree_emb, outgoing, "GraphormerBias (num_out_degrees)")
@@ -133,7 +133,7 @@ class PairBias(nn.Module):
         """One row per ordered pair."""
         if batch.pairs is None:
             raise ValueError("GraphormerBias reads hop distances (batch.pairs), which its transform computes")
-        spatial = batch.derived(f"graphormer/spatial/{self.num_spatial_types}", self._spatial_types)
+        spatial = batch.derived(_spatial_types, self.num_spatial_types)
         bias = F.embedding(spatial, self.spatial_emb)
         types = batch.pair_pe.get("GraphormerBias.edge_types")
         if types is not None and len(self.edge_type_emb):
@@ -141,13 +141,7 @@ class PairBias(nn.Module):
         if self.token is None:
             return bias
         total = sum((size + 1) ** 2 for size in batch.ragged.sizes)
-        return insert(bias, batch.derived("graph_token/pairs", pairs_behind_token), self.token, total)
-
-    def _spatial_types(self, batch: GraphBatch) -> Tensor:
-        assert batch.pairs is not None
-        hops = batch.pairs.distance.long()
-        far = hops.clamp(max=self.num_spatial_types - 1)
-        return far.masked_fill(hops == UNREACHABLE, self.num_spatial_types)
+        return insert(bias, batch.derived(pairs_behind_token), self.token, total)
 
     def _along_paths(self, types: Tensor) -> Tensor:
         """(P, heads) or (heads,): the sum over positions, as what it is with type 0 everywhere and the changes to that.
@@ -164,6 +158,13 @@ class PairBias(nn.Module):
         for kind in range(1, kinds):
             along = along + (types == kind).to(table.dtype) @ (table[kind, :kept] - table[0, :kept])
         return along
+
+
+def _spatial_types(batch: GraphBatch, number: int) -> Tensor:
+    """(P,) int64 type of every pair: its distance, at most ``number - 1``, and ``number`` where there is no path."""
+    assert batch.pairs is not None
+    hops = batch.pairs.distance.long()
+    return hops.clamp(max=number - 1).masked_fill(hops == UNREACHABLE, number)
 
 
 def degrees(batch: GraphBatch) -> tuple[Tensor, Tensor]:

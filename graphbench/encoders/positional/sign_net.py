@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import NormedMLP, over_rows
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -94,7 +94,7 @@ class _GIN(nn.Module):
         self.norms = nn.ModuleList(BatchNorm(hidden) for _ in range(layers - 1))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        adjacency = adjacency_of(batch)
+        adjacency = batch.adjacency()
         for i, layer in enumerate(self.layers):
             if i:
                 h = over_rows(self.norms[i - 1], h)

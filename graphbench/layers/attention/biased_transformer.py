@@ -11,7 +11,7 @@ from graphbench.structures import GraphBatch
 
 @register("BiasedTransformer")
 class BiasedTransformer(Transformer):
-    """:class:`Transformer` whose scores get what an encoder left in ``state["pair_bias"]``.
+    """:class:`Transformer` whose scores get the ``pair_bias`` that an encoder left in the batch's state.
 
     Equation::
 
@@ -26,5 +26,4 @@ class BiasedTransformer(Transformer):
 
     def pair_bias(self, batch: GraphBatch) -> Tensor | None:
         """The bias that an encoder computed, or None."""
-        bias: Tensor | None = batch.state.get("pair_bias")
-        return bias
+        return batch.state.pair_bias

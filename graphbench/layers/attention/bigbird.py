@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import Adjacency, adjacency
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 @register("BigBird")
@@ -95,7 +95,7 @@ class BigBird(nn.Module):
         """Residuals and norms included."""
         q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
         if self.sparse:
-            pairs = batch.derived(f"bigbird/{self.blocks}", lambda each: _pairs(each, *self.blocks))
+            pairs = batch.derived(_pairs, *self.blocks)
             mixed = edge_attention(pairs, q, k, v)
         else:
             mixed = softmax_attention(q, k, v, batch.ragged)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from graphbench.ops.linear_attention import linear_attention
 from graphbench.ops.pair_attention import pair_attention
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -75,7 +75,7 @@ class DIFFormer(nn.Module):
         if not self.use_graph:
             return spread
         # The mean over heads and A^ commute.
-        along_edges = propagate(adjacency_of(batch, norm="sym", self_loops=True), v.mean(1))
+        along_edges = propagate(batch.adjacency(norm="sym", self_loops=True), v.mean(1))
         if self.graph_weight is None:
             return spread + along_edges
         return torch.lerp(spread, along_edges, self.graph_weight)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import adjacency_of
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -48,7 +47,7 @@ class ETransformer(nn.Module):
         """No residual, no norm."""
         q, k, v = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h)))
         factors = None if self.edge is None or e is None else self.edge(e).unflatten(1, (self.heads, -1))
-        return edge_attention(adjacency_of(batch), q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
+        return edge_attention(batch.adjacency(), q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
 
     def extra_repr(self) -> str:
         """Heads, in ``print(model)``."""

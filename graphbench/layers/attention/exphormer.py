@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import Adjacency, adjacency, adjacency_of
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 @register("Exphormer")
@@ -22,7 +22,7 @@ class Exphormer(nn.Module):
 
     over the pairs s -> t: graph edges, expander edges, and both directions between every node and every virtual node
     of its graph; the exponent is kept within -5 .. 5. Q = ``q``, K = ``k``, V = ``v``, E = ``edge``. Virtual nodes are
-    replaced by their own h' and travel to the next layer in ``state["virtual_nodes"]``.
+    replaced by their own h' and travel to the next layer in ``state.virtual_nodes``.
 
     Args:
         dim: channels of input and output, divisible by ``heads``.
@@ -31,8 +31,8 @@ class Exphormer(nn.Module):
         bias: give Q, K, V and E one.
 
     Shape:
-        h (N, dim) -> (N, dim), and the batch with new virtual nodes. ``state["edges/exp"]`` (M, dim_edge) describes
-        the pairs ``edge_sets["exp"]``; a batch without that edge set is attended along its edges and ``e``.
+        h (N, dim) -> (N, dim), and the batch with new virtual nodes. ``state.edge_states["exp"]`` (M, dim_edge)
+        describes the pairs ``edge_sets["exp"]``; a batch without that edge set is attended along its edges and ``e``.
 
     Differences from the paper: no output projection (as in the released code).
     """
@@ -52,17 +52,18 @@ class Exphormer(nn.Module):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """No residual, no norm."""
         nodes = h.shape[0]
-        attr = batch.state["edges/exp"] if "exp" in batch.edge_sets else e
+        attr = batch.state.edge_states["exp"] if "exp" in batch.edge_sets else e
         if attr is None:
             raise ValueError("Exphormer needs features of the pairs, received none (an edge encoder supplies them)")
         factors, count = self.edge(attr), 0
-        if "virtual_nodes" in batch.state:
-            h = torch.cat([h, batch.state["virtual_nodes"]])
-            kinds = self.edge(batch.state["virtual_edges"])  # one row per virtual node and direction
+        virtual = batch.state.virtual_nodes
+        if virtual is not None:
+            h = torch.cat([h, virtual])
+            kinds = self.edge(batch.state.virtual_edges)  # one row per virtual node and direction
             count = kinds.shape[0] // 2
             factors = torch.cat([factors, kinds.unsqueeze(1).expand(-1, nodes, -1).flatten(0, 1)])
         more = count or "exp" in batch.edge_sets
-        pairs = batch.derived(f"exphormer/{count}", lambda each: _pairs(each, count)) if more else adjacency_of(batch)
+        pairs = batch.derived(_pairs, count) if more else batch.adjacency()
         q, k, v, factors = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h), factors))
         out = edge_attention(pairs, q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
         return out[:nodes], batch.with_state(virtual_nodes=out[nodes:]) if count else batch

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from graphbench.layers.attention.edge_loss import with_penalty
 from graphbench.layers.attention.performer import directions
 from graphbench.ops.kernel_attention import edge_weights, kernel_attention
-from graphbench.ops.propagate import Adjacency, adjacency_of, propagate, two_hop_adjacency_of
+from graphbench.ops.propagate import propagate
 from graphbench.ops.segment import segment_max
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency
 
 EPS = 1e-6
 """What the released code adds to the random features."""
@@ -128,16 +129,16 @@ class NodeFormer(nn.Module):
         if self.bias is None:
             return 0.0
         strength = torch.sigmoid(self.bias) if self.bias_act == "sigmoid" else self.bias
-        nearby = [adjacency_of(batch, norm="sym", self_loops=True)]
+        nearby = [batch.adjacency(norm="sym", self_loops=True)]
         if self.bias.shape[0] == 2:
-            nearby.append(two_hop_adjacency_of(batch, direct=True, norm="sym", self_loops=True))
+            nearby.append(batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True))
         return sum(
             each.unsqueeze(1) * propagate(adjacency, v) for each, adjacency in zip(strength, nearby, strict=True)
         )
 
     def penalty(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
         """L of the scaled queries and keys (N, H, dim)."""
-        loops: Adjacency = adjacency_of(batch, norm="row", self_loops=True)
+        loops: Adjacency = batch.adjacency(norm="row", self_loops=True)
         edges = torch.stack([loops.source, loops.target])
         weight = edge_weights(q, k, self.projection, batch.ragged, edges, eps=EPS)
         # A loop that was among the edges is counted by the added one, and has weight 0 = 1 / deg here.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import flow_pattern, sparse_flow, zero_share
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
@@ -119,7 +119,7 @@ class SFi(nn.Module):
         """No residual."""
         x = self.norm(h)
         v = self._heads(self.v, x)
-        mixed = propagate(adjacency_of(batch, norm="sym", self_loops=True), v) if self.adjacency else None
+        mixed = propagate(batch.adjacency(norm="sym", self_loops=True), v) if self.adjacency else None
         if self.mode != "none":
             dropout = self.dropout if self.training else 0.0
             flow = sparse_flow(v=v, dropout_p=dropout, **self._problem(x, batch))

@@ -11,7 +11,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.ops.propagate import adjacency_of, gather, sum_at_target
+from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.ops.segment import pack, unpack
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
@@ -103,7 +103,7 @@ class SANLayer(nn.Module):
         # A column of ones beside v gathers the denominator.
         v = self._heads(self.v(h))
         v = torch.cat([v, v.new_ones(*v.shape[:2], 1)], dim=2)
-        adj, (q, k, factors) = adjacency_of(batch), self._on_edges(h, e)
+        adj, (q, k, factors) = batch.adjacency(), self._on_edges(h, e)
         scores = (gather(adj, q, "target") * gather(adj, k, "source") * factors).sum(2) * q.shape[2] ** -0.5
         weights = scores.clamp(-5.0, 5.0).exp().unsqueeze(2)
         total = sum_at_target(adj, weights * gather(adj, v, "source"))
@@ -138,7 +138,7 @@ class SANLayer(nn.Module):
         ragged, feature = batch.ragged, self._heads(self.edge_fake(self.fake_edge_emb.weight))
         q, k = self._heads(self.q_fake(h)) * feature, self._heads(self.k_fake(h))
         q = q * q.shape[2] ** -0.5
-        masks = batch.derived("san/non_edges", non_edges)
+        masks = batch.derived(non_edges)
         blocks = []
         for mask, *block in zip(masks, pack(q, ragged), pack(k, ragged), pack(v, ragged), strict=True):
             q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in block)
@@ -214,7 +214,7 @@ class SAN2Layer(SANLayer):
         """(N, heads, d) what attention gathers, before the output map."""
         q, k, factors = self._on_edges(h, e)
         v = self._heads(self.v(h))
-        out = edge_attention(adjacency_of(batch), q, k, v, factors)
+        out = edge_attention(batch.adjacency(), q, k, v, factors)
         if self.fake_edge_emb is None:
             return out
         lowest = torch.finfo(v.dtype).min

@@ -5,11 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
-from graphbench.ops.propagate import Adjacency, gather
+from graphbench.ops.propagate import gather
 from graphbench.structures import GraphBatch
-
-STATE = "EquivStableLapPE"
-"""Key of ``batch.state`` under which the encoder of that name leaves its (N, dim_pe) encoding."""
+from graphbench.structures.adjacency import Adjacency
 
 
 class DistanceGate(nn.Sequential):
@@ -20,7 +18,7 @@ class DistanceGate(nn.Sequential):
         act: activation between them.
 
     Shape:
-        p (N, dim_pe) from ``batch.state`` -> r (E, 1).
+        p (N, dim_pe), ``state.stable_encoding``, -> r (E, 1).
     """
 
     def __init__(self, dim: int, *, act: str = "relu") -> None:
@@ -32,11 +30,11 @@ class DistanceGate(nn.Sequential):
         Raises:
             ValueError: the batch does not carry the encoding.
         """
-        if STATE not in batch.state:
+        p = batch.state.stable_encoding
+        if p is None:
             raise ValueError(
-                f"equivstable reads the encoding '{STATE}' and the batch carries {sorted(batch.state) or 'none'}: add "
-                f"{STATE} to dataset.node_encoder_name"
+                "equivstable reads the encoding of EquivStableLapPE, which this batch does not carry: add "
+                "EquivStableLapPE to dataset.node_encoder_name"
             )
-        p = batch.state[STATE]
         distance = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
         return super().forward(distance)

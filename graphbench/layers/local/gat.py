@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from graphbench.layers.input_linear import InputLinear
-from graphbench.ops.propagate import Adjacency, adjacency, edge_softmax, gather, sum_at_target
+from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
+from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 @register("GAT")
@@ -73,7 +74,7 @@ class GAT(nn.Module):
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
-        edges: Edges = batch.derived("gat/edges", _edges)
+        edges = batch.derived(_edges)
         x = self.lin(h).view(-1, *self.att_source.shape[1:])
         logit = gather(edges.loops, (x * self.att_source).sum(2), "source")
         logit = logit + gather(edges.loops, (x * self.att_target).sum(2), "target")

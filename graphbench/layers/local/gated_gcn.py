@@ -8,7 +8,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.propagate import adjacency_of, gated_mean
+from graphbench.ops.propagate import gated_mean
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -81,7 +81,7 @@ class CustomGatedGCN(nn.Module):
         """New node and edge states, norm, activation, dropout and residual included."""
         if e is None:
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
-        adj = adjacency_of(batch)
+        adj = batch.adjacency()
         neighbours, logit = gated_mean(
             adj,
             self.gate_target(h),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.input_linear import InputLinear
-from graphbench.ops.propagate import adjacency_of, propagate
+from graphbench.ops.propagate import propagate
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
 
@@ -55,7 +55,7 @@ class GCN(nn.Module):
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
-        adjacency = adjacency_of(batch, norm=self.norm, self_loops=self.self_loops)
+        adjacency = batch.adjacency(norm=self.norm, self_loops=self.self_loops)
         new = propagate(adjacency, self.lin(h))
         return (new if self.bias is None else new + self.bias), e
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.propagate import adjacency_of, edge_softmax, gather, sum_at_target
+from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -47,7 +47,7 @@ class GENConv(nn.Module):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm after the MLP."""
-        adj = adjacency_of(batch)
+        adj = batch.adjacency()
         message = gather(adj, h if self.lin_source is None else self.lin_source(h), "source")
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))

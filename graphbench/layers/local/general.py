@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from graphbench.ops.propagate import Adjacency, adjacency_of, gather, max_at_target, mean_at_target, sum_at_target
+from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency
 
 AGGREGATIONS: dict[str, Callable[[Adjacency, Tensor], Tensor]] = {
     "add": sum_at_target,
@@ -39,8 +40,8 @@ class _General(nn.Module):
     def adjacency(self, batch: GraphBatch) -> Adjacency:
         """The edges, with self loops and weights where they are normalised."""
         if self.normalize_adj:
-            return adjacency_of(batch, norm="sym", self_loops=True)
-        return adjacency_of(batch)
+            return batch.adjacency(norm="sym", self_loops=True)
+        return batch.adjacency()
 
     def aggregate(self, adj: Adjacency, messages: Tensor) -> Tensor:
         """(N, dim_out) from (E, dim_out), bias included."""

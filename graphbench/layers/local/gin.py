@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from graphbench.layers.activation import activation
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.propagate import adjacency_of, gather, propagate, relu_sum, sum_at_target
+from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -48,7 +48,7 @@ class GIN(nn.Module):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm."""
-        return self.mlp(torch.addcmul(propagate(adjacency_of(batch), h), h, 1 + self.eps)), e
+        return self.mlp(torch.addcmul(propagate(batch.adjacency(), h), h, 1 + self.eps)), e
 
 
 @register("GINE")
@@ -105,7 +105,7 @@ class GINE(GIN):
         if e is None:
             raise ValueError("GINE needs edge states, received none (use GIN, or an edge encoder)")
         message = e if self.edge_lin is None else self.edge_lin(e)
-        adj = adjacency_of(batch)
+        adj = batch.adjacency()
         if self.pe_gate is None:
             neighbours = relu_sum(adj, h, message)
         else:

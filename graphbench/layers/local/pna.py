@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from graphbench.ops.propagate import adjacency_of, gather, max_at_target, mean_at_target, sum_at_target
+from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -47,7 +47,7 @@ class PNA(nn.Module):
         """No residual, no norm, no activation."""
         if e is None:
             raise ValueError("PNA needs edge states, received none (an edge encoder supplies them)")
-        adj = adjacency_of(batch)
+        adj = batch.adjacency()
         # What W_pre does to a node is computed once per node, not once per edge.
         target, source, edge = self.pre.weight.chunk(3, dim=1)
         message = linear(self.edge_lin(e), edge, self.pre.bias)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.input_linear import InputLinear, propagated
-from graphbench.ops.propagate import adjacency_of
 from graphbench.registry import register
 from graphbench.structures import Features, GraphBatch
 
@@ -36,4 +35,4 @@ class SAGE(nn.Module):
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """No residual, no norm, no activation."""
-        return self.lin_neighbor(propagated(adjacency_of(batch, norm="row"), h)) + self.lin_self(h), e
+        return self.lin_neighbor(propagated(batch.adjacency(norm="row"), h)) + self.lin_self(h), e

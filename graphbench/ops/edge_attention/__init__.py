@@ -6,7 +6,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.edge_attention import cpu, reference
-from graphbench.ops.propagate import Adjacency
+from graphbench.structures.adjacency import Adjacency
 
 __all__ = ["edge_attention"]
 
@@ -32,7 +32,7 @@ def edge_attention(
         w(s, t) = exp(sum_c q[t, c] k[s, c] e[s, t, c] / sqrt(d))
 
     Args:
-        adj: from :func:`~graphbench.ops.propagate.adjacency`, N nodes and M edges; its weights are not applied.
+        adj: from :func:`~graphbench.structures.adjacency`, N nodes and M edges; its weights are not applied.
         q: (N, H, d) queries.
         k: (N, H, d) keys.
         v: (N, H, f) values.

@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphbench.ops.blocks import compute_dtype
-from graphbench.ops.propagate import Adjacency
-from graphbench.ops.propagate.adjacency import Csr
 from graphbench.ops.segment.cpu import bag_sum
+from graphbench.structures.adjacency import Adjacency, Csr
 
 
 def edge_attention(

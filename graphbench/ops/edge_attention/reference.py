@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.ops.propagate import Adjacency
+from graphbench.structures.adjacency import Adjacency
 
 
 def edge_attention(

@@ -17,7 +17,7 @@ from graphbench.ops.blocks import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.edge_attention.cpu import weighted
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.propagate.adjacency import Csr
+from graphbench.structures.adjacency import Csr
 
 if TYPE_CHECKING:
     from graphbench.structures import HopNeighbors, PairBlocks

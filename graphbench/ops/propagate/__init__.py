@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.propagate import cpu, reference
-from graphbench.ops.propagate.adjacency import NORMS, Adjacency, adjacency, in_pieces
-from graphbench.ops.propagate.two_hops import two_hop_adjacency_of, two_hop_edges
-
-if TYPE_CHECKING:
-    from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import Adjacency
 
 __all__ = [
-    "NORMS",
-    "Adjacency",
-    "adjacency",
-    "adjacency_of",
     "edge_softmax",
     "gated_mean",
     "gather",
@@ -27,8 +19,6 @@ __all__ = [
     "propagate",
     "relu_sum",
     "sum_at_target",
-    "two_hop_adjacency_of",
-    "two_hop_edges",
 ]
 
 _PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}
@@ -40,23 +30,11 @@ _RELU = {"reference": reference.relu_sum, "cpu": cpu.relu_sum}
 _GATED = {"reference": reference.gated_mean, "cpu": cpu.gated_mean}
 
 
-def adjacency_of(
-    batch: GraphBatch, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
-) -> Adjacency:
-    """The adjacency of a batch, built on first use and kept with the batch; arguments as :func:`adjacency`."""
-
-    def build(each: GraphBatch) -> Adjacency:
-        found = adjacency(each.edge_index, each.num_nodes, norm=norm, self_loops=self_loops)
-        return found if each.device.type == "cpu" or each.num_graphs > 1 else in_pieces(found)
-
-    return batch.derived(f"propagate/{norm}/{'self_loops' if self_loops else 'plain'}", build)
-
-
 def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
     """``out[t] = sum over edges s -> t of weight(s, t) * h[s]``.
 
     Args:
-        adj: from :func:`adjacency`.
+        adj: see :class:`~graphbench.structures.Adjacency`.
         h: (N, ...) floating.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
@@ -94,7 +72,7 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     """Softmax over the edges that share a target, per channel.
 
     Args:
-        adj: from :func:`adjacency`.
+        adj: see :class:`~graphbench.structures.Adjacency`.
         logits: (E, ...) floating; minus infinity removes an edge, as long as its target keeps another.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
@@ -108,7 +86,7 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, backend: str = "auto") -> 
     """``out[t] = sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
 
     Args:
-        adj: from :func:`adjacency`, without added self loops.
+        adj: see :class:`~graphbench.structures.Adjacency`, without added self loops.
         h: (N, d).
         e: (E, d).
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
@@ -137,7 +115,7 @@ def gated_mean(
         out[t] = sum_s w(s, t) * value[s] / (sum_s w(s, t) + eps)
 
     Args:
-        adj: from :func:`adjacency`, without added self loops.
+        adj: see :class:`~graphbench.structures.Adjacency`, without added self loops.
         target: (N, d) part of the logit that the receiving node contributes.
         source: (N, d) part that the sending node contributes.
         edge: (E, d) part that the edge contributes.

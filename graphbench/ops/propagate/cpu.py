@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.propagate.adjacency import Adjacency, Csr
 from graphbench.ops.segment.cpu import bag_sum
+from graphbench.structures.adjacency import Adjacency, Csr
 
 
 def propagate(adj: Adjacency, h: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.ops.propagate.adjacency import Adjacency
+from graphbench.structures.adjacency import Adjacency
 
 
 def propagate(adj: Adjacency, h: Tensor) -> Tensor:

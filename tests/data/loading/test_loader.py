@@ -88,13 +88,13 @@ def test_one_big_graph_is_the_same_object_every_time() -> None:
     [(batch, rows)] = loaders.train(0)
     assert rows.tolist() == [4, 0, 2]
     calls = []
-    batch.derived("count", lambda each: calls.append(each))
+    batch.derived(calls.append)
     [(again, _)] = loaders.train(1)
     [evaluation] = loaders.passes
     [evaluated] = evaluation.batches()
     assert again is batch
     assert evaluated is batch
-    again.derived("count", lambda each: calls.append(each))
+    again.derived(calls.append)
     assert len(calls) == 1
     assert {part: index.tolist() for part, index in evaluation.rows.items()} == {
         "train": [4, 0, 2],

@@ -63,7 +63,7 @@ class Recorded(nn.Module):
             for layer in self.layers:
                 h, e, seen = layer(h, e, seen)
         outputs = {"x": h, "edge_attr": e}
-        return outputs | {"virtual": seen.state["virtual_nodes"]} if "virtual_nodes" in seen.state else outputs
+        return outputs | {"virtual": seen.state.virtual_nodes} if seen.state.virtual_nodes is not None else outputs
 
 
 def _part(name: str, context: dict[str, Any]) -> nn.Module:
@@ -254,11 +254,11 @@ def test_single_block_carries_virtual_nodes_and_reads_edge_sets() -> None:
     seen = prepare(batch.x, batch.edge_attr, batch)
     attention = SingleBlock(12, Exphormer(12, 3, dim_edge=12)).double().eval()
     _, _, after = attention(batch.x, batch.edge_attr, seen)
-    assert not torch.equal(after.state["virtual_nodes"], seen.state["virtual_nodes"])
+    assert not torch.equal(after.state.virtual_nodes, seen.state.virtual_nodes)
     local = SingleBlock(12, GINE(12, 12, dim_edge=12), edges="exp").double().eval()
     h, e, _ = local(batch.x, batch.edge_attr, seen)
     pairs = seen.edge_sets["exp"]
-    alone = batch.replace(edge_index=pairs.index, edge_attr=seen.state["edges/exp"])
+    alone = batch.replace(edge_index=pairs.index, edge_attr=seen.state.edge_states["exp"])
     expected = SingleBlock(12, local.branch.part).double().eval()(batch.x, alone.edge_attr, alone)[0]
     torch.testing.assert_close(h, expected)
     assert e is batch.edge_attr

@@ -44,7 +44,7 @@ def test_graphormer_layer_equals_graphgps(golden, name: str) -> None:
         close(parameter.grad, expected[parameter_name], parameter_name)
     close(batch.x.grad, expected["in.x"], "input")
     if bias is not None:
-        assert after.state["pair_bias"] is bias
+        assert after.state.pair_bias is bias
         close(bias.grad, flat_gradient(arrays, batch.ragged.sizes, heads), "bias")
 
 

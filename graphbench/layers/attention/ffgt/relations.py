@@ -168,32 +168,35 @@ class RelationTables(nn.Module):
 
     def forward(self, batch: GraphBatch, reader: str) -> Relation:
         """One relation that stands for hops and edges together."""
-        index, rows = batch.derived(f"relations/{self.types}/{self.max_hop}", lambda each: self._kinds(each, reader))
+        index, rows = batch.derived(_combinations, self.types, self.max_hop, reader)
         weights = []
         for part in self.parts:
             found = [self.tables[f"{part}_{what}"].index_select(0, row) for what, row in rows.items()]
             weights.append(sum(found[1:], found[0]).view(-1, self.heads, self.width))
         return Relation(index, *weights)
 
-    def _kinds(self, batch: GraphBatch, reader: str) -> tuple[Tensor, dict[str, Tensor]]:
-        """(P,) number of every pair's combination of hops and edge, and the rows of each combination in the tables.
 
-        An edge joins nodes one hop apart, a node is no hop from itself: of all combinations these can occur.
-        """
-        edge, size = edge_rows(batch, self.types, reader), self.types.rows
-        every = torch.arange(size, device=edge.device)
-        if self.max_hop is None:
-            return _small(edge, size), {"edge": every}
-        hop, hops = hop_rows(batch, self.max_hop, reader), torch.arange(self.max_hop + 3, device=edge.device)
-        token, own, none = every[-3:].split(1)
-        rows = {
-            "hop": torch.cat([torch.ones_like(every), hops, hops[:1], hops[-2:-1]]),
-            "edge": torch.cat([every, none.expand_as(hops), own, token]),
-        }
-        kind, apart = torch.where(hop == 1, edge, hop + size), hop != 1
-        kind.masked_fill_(apart & (edge == own), size + len(hops))
-        kind.masked_fill_(apart & (edge == token), size + len(hops) + 1)
-        return _small(kind, len(rows["hop"])), rows
+def _combinations(
+    batch: GraphBatch, types: EdgeTypes, max_hop: int | None, reader: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """(P,) number of every pair's combination of hops and edge, and the rows of each combination in the tables.
+
+    An edge joins nodes one hop apart, a node is no hop from itself: of all combinations these can occur.
+    """
+    edge, size = edge_rows(batch, types, reader), types.rows
+    every = torch.arange(size, device=edge.device)
+    if max_hop is None:
+        return _small(edge, size), {"edge": every}
+    hop, hops = hop_rows(batch, max_hop, reader), torch.arange(max_hop + 3, device=edge.device)
+    token, own, none = every[-3:].split(1)
+    rows = {
+        "hop": torch.cat([torch.ones_like(every), hops, hops[:1], hops[-2:-1]]),
+        "edge": torch.cat([every, none.expand_as(hops), own, token]),
+    }
+    combination, apart = torch.where(hop == 1, edge, hop + size), hop != 1
+    combination.masked_fill_(apart & (edge == own), size + len(hops))
+    combination.masked_fill_(apart & (edge == token), size + len(hops) + 1)
+    return _small(combination, len(rows["hop"])), rows
 
 
 def _small(kind: Tensor, kinds: int) -> Tensor:

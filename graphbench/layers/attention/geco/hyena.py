@@ -117,7 +117,7 @@ class _Doubled:
 
 def _causal_conv(v: Tensor, filters: Tensor, batch: GraphBatch) -> Tensor:
     """``out[t] = sum over j <= t of f[t - j] v[j]`` inside every graph: a circular convolution of twice the period."""
-    doubled: _Doubled = batch.derived("hyena/doubled", _Doubled)
+    doubled = batch.derived(_Doubled)
     v_twice = v.new_zeros(2 * len(v), v.shape[1]).index_copy(0, doubled.rows, v)
     f_twice = filters.new_zeros(2 * len(filters), v.shape[1]).index_copy(0, doubled.taps, filters)
     return circular_conv(v_twice, f_twice, doubled.ragged).index_select(0, doubled.rows)

@@ -55,11 +55,11 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
     Filters at these positions are what :func:`~graphbench.ops.circular_conv.circular_conv` reads: one evaluation for
     every distinct size, not for every graph.
     """
+    return batch.derived(_embedding, emb_dim, dtype)
 
-    def compute(each: GraphBatch) -> Tensor:
-        return positional_embedding(sizes_of(each.ragged), emb_dim).to(each.device, dtype)
 
-    return batch.derived(f"implicit_filter/{emb_dim}/{dtype}", compute)
+def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
+    return positional_embedding(sizes_of(batch.ragged), emb_dim).to(batch.device, dtype)
 
 
 def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:

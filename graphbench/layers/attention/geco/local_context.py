@@ -14,7 +14,7 @@ from torch.nn.functional import leaky_relu
 from graphbench.layers.attention.geco.node_order import arrange, restore
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.propagate import adjacency_of, edge_softmax, gather, propagate, sum_at_target
+from graphbench.ops.propagate import edge_softmax, gather, propagate, sum_at_target
 from graphbench.structures import GraphBatch
 
 
@@ -70,7 +70,7 @@ class Propagation(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
         """(N, d)."""
-        return propagate(adjacency_of(batch, norm="sym"), h)
+        return propagate(batch.adjacency(norm="sym"), h)
 
 
 class NeighborAttention(nn.Module):
@@ -85,7 +85,7 @@ class NeighborAttention(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
         """(N, d); 0 for a node without incoming edges."""
-        adj = adjacency_of(batch)
+        adj = batch.adjacency()
         logit = gather(adj, h @ self.source, "source") + gather(adj, h @ self.target, "target")
         return sum_at_target(adj, edge_softmax(adj, leaky_relu(logit, 0.2)) * gather(adj, h, "source"))
 

@@ -27,10 +27,11 @@ def fixed_order(batch: GraphBatch, seed: int) -> Tensor:
     All graphs of one size have the same order of positions, whatever their batch-mates are. The numbers of their nodes
     carry no meaning, so that this is no restriction.
     """
-    return batch.derived(f"node_order/{seed}", lambda each: _fixed(each.ragged, seed))
+    return batch.derived(_fixed, seed)
 
 
-def _fixed(ragged: Ragged, seed: int) -> Tensor:
+def _fixed(batch: GraphBatch, seed: int) -> Tensor:
+    ragged = batch.ragged
     drawn: dict[int, Tensor] = {}
     parts, first = [], 0
     for size in ragged.sizes:

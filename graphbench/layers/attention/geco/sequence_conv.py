@@ -36,14 +36,15 @@ class SequenceConv(nn.Conv1d):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """All graphs behind each other, with as many zeros between them as a filter is long."""
-        place = batch.derived(f"sequence_conv/{self.length}", self._places)
+        place = batch.derived(_places, self.length)
         rows = batch.num_nodes + (batch.num_graphs + 1) * self.length
         line = x.new_zeros(rows, x.shape[1]).index_copy(0, place, x)
         out: Tensor = super().forward(line.t().unsqueeze(0)).squeeze(0).t()
         return out.index_select(0, place - self.left)
 
-    def _places(self, batch: GraphBatch) -> Tensor:
-        """(N,) int64, row of every node in the line of graphs and zeros."""
-        graph = batch.ragged.graph_id
-        row = graph.new_ones(graph.shape).cumsum(0) - 1
-        return row + (graph + 1) * self.length
+
+def _places(batch: GraphBatch, length: int) -> Tensor:
+    """(N,) int64, row of every node in the line of graphs and zeros."""
+    graph = batch.ragged.graph_id
+    row = graph.new_ones(graph.shape).cumsum(0) - 1
+    return row + (graph + 1) * length

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.propagate.adjacency import Adjacency, adjacency
-
-if TYPE_CHECKING:
-    from graphbench.structures import GraphBatch
+from graphbench.structures.adjacency import adjacency
 
 _PATHS = 1 << 22
 """Paths that are held at a time."""
@@ -21,7 +17,7 @@ def two_hop_edges(edge_index: Tensor, num_nodes: int, *, direct: bool) -> Tensor
     """Pairs of different nodes joined by a path of two edges, each pair once, sorted by target and source.
 
     Takes the time of all such paths, sum of in-degree times out-degree, and the memory of the pairs. How many there
-    are is known to the device only, which is asked: call it once per batch (:func:`two_hop_adjacency_of`).
+    are is known to the device only, which is asked: call it once per batch (:meth:`.GraphBatch.two_hop_adjacency`).
 
     Args:
         edge_index: (2, E) int64, sources and targets; loops among the edges count for nothing.
@@ -51,18 +47,3 @@ def two_hop_edges(edge_index: Tensor, num_nodes: int, *, direct: bool) -> Tensor
         wanted &= ~torch.isin(pair, edge_index[1] * num_nodes + edge_index[0])
     pair = pair[wanted]
     return torch.stack([pair % max(num_nodes, 1), pair // max(num_nodes, 1)])
-
-
-def two_hop_adjacency_of(
-    batch: GraphBatch, *, direct: bool, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
-) -> Adjacency:
-    """The adjacency over :func:`two_hop_edges`, built on first use and kept with the batch; see :func:`adjacency`."""
-    return batch.derived(
-        f"two_hops/{direct}/{norm}/{self_loops}",
-        lambda each: adjacency(
-            two_hop_edges(each.edge_index, each.num_nodes, direct=direct),
-            each.num_nodes,
-            norm=norm,
-            self_loops=self_loops,
-        ),
-    )

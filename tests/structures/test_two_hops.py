@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.propagate import two_hop_adjacency_of, two_hop_edges, two_hops
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch, Ragged, two_hops
+from graphbench.structures.two_hops import two_hop_edges
 
 
 def dense(edge_index: Tensor, nodes: int) -> Tensor:
@@ -49,9 +49,9 @@ def test_graphs_stay_apart_and_the_batch_keeps_it() -> None:
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     graph = GraphBatch(Ragged.from_sizes([3]), path)
     batch = GraphBatch.collate([graph, graph])
-    adjacency = two_hop_adjacency_of(batch, direct=False, norm="sym", self_loops=True)
-    assert adjacency is two_hop_adjacency_of(batch, direct=False, norm="sym", self_loops=True)
-    assert adjacency is not two_hop_adjacency_of(batch, direct=True, norm="sym", self_loops=True)
+    adjacency = batch.two_hop_adjacency(direct=False, norm="sym", self_loops=True)
+    assert adjacency is batch.two_hop_adjacency(direct=False, norm="sym", self_loops=True)
+    assert adjacency is not batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True)
     matrix = torch.zeros(6, 6, dtype=torch.float64)
     matrix[adjacency.target, adjacency.source] = adjacency.weight
     ends = torch.tensor([[0.5, 0, 0.5], [0, 1, 0], [0.5, 0, 0.5]], dtype=torch.float64)
