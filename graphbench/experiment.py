@@ -21,9 +21,9 @@ from torch.optim import Optimizer
 
 from graphbench import factory
 from graphbench.config import Config
-from graphbench.data.family import LoadedDataset
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.loader import LargeLoader
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.runs.aggregate import Aggregate, aggregate, write_aggregate
@@ -57,7 +57,7 @@ class _Parts:
     info: DataInfo
     model: nn.Module
     task: Task
-    loaders: Loaders | LargeLoader
+    loaders: DataLoaders | LargeLoader
     optimizer: Optimizer
     schedule: Schedule
     settings: Settings

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import torch
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges

@@ -12,7 +12,7 @@ from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, now, place
 from graphbench.config import load_config
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.experiment import seed_everything
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.loop import Loop
@@ -32,7 +32,7 @@ def run(device: torch.device) -> list[Case]:
     info = loaded.card.info(loaded.store)
     seed_everything(0)
     model = factory.build_model(config, info).to(device)
-    loaders = Loaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
+    loaders = DataLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
 
     def ours(folder: Path) -> float:
         trained = copy.deepcopy(model)

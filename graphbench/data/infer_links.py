@@ -6,21 +6,21 @@ import dataclasses
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
 
 
-class LinksOf:
+class InferLinks:
     """The family of another data set's graphs that are asked for their edges.
 
     Args:
         graphs: the other data set.
     """
 
-    def __init__(self, graphs: DatasetFamily) -> None:
+    def __init__(self, graphs: DatasetBuilder) -> None:
         self._graphs = graphs
 
     @property

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.graph_lists import columns, concatenated
-from graphbench.data.rows import Choice, Rows, to_device, widened
+from graphbench.data.graph_records import columns, concatenated
+from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.structures import Features, GraphBatch, PairBlocks, Ragged, SparseRows
 
@@ -231,7 +231,7 @@ class GraphStore:
 
     def degree_histogram(self, graphs: Indices | None = None) -> tuple[int, ...]:
         """Entry d is the number of nodes with d incoming edges, over the given graphs (default: all)."""
-        chosen = Choice(_int64(range(self.num_graphs) if graphs is None else graphs).numpy(), self.device)
+        chosen = GraphSelection(_int64(range(self.num_graphs) if graphs is None else graphs).numpy(), self.device)
         nodes, edges = chosen.rows(self.node_ptr.numpy()), chosen.rows(self.edge_ptr.numpy())
         degree = torch.bincount(edges.take_nodes(self.edge_index[1], nodes.offsets[:-1]), minlength=nodes.total)
         return tuple(torch.bincount(degree).tolist())
@@ -269,9 +269,9 @@ class GraphStore:
             if name.startswith("index.")
         }
         store = cls(**fields, x=x, y_level=level, edge_sets=edge_sets)
-        return store if fingerprint is None else store.known_as(fingerprint)
+        return store if fingerprint is None else store.with_fingerprint(fingerprint)
 
-    def known_as(self, fingerprint: str) -> GraphStore:
+    def with_fingerprint(self, fingerprint: str) -> GraphStore:
         """Itself, where the fingerprint is known already (from a cache) and need not be computed from every number."""
         self.__dict__["fingerprint"] = fingerprint
         return self
@@ -295,7 +295,7 @@ class GraphStore:
             raise IndexError(
                 f"graph numbers must lie in 0 .. {self.num_graphs - 1}, received {index.min()} .. {index.max()}"
             )
-        choice = Choice(index, self.device)
+        choice = GraphSelection(index, self.device)
         nodes, edges = choice.rows(self.node_ptr.numpy()), choice.rows(self.edge_ptr.numpy())
         first_node, sizes = nodes.offsets[:-1], tuple(nodes.counts.tolist())
         pairs = choice.rows(self._pair_ptr) if self.pairs is not None or self.pair_pe else None
@@ -313,7 +313,7 @@ class GraphStore:
             hops=None if self.hops is None else self.hops.gather(choice.rows(self._hop_ptr), nodes),
         )
 
-    def _rows_of_targets(self, choice: Choice, nodes: Rows) -> Rows:
+    def _rows_of_targets(self, choice: GraphSelection, nodes: RowSelection) -> RowSelection:
         if self.y_level == "pair":
             return self.edge_sets["label"].rows(choice)
         return nodes if self.y_level == "node" else choice.each()
@@ -397,7 +397,7 @@ def _features(named: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Features 
     return rest, SparseRows(*(rest.pop(f"x_{part}") for part in _SPARSE), width)
 
 
-def _take(tensor: Features | None, rows: Rows) -> Features | None:
+def _take(tensor: Features | None, rows: RowSelection) -> Features | None:
     return None if tensor is None else widened(rows.take(tensor))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.rows import Choice, Rows, to_device, widened
+from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
 from graphbench.structures import EdgeSet, HopNeighbors
 
 
@@ -40,7 +40,7 @@ class StoredEdges:
         """M."""
         return self.index.shape[1]
 
-    def gather(self, choice: Choice, first_node: np.ndarray) -> EdgeSet:
+    def gather(self, choice: GraphSelection, first_node: np.ndarray) -> EdgeSet:
         """The pairs of some graphs of a batch.
 
         Args:
@@ -51,7 +51,7 @@ class StoredEdges:
         attr = None if self.attr is None else widened(rows.take(self.attr))
         return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, choice.device), attr)
 
-    def rows(self, choice: Choice) -> Rows:
+    def rows(self, choice: GraphSelection) -> RowSelection:
         """Where the pairs of some graphs lie."""
         return choice.rows(self.ptr.numpy())
 
@@ -83,7 +83,7 @@ class StoredHops:
                 f"offsets of {total} neighbours do not fit col {tuple(self.col.shape)} and hop {tuple(self.hop.shape)}"
             )
 
-    def gather(self, rows: Rows, nodes: Rows) -> HopNeighbors:
+    def gather(self, rows: RowSelection, nodes: RowSelection) -> HopNeighbors:
         """The neighbours of the nodes of some graphs.
 
         Args:

@@ -12,9 +12,9 @@ from torch import nn
 
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
-from graphbench.data.family import LoadedDataset
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.loader import LargeLoader, NeighborLoader, PartitionLoader
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
@@ -87,7 +87,7 @@ def _try_blocks(model: nn.Module) -> None:
 
 def build_loaders(
     config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric
-) -> Loaders | LargeLoader:
+) -> DataLoaders | LargeLoader:
     """The loader that ``train.sampler`` names.
 
     Args:
@@ -107,7 +107,7 @@ def build_loaders(
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         with config_errors(config, *keys, "train.batch_size", "dataset.split"):
-            return Loaders(
+            return DataLoaders(
                 loaded.store,
                 splits,
                 batch_size=train.batch_size,

@@ -11,7 +11,7 @@ from torch import nn
 
 from graphbench import factory
 from graphbench.config import load_config
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.errors import UserError
 from graphbench.experiment import seed_everything
 from graphbench.runs.record import RunRecord
@@ -94,7 +94,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
         known = {"seed": record.seed, "hide_edges": hide, "measure": measure}
-        place = (Loaders(loaded.store, splits, batch_size=1, transductive=True, **known).full_batch, graph)
+        place = (DataLoaders(loaded.store, splits, batch_size=1, transductive=True, **known).full_batch, graph)
     else:
         batch = loaded.store.gather([int(examples[graph])])
         place = (batch if measure is None else measure(batch), 0)

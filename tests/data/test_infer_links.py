@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.data.family import LoadedDataset
-from graphbench.data.infer_links import LinksOf, infer_links
+from graphbench.data.builder import LoadedDataset
+from graphbench.data.infer_links import InferLinks, infer_links
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.link_graphs import Contacts
@@ -32,7 +32,7 @@ def test_every_edge_and_as_many_other_pairs() -> None:
 
 
 def test_the_card_says_two_classes_and_no_edge_features() -> None:
-    card = LinksOf(Contacts("x")).card
+    card = InferLinks(Contacts("x")).card
     assert (card.out_dim, card.edge_in, card.metric, card.task) == (2, 0, "accuracy", "graph")
     assert card.name == "contacts"
 

@@ -14,7 +14,7 @@ from torch import nn
 from graphbench import factory
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
-from graphbench.data.one_graph import node_store
+from graphbench.data.single_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.structures import SparseRows
 from graphbench.train.forward import CarriedModel, Carrier

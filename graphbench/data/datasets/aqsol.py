@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from graphbench import registry
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore

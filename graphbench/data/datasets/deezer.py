@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx_files import read_mat, read_split_dicts
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
@@ -85,4 +85,4 @@ def read_sparse(path: Path) -> tuple[sparse.csr_matrix, torch.Tensor, np.ndarray
         x, y = sparse.csr_matrix(arrays["features"], dtype=np.float32), arrays["label"].reshape(-1).astype(np.int64)
     except (KeyError, AttributeError) as error:
         raise UserError(f"{path} does not hold the arrays A, features and label ({error}).") from error
-    return x, distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(y)), y
+    return x, coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(y)), y

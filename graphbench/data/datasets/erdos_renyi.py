@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import erdos_renyi
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.registry import register
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.ogb_node import OGBNode, amazon2m_split
 from graphbench.data.datasets.ogb_papers import OGBPapers
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
 from graphbench.data.large.cache import cached_large_graph
-from graphbench.data.large.edges import write_both_directions
 from graphbench.data.large.generator import power_law
+from graphbench.data.large.reverse_edges import write_undirected
 from graphbench.data.splits import Splits
 from graphbench.registry import register
 
@@ -167,7 +167,7 @@ class GeneratedLike:
             noise=shape.noise,
             dtype=np.float32,
         )
-        write_both_directions(store.edge_index[:, ::2], self.nodes, folder / "edge_index.npy")
+        write_undirected(store.edge_index[:, ::2], self.nodes, folder / "edge_index.npy")
         group = np.load(drawn / "y.npy", mmap_mode="r")
         order = np.random.default_rng([self.seed, _SPLIT]).permutation(self.nodes)
         split = Splits.of(*np.split(order, np.cumsum(self._parts()))[:3])

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
@@ -207,7 +207,7 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
             x = np.empty((len(rows), len(lists[0])), dtype=np.float32)
             x[number] = np.stack(lists)
         pairs = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
-        edge_index = distinct(torch.from_numpy(pairs.T.copy()), len(rows))
+        edge_index = coalesce(torch.from_numpy(pairs.T.copy()), len(rows))
         return node_store(x, edge_index, y)
     except (ValueError, IndexError) as error:
         raise UserError(

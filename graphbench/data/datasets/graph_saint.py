@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store
+from graphbench.data.single_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -185,6 +185,6 @@ class Reddit(_OneGraph):
     def _read(self, folder: Path) -> tuple[GraphStore, Splits]:
         x, y, part = read_npz(folder / self.parts[0], "feature", "label", "node_types")
         source, target = read_npz(folder / self.parts[1], "row", "col")
-        edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(x))
+        edge_index = coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(x))
         split = Splits.from_masks(part == 1, part == 2, part == 3)
         return node_store(x.astype(np.float32), edge_index, y.astype(np.int64)), split

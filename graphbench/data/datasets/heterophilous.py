@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce, to_undirected
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -89,7 +89,7 @@ def read_masked_npz(path: Path, *, undirected: bool = True) -> tuple[GraphStore,
     x, y, edges, *masks = read_npz(path, "node_features", "node_labels", "edges", *(f"{part}_masks" for part in PARTS))
     listed = torch.from_numpy(edges.T.astype(np.int64))
     try:
-        edge_index = (both_directions if undirected else distinct)(listed, len(x))
+        edge_index = (to_undirected if undirected else coalesce)(listed, len(x))
         store = node_store(x.astype(np.float32), edge_index, y.astype(np.int64))
         return store, tuple(Splits.from_masks(*each) for each in zip(*masks, strict=True))
     except ValueError as error:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import linkx_files
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, prepared
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError

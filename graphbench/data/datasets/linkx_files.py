@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphbench.data.edges import distinct
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.raw_files import read_csv, read_object_array, read_torch
-from graphbench.data.one_graph import node_store
+from graphbench.data.single_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.structures import SparseRows
@@ -54,7 +54,7 @@ def facebook(folder: Path) -> GraphStore:
     columns = (values + widths.cumsum(0) - widths).reshape(-1)  # dense, those of penn94 are 800 MB
     ptr = torch.arange(len(info) + 1) * len(widths)
     x = SparseRows(ptr, columns, torch.ones(len(columns)), int(widths.sum()))
-    edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
+    edge_index = coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
     return node_store(x, edge_index, info[:, 1] - 1)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.roots import Roots

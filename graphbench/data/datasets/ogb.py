@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from graphbench import registry
+from graphbench.data.builder import DatasetBuilder, LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, ogb_papers, pcqm4m, pcqm_contact, peptides
-from graphbench.data.family import DatasetFamily, LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 
 _DATASETS: dict[str, Any] = {
@@ -51,7 +51,7 @@ class OGB:
             "add_self_loops": add_self_loops,
             "node_features": node_features,
         }
-        self._dataset: DatasetFamily = registry.construct(_DATASETS[official], {}, options)
+        self._dataset: DatasetBuilder = registry.construct(_DATASETS[official], {}, options)
 
     @property
     def card(self) -> DatasetCard | None:

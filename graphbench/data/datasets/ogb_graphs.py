@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import with_reverse
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv, read_npz, read_torch
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
@@ -114,7 +114,7 @@ class OGBLink:
         facts = _FACTS[self.name]
         edge_index, x = (_binary if self.name == _BINARY else _tables)(folder / "raw")
         if facts.listed_once:
-            edge_index = with_reverse(edge_index)
+            edge_index = with_reverse_edges(edge_index)
         train, val, test = (
             read_torch(folder / f"split/{facts.split}/{part}.pt") for part in ("train", "valid", "test")
         )

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import with_reverse
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -139,7 +139,7 @@ class OGBNode:
         raw = folder / "raw"
         edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz").T.astype(np.int64))
         if _FACTS[self.name].listed_once:
-            edge_index = with_reverse(edge_index)
+            edge_index = with_reverse_edges(edge_index)
         y, edge_attr = read_csv(raw / "node-label.csv.gz"), None
         if species is not None:
             feature = torch.from_numpy(read_csv(raw / "edge-feat.csv.gz").astype(np.float32))

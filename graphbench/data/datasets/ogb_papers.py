@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
 from graphbench.data.large.cache import cached_large_graph
-from graphbench.data.large.edges import write_both_directions
 from graphbench.data.large.npz import unpack
-from graphbench.data.one_graph import NodeFacts, node_card
+from graphbench.data.large.reverse_edges import write_undirected
+from graphbench.data.single_graph import NodeFacts, node_card
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -106,7 +106,7 @@ class OGBPapers:
             raise UserError(f"{folder}: {error}. Delete the folder and let it be downloaded again.") from error
         del x, y
         if self.undirected:
-            write_both_directions(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
+            write_undirected(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
             del edge_index
             listed.unlink()
         return Splits.of(*(read_csv(folder / f"split/time/{part}.csv.gz")[:, 0] for part in _PARTS))

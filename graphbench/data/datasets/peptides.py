@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.raw_files import read_pickle

@@ -6,11 +6,11 @@ from functools import partial
 
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.download import file_sha256
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import node_store, prepared
+from graphbench.data.single_graph import node_store, prepared
 from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 from graphbench.registry import register

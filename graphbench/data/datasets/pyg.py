@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.datasets.shchur import Amazon, Coauthor
 from graphbench.data.datasets.tu import TUDataset
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.errors import unknown
 from graphbench.registry import register
@@ -40,7 +40,7 @@ class PyG:
             family, own = TUDataset, name.removeprefix(_TU)
         else:
             raise unknown("PyG data set (dataset.name)", name, [*_NAMES, "TU_<name in the TU collection>"])
-        self.family: DatasetFamily = family(own)
+        self.family: DatasetBuilder = family(own)
 
     @property
     def card(self) -> DatasetCard | None:

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import torch
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
 from graphbench.data.splits import Splits

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import LoadedDataset, known_name
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, without_self_loops
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import to_undirected, without_self_loops
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
@@ -189,6 +189,6 @@ def _read(path: Path) -> GraphStore:
         source, target = adjacency.tocoo().coords
         listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
         x, y = sparse_rows(features > 0), labels.astype(np.int64)
-        return node_store(x, both_directions(without_self_loops(listed), len(y)), y)
+        return node_store(x, to_undirected(without_self_loops(listed), len(y)), y)
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

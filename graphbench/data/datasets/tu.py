@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.download import download_zip, file_sha256
 from graphbench.data.files.roots import Roots
 from graphbench.data.files.tensor_cache import cached_tensors

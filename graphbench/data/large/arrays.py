@@ -26,7 +26,7 @@ IN_MEMORY = 2**30
 """Bytes up to which a computed array is kept in memory; larger ones go to a temporary file ($TMPDIR)."""
 
 
-def room(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None) -> HostRows:
+def allocate(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None) -> HostRows:
     """Uninitialised memory for a tensor on the host, in a file that vanishes with it where it is large.
 
     Args:

@@ -113,7 +113,7 @@ def _open(folder: Path, key: dict[str, Any]) -> tuple[GraphStore, Splits] | None
         _log.warning("%s is damaged (%s) and is converted again", folder, str(error).splitlines()[0])
         return None
     fingerprint = hashlib.sha256(json.dumps(described["files"], sort_keys=True).encode()).hexdigest()
-    return store.known_as(fingerprint), splits
+    return store.with_fingerprint(fingerprint), splits
 
 
 def _checksum(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Loaders that cut one large graph into batches; interface as :class:`~graphbench.data.loading.loader.Loaders`.
+"""Loaders that cut one large graph into batches; interface as :class:`~graphbench.data.loading.loader.DataLoaders`.
 
 Training (``train.sampler``): ``random_node`` (:mod:`graphbench.data.large.partition`) or ``neighbor``
 (:mod:`graphbench.data.large.neighbor_sampling`).

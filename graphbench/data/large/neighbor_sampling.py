@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphbench.data.large.incoming import Incoming
+from graphbench.data.large.incoming_edges import IncomingEdges
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class NeighborSampler:
         ValueError: no hop, or a size of 0.
     """
 
-    def __init__(self, incoming: Incoming, sizes: Sequence[int]) -> None:
+    def __init__(self, incoming: IncomingEdges, sizes: Sequence[int]) -> None:
         if not sizes or any(size < 1 and size != -1 for size in sizes):
             raise ValueError(
                 "train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1 for all; "

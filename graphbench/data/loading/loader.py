@@ -38,7 +38,7 @@ class EvalPass:
     """
 
     rows: Mapping[str, Tensor | None]
-    _loaders: Loaders
+    _loaders: DataLoaders
     _graphs: Tensor | None
 
     def batches(self) -> Iterator[GraphBatch]:
@@ -59,7 +59,7 @@ _RESIDENT_SHARE = 0.25
 """Share of the free memory of a GPU that a data set may take by itself; the rest is for the training step."""
 
 
-class Loaders:
+class DataLoaders:
     """Everything the training loop draws batches from.
 
     With several processes, each takes its share of every epoch; the shares are filled up to equal length by repeating

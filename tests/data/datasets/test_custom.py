@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError

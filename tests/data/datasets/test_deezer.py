@@ -12,7 +12,7 @@ from graphbench.data.datasets import deezer
 from graphbench.data.datasets.deezer import Deezer, read_sparse
 from graphbench.data.datasets.linkx_files import read_split_dicts
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.structures import SparseRows

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from graphbench import registry
 from graphbench.cli import main as train
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.generated_like import GeneratedLike, moved_share
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch_geometric import datasets as pyg
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.geom_gcn import _FACTS, Actor, WebKB, WikipediaNetwork
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 
 
-def _load(family: DatasetFamily, data_root: Path, tmp_path: Path) -> LoadedDataset:
+def _load(family: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDataset:
     return family.load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
@@ -46,7 +46,7 @@ def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
     ],
 )
 def test_as_pyg_reads_the_real_files(
-    family: DatasetFamily, folder: str, reference: Any, data_root: Path, tmp_path: Path
+    family: DatasetBuilder, folder: str, reference: Any, data_root: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(data_root / folder, tmp_path / folder, copy_function=shutil.copyfile)
     for each in (tmp_path / folder).rglob("*"):
@@ -139,7 +139,7 @@ def test_damaged_files_end_in_one_message(
 
 def test_cards_need_no_data() -> None:
     for family, nodes in ((Actor(), 7600), (WebKB("Cornell"), 183), (WikipediaNetwork("squirrel_filtered"), 2223)):
-        assert isinstance(family, DatasetFamily)
+        assert isinstance(family, DatasetBuilder)
         assert family.card.statistics["nodes"] == nodes
         assert family.card.info().out_dim == 5
 

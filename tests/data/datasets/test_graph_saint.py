@@ -9,7 +9,7 @@ from scipy import sparse
 
 from graphbench.data.datasets.graph_saint import Flickr, Reddit, Reddit2, Yelp
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.errors import UserError
 
 

@@ -13,7 +13,7 @@ from graphbench.data.datasets import ogb_node
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.ogb_node import OGBNode, _Facts, amazon2m_split
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import SplitRequest, make_splits
 from graphbench.errors import UserError
 

@@ -9,10 +9,10 @@ import torch
 
 from graphbench.data.datasets import ogb_papers
 from graphbench.data.datasets.ogb import OGB
-from graphbench.data.edges import both_directions
+from graphbench.data.edge_lists import to_undirected
 from graphbench.data.files.roots import Roots
 from graphbench.data.large import npz
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.errors import UserError
 
 NODES, EDGES = 300, 2000
@@ -60,7 +60,7 @@ def test_the_mapped_graph_is_that_of_the_archive(tmp_path: Path, undirected: boo
     loaded = OGB("ogbn-papers100M", undirected=undirected).load(Roots(tmp_path, (), tmp_path / "cache"))
     batch = loaded.store.gather([0])
     expected = torch.from_numpy(content["edge_index"])
-    expected = both_directions(expected, NODES) if undirected else expected
+    expected = to_undirected(expected, NODES) if undirected else expected
     assert torch.equal(batch.edge_index, expected)
     assert torch.equal(batch.x, torch.from_numpy(content["node_feat"]))
     labels = torch.from_numpy(content["node_label"])[:, 0]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.planetoid import Planetoid
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
@@ -93,7 +93,7 @@ def test_edges_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None
 
 def test_card_needs_no_data() -> None:
     family = Planetoid("PubMed")
-    assert isinstance(family, DatasetFamily)
+    assert isinstance(family, DatasetBuilder)
     info = family.card.info()
     assert (info.node_in, info.out_dim, info.task, info.metric, info.maximize) == (500, 3, "node", "accuracy", True)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from graphbench.data.builder import DatasetBuilder
 from graphbench.data.datasets.pyg import PyG
-from graphbench.data.family import DatasetFamily
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
@@ -22,7 +22,7 @@ from graphbench.errors import UserError
 )
 def test_names_of_graphgym(name: str, card_name: str) -> None:
     family = PyG(name)
-    assert isinstance(family, DatasetFamily)
+    assert isinstance(family, DatasetBuilder)
     assert family.card.name == card_name
 
 

@@ -10,7 +10,7 @@ from torch_geometric.io import read_npz
 
 from graphbench.data.datasets.shchur import Amazon, CitationFull, Coauthor, drawn_split
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import SplitRequest, make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense

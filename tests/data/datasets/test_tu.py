@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset as Reference
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.tu import TUDataset
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.data.store import GraphStore

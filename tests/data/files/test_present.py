@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from graphbench import registry
-from graphbench.data.family import DatasetFamily
+from graphbench.data.builder import DatasetBuilder
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
@@ -76,7 +76,7 @@ PUBLISHED = {
 _LONG = ("COLLAB", "subset", "peptides-functional", "ogbg-molhiv", "deezer-europe", "cornell5")
 
 
-def _family(key: str) -> DatasetFamily:
+def _family(key: str) -> DatasetBuilder:
     kind, name = key.split("/")
     return registry.construct(registry.lookup("data/datasets", kind), {}, {"name": name})
 

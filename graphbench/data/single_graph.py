@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, with_reverse, with_self_loops
+from graphbench.data.edge_lists import to_undirected, with_reverse_edges, with_self_loops
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, SparseRows
 
@@ -91,9 +91,9 @@ def prepared(
         return store
     edge_index = store.edge_index.to(torch.int64)
     if undirected:
-        edge_index = both_directions(edge_index, store.num_nodes)
+        edge_index = to_undirected(edge_index, store.num_nodes)
     if add_reverse_edges:
-        edge_index = with_reverse(edge_index)
+        edge_index = with_reverse_edges(edge_index)
     if add_self_loops:
         edge_index = with_self_loops(edge_index)
     offsets = torch.tensor([0, edge_index.shape[1]])

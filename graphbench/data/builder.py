@@ -48,7 +48,7 @@ class LoadedDataset:
 
 
 @runtime_checkable
-class DatasetFamily(Protocol):
+class DatasetBuilder(Protocol):
     """The interface of a class in ``data/datasets``."""
 
     @property

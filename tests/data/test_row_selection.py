@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.data import rows
+from graphbench.data import row_selection
 from graphbench.data.store import GraphStore, StoredEdges, StoredHops
 from graphbench.structures import GraphBatch
 
@@ -141,7 +141,7 @@ def contents(batch: GraphBatch) -> dict[str, Tensor]:
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to do the arithmetic; what is meant for a device runs on the host just as well."""
     if request.param == "device":
-        monkeypatch.setattr(rows, "_is_host", lambda device: False)
+        monkeypatch.setattr(row_selection, "_is_host", lambda device: False)
     return request.param
 
 
@@ -164,11 +164,11 @@ def test_a_batch_is_its_graphs_one_by_one(level: str, chosen: list[int], where: 
 
 
 def test_both_ways_give_the_same_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = rows.Choice(np.array([1, 0, 2, 1]), torch.device("cpu"))
+    chosen = row_selection.GraphSelection(np.array([1, 0, 2, 1]), torch.device("cpu"))
     ptr = np.array([0, 2, 5, 5])
     expected = [2, 3, 4, 0, 1, 2, 3, 4]
     assert chosen.rows(ptr).index.tolist() == expected
-    monkeypatch.setattr(rows, "_is_host", lambda device: False)
+    monkeypatch.setattr(row_selection, "_is_host", lambda device: False)
     assert chosen.rows(ptr).index.tolist() == expected
 
 

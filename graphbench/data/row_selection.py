@@ -22,7 +22,7 @@ from torch import Tensor
 from graphbench.structures import Features
 
 
-class Choice:
+class GraphSelection:
     """Some graphs of a store, in the order in which a batch holds them.
 
     Args:
@@ -41,23 +41,23 @@ class Choice:
             graphs[-1] - graphs[0] + 1 == len(graphs) and (graphs[1:] - graphs[:-1] == 1).all()
         )
 
-    def rows(self, ptr: np.ndarray) -> Rows:
+    def rows(self, ptr: np.ndarray) -> RowSelection:
         """The rows of these graphs.
 
         Args:
             ptr: (G+1,) int64, first row of every graph of the store and the total.
         """
         first = ptr[self.graphs]
-        return Rows(first, ptr[self.graphs + 1] - first, self.contiguous, self.device)
+        return RowSelection(first, ptr[self.graphs + 1] - first, self.contiguous, self.device)
 
-    def each(self) -> Rows:
+    def each(self) -> RowSelection:
         """One row per graph, for what a store keeps per graph."""
-        rows = Rows(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device)
+        rows = RowSelection(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device)
         rows._index = to_device(self.graphs, self.device)
         return rows
 
 
-class Rows:
+class RowSelection:
     """Rows ``first[i] .. first[i] + counts[i]`` of a concatenated tensor, one run per chosen graph.
 
     Args:
