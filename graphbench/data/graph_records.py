@@ -1,9 +1,10 @@
-"""Graphs one by one (PyG ``Data`` objects, dicts of tensors) behind each other, as a store holds them."""
+"""Single graphs, as files and users give them, and their concatenation, as a store holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,39 +12,87 @@ from torch import Tensor
 
 from graphbench.structures import Features, SparseRows
 
-_ROWS = ("x", "edge_attr", "y")
+
+@runtime_checkable
+class GraphObject(Protocol):
+    """An object with the attributes of ``torch_geometric.data.Data``, of which ``edge_index`` has to be there."""
+
+    edge_index: Any
 
 
-def concatenated(graphs: Sequence[Any], y_level: str) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class GraphRecord:
+    """One graph.
+
+    Attributes:
+        edge_index: (2, E) source and target of every directed edge, None for a graph without edges.
+        x: (n, F) node features, dense or sparse.
+        edge_attr: (E, D) edge features.
+        y: targets of the graph, or one row per node.
+        num_nodes: n, where no other field has a row per node.
+    """
+
+    edge_index: Any = None
+    x: Any = None
+    edge_attr: Any = None
+    y: Any = None
+    num_nodes: int | None = None
+
+    @classmethod
+    def of(cls, graph: GraphLike) -> GraphRecord:
+        """A graph in any form that is accepted."""
+        if isinstance(graph, GraphRecord):
+            return graph
+        return cls(**{name: read_field(graph, name) for name in _FIELDS})
+
+    def count_nodes(self, y_level: str) -> int | None:
+        """n, None where no field tells."""
+        if self.x is not None:
+            return len(self.x)
+        if self.num_nodes is not None:
+            return int(self.num_nodes)
+        return len(self.y) if y_level == "node" and self.y is not None else None
+
+
+GraphLike = GraphRecord | Mapping[str, Any] | GraphObject
+"""What :func:`concatenated` accepts: our records, dicts of tensors, PyG's ``Data``."""
+
+_FEATURES = ("x", "edge_attr", "y")
+_FIELDS = ("edge_index", *_FEATURES, "num_nodes")
+
+
+def read_field(graph: GraphLike, name: str) -> Any:
+    """One field of a graph, None where it has no such field."""
+    return graph.get(name) if isinstance(graph, Mapping) else getattr(graph, name, None)
+
+
+def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
     """The arguments of :meth:`~graphbench.data.store.GraphStore.from_arrays` that describe some graphs.
 
     Args:
-        graphs: each with ``edge_index`` (2, E) and optionally ``x``, ``edge_attr``, ``y``, ``num_nodes``.
+        graphs: see :class:`GraphRecord`.
         y_level: ``graph`` or ``node``.
 
     Raises:
         ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
     """
-    read = [{name: _get(graph, name) for name in (*_ROWS, "edge_index", "num_nodes")} for graph in graphs]
-    for name in _ROWS:
-        missing = [i for i, graph in enumerate(read) if graph[name] is None]
-        if missing and len(missing) < len(read):
-            raise ValueError(f"'{name}' is missing in {len(missing)} of {len(read)} graphs, first in {missing[0]}")
-    edge_index = [_edges(graph["edge_index"]) for graph in read]
-
-    def cat(name: str) -> Features:
-        values = [torch.as_tensor(graph[name]) for graph in read]
-        if name == "x" and any(value.layout != torch.strided for value in values):
-            return SparseRows.cat([SparseRows.of(value) for value in values])
-        if name != "y":
-            return torch.cat([columns(value) for value in values])
-        return torch.cat(values) if y_level == "node" else _stack_targets(values)
-
+    records = [GraphRecord.of(graph) for graph in graphs]
+    for name in _FEATURES:
+        missing = [number for number, record in enumerate(records) if getattr(record, name) is None]
+        if missing and len(missing) < len(records):
+            raise ValueError(f"'{name}' is missing in {len(missing)} of {len(records)} graphs, first in {missing[0]}")
+    edges = [_edges(record.edge_index) for record in records]
+    sizes = [record.count_nodes(y_level) for record in records]
+    if None in sizes:
+        raise ValueError(
+            f"graph {sizes.index(None)} has neither 'x' nor 'num_nodes': its number of nodes cannot be known"
+        )
+    present = [name for name in _FEATURES if records and getattr(records[0], name) is not None]
     return {
-        "nodes": [_count_nodes(i, graph, y_level) for i, graph in enumerate(read)],
-        "edges": [each.shape[1] for each in edge_index],
-        "edge_index": torch.cat(edge_index, dim=1) if read else torch.empty(2, 0, dtype=torch.int64),
-        **{name: cat(name) for name in _ROWS if read and read[0][name] is not None},
+        "nodes": sizes,
+        "edges": [edge_index.shape[1] for edge_index in edges],
+        "edge_index": torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.int64),
+        **{name: _concatenated_field(records, name, y_level) for name in present},
     }
 
 
@@ -55,8 +104,13 @@ def columns(values: np.ndarray | Features) -> Features:
     return (tensor.unsqueeze(1) if tensor.dim() == 1 else tensor).contiguous()
 
 
-def _get(graph: Any, name: str) -> Any:
-    return graph.get(name) if isinstance(graph, Mapping) else getattr(graph, name, None)
+def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str) -> Features:
+    values = [torch.as_tensor(getattr(record, name)) for record in records]
+    if name == "x" and any(value.layout != torch.strided for value in values):
+        return SparseRows.cat([SparseRows.of(value) for value in values])
+    if name != "y":
+        return torch.cat([columns(value) for value in values])
+    return torch.cat(values) if y_level == "node" else _graph_targets(values)
 
 
 def _edges(edge_index: Any) -> Tensor:
@@ -68,16 +122,7 @@ def _edges(edge_index: Any) -> Tensor:
     return tensor
 
 
-def _count_nodes(number: int, graph: Mapping[str, Any], y_level: str) -> int:
-    if graph["x"] is not None:
-        return len(graph["x"])
-    if graph["num_nodes"] is not None:
-        return int(graph["num_nodes"])
-    if y_level == "node" and graph["y"] is not None:
-        return len(graph["y"])
-    raise ValueError(f"graph {number} has neither 'x' nor 'num_nodes': its number of nodes cannot be known")
-
-
-def _stack_targets(values: list[Tensor]) -> Tensor:
+def _graph_targets(values: list[Tensor]) -> Tensor:
+    """One row per graph; (G,) for integers, which are classes."""
     rows = torch.stack([value.reshape(-1) for value in values])
     return rows.squeeze(1) if rows.shape[1] == 1 and not rows.is_floating_point() else rows

@@ -13,8 +13,8 @@ from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
 
 
-class InferLinks:
-    """The family of another data set's graphs that are asked for their edges.
+class InferLinks(DatasetBuilder):
+    """Another data set whose targets are replaced: which pairs of nodes are edges?
 
     Args:
         graphs: the other data set.

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.graph_records import columns, concatenated
+from graphbench.data.graph_records import GraphLike, columns, concatenated
 from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.structures import Features, GraphBatch, PairBlocks, Ragged, SparseRows
@@ -154,11 +154,11 @@ class GraphStore:
         )
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Any], y_level: Level = "graph") -> GraphStore:
-        """Builds a store from single graphs: PyG ``Data`` objects or dicts of tensors with PyG's names.
+    def from_graphs(cls, graphs: Sequence[GraphLike], y_level: Level = "graph") -> GraphStore:
+        """Builds a store from single graphs: records, PyG ``Data`` objects or dicts of tensors with PyG's names.
 
         Args:
-            graphs: each with ``edge_index`` (2, E) and optionally ``x``, ``edge_attr``, ``y``, ``num_nodes``.
+            graphs: see :class:`~graphbench.data.graph_records.GraphRecord`.
             y_level: ``graph``: the ``y`` of a graph is one row of targets, whatever its shape; an integer class
                 becomes (G,), floats (G, T). ``node``: one row per node.
 

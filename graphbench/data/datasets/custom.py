@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from graphbench import registry
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphLike, GraphObject, read_field
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -24,7 +25,7 @@ _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_
 
 
 @registry.register("custom")
-class CustomGraphs:
+class CustomGraphs(DatasetBuilder):
     """Graphs from a ``.pt`` file or from a Python function; everything that is not given here is measured.
 
     Args:
@@ -78,12 +79,12 @@ class CustomGraphs:
         """
         where = self.path if self.path is not None else str(self.function)
         graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
-        if isinstance(graphs, Mapping) or hasattr(graphs, "edge_index"):
+        if isinstance(graphs, Mapping | GraphObject):
             graphs = [graphs]
         if not isinstance(graphs, list | tuple) or not graphs:
             raise UserError(f"{where}: expected {_CONTENT}, received {_describe(graphs)}.")
         for number, graph in enumerate(graphs):
-            if not isinstance(graph, Mapping) and not hasattr(graph, "edge_index"):
+            if not isinstance(graph, Mapping | GraphObject):
                 raise UserError(f"{where}: expected {_CONTENT}; entry {number} is {_describe(graph)}.")
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
@@ -92,7 +93,7 @@ class CustomGraphs:
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
-        return LoadedDataset(store, self._measured(store, where), self._published(list(graphs)))
+        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store))
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -141,14 +142,13 @@ class CustomGraphs:
             raise UserError(f"dataset.custom.{kind}_types: {list(given)} is too small; {where} holds {list(seen)}.")
         return tuple(given)
 
-    def _published(self, graphs: list[Any]) -> dict[str, tuple[Splits, ...]]:
-        first = graphs[0]
-        names = [f"{part}_mask" for part in PARTS]
-        masks = [first.get(name) if isinstance(first, Mapping) else getattr(first, name, None) for name in names]
-        if not self.transductive or len(graphs) > 1 or any(mask is None for mask in masks):
+    def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
+        """Splits from the masks of a single transductive graph; a column each, where they have several."""
+        masks = [read_field(graph, f"{part}_mask") for part in PARTS]
+        if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(len(first["y"]), -1).unbind(1) for mask in masks]
-        return {"standard": tuple(Splits.from_masks(*each) for each in zip(*columns, strict=True))}
+        columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
+        return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
 def _read_file(path: Path) -> Any:

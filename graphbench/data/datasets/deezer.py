@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx_files import read_mat, read_split_dicts
 from graphbench.data.edge_lists import coalesce
@@ -28,7 +28,7 @@ _URL = "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data"
 
 
 @register("Deezer")
-class Deezer:
+class Deezer(DatasetBuilder):
     """Paper: Characteristic Functions on Graphs, https://arxiv.org/abs/2005.07959.
 
     Five published splits of 50/25/25 %. The 31,241 columns are 99.9 % zeros and read as sparse rows: 16 MB, where a
@@ -39,8 +39,10 @@ class Deezer:
         normalize_features: divide every row of the features by its sum.
     """
 
+    names = ("deezer-europe",)
+
     def __init__(self, name: str = "deezer-europe", *, normalize_features: bool = False) -> None:
-        known_name("Deezer", name, ("deezer-europe",))
+        self.check_name(name)
         self.normalize_features = normalize_features
 
     @property

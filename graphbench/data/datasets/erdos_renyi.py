@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import erdos_renyi
@@ -18,7 +18,7 @@ _PIECE = 2**20
 
 
 @register("ErdosRenyi")
-class ErdosRenyi:
+class ErdosRenyi(DatasetBuilder):
     """G(N, p) with p = degree / N, normal features and uniform classes: there is nothing to learn but time to spend.
 
     Paper: A Scalable and Effective Alternative to Graph Transformers (GECO), https://arxiv.org/abs/2406.12059, Table
@@ -34,6 +34,8 @@ class ErdosRenyi:
         seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
+    names = ("none", "ErdosRenyi")
+
     def __init__(
         self,
         name: str = "none",
@@ -44,7 +46,7 @@ class ErdosRenyi:
         classes: int = 10,
         seed: int = 0,
     ) -> None:
-        known_name("ErdosRenyi", name, ("none", "ErdosRenyi"))
+        self.check_name(name)
         if nodes < 4 or nodes >= 2**31:
             raise ValueError(f"nodes must lie in 4 .. 2^31 - 1, received {nodes}")
         if not 0 <= degree <= nodes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.ogb_node import OGBNode, amazon2m_split
@@ -61,7 +61,7 @@ _SHAPES = {
 
 
 @register("GeneratedLike")
-class GeneratedLike:
+class GeneratedLike(DatasetBuilder):
     """A power-law graph with the features, classes, split and degrees of a published graph, of any size.
 
     Published, in the cards of the originals and in the papers named here, and kept: mean degree, columns, classes,
@@ -90,8 +90,10 @@ class GeneratedLike:
         seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
+    names = tuple(_SHAPES)
+
     def __init__(self, name: str, *, scale: float = 1.0, degree: float | None = None, seed: int = 0) -> None:
-        self.name = known_name("GeneratedLike", name, _SHAPES)
+        self.name = self.check_name(name)
         self._shape = _SHAPES[self.name]()
         original = self._shape.original
         if not 0 < scale <= 1:

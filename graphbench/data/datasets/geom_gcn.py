@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
 from graphbench.data.edge_lists import coalesce
@@ -49,7 +49,7 @@ _SHA256 = {
 }
 
 
-class _GeomGCN:
+class _GeomGCN(DatasetBuilder):
     """One graph with ten published splits (48/32/20 %), which ``dataset.split_index`` chooses from."""
 
     title: str
@@ -100,11 +100,12 @@ class Actor(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("none", "Actor")
     title, source_name, folder = "Actor", "film", "Actor/raw"
     features = "positions"  # of the words that occur
 
     def __init__(self, name: str = "none", *, normalize_features: bool = False, undirected: bool = False) -> None:
-        known_name("PyG-Actor", name, ("none", "Actor"))
+        self.check_name(name)
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
 
@@ -118,8 +119,10 @@ class WebKB(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("cornell", "texas", "wisconsin")
+
     def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.source_name = known_name("PyG-WebKB", name.lower(), ("cornell", "texas", "wisconsin"))
+        self.source_name = self.check_name(name.lower())
         self.title, self.folder = self.source_name.capitalize(), f"WebKB/{self.source_name}/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
@@ -153,8 +156,10 @@ class WikipediaNetwork(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("chameleon", "squirrel", *_FILTERED)
+
     def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.name = known_name("PyG-WikipediaNetwork", name.lower(), ("chameleon", "squirrel", *_FILTERED))
+        self.name = self.check_name(name.lower())
         self.title, self.source_name = self.name.capitalize(), self.name
         self.folder = f"WikipediaNetwork/{self.name}/geom_gcn/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)

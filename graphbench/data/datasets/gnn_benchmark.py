@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle, read_torch
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -48,7 +49,7 @@ _FACTS = {
 
 
 @register("PyG-GNNBenchmarkDataset")
-class GNNBenchmark:
+class GNNBenchmark(DatasetBuilder):
     """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     MNIST and CIFAR10: colours, then the position of the superpixel (3 and 5 columns), one distance per edge. PATTERN
@@ -59,8 +60,10 @@ class GNNBenchmark:
         name: ``MNIST``, ``CIFAR10``, ``PATTERN``, ``CLUSTER`` or ``CSL``.
     """
 
+    names = tuple(_FACTS)
+
     def __init__(self, name: str) -> None:
-        self.name = known_name("PyG-GNNBenchmarkDataset", name, _FACTS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -128,21 +131,21 @@ class GNNBenchmark:
         return store, in_order([len(part) for part in parts])
 
 
-def _superpixels(graph: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "edge_index": graph["edge_index"],
-        "x": torch.cat([graph["x"], graph["pos"]], dim=1).to(torch.float32),
-        "edge_attr": graph["edge_attr"].to(torch.float32).view(-1, 1),
-        "y": torch.as_tensor(graph["y"]).to(torch.int64),
-    }
+def _superpixels(graph: dict[str, Any]) -> GraphRecord:
+    return GraphRecord(
+        edge_index=graph["edge_index"],
+        x=torch.cat([graph["x"], graph["pos"]], dim=1).to(torch.float32),
+        edge_attr=graph["edge_attr"].to(torch.float32).view(-1, 1),
+        y=torch.as_tensor(graph["y"]).to(torch.int64),
+    )
 
 
-def _blocks(graph: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "edge_index": graph["edge_index"],
-        "x": graph["x"].to(torch.float32),
-        "y": graph["y"].to(torch.int64).view(-1),
-    }
+def _blocks(graph: dict[str, Any]) -> GraphRecord:
+    return GraphRecord(
+        edge_index=graph["edge_index"],
+        x=graph["x"].to(torch.float32),
+        y=graph["y"].to(torch.int64).view(-1),
+    )
 
 
 def _read_csl(adjacency: Path, labels: Path) -> GraphStore:
@@ -150,5 +153,5 @@ def _read_csl(adjacency: Path, labels: Path) -> GraphStore:
     for matrix, label in zip(read_pickle(adjacency), read_torch(labels).tolist(), strict=True):
         edge_index = torch.stack([torch.from_numpy(each).to(torch.int64) for each in (matrix.row, matrix.col)])
         edge_index = edge_index[:, edge_index[0] != edge_index[1]]
-        graphs.append({"edge_index": edge_index, "x": torch.ones(matrix.shape[0], 1), "y": torch.tensor(int(label))})
+        graphs.append(GraphRecord(edge_index, x=torch.ones(matrix.shape[0], 1), y=torch.tensor(int(label))))
     return GraphStore.from_graphs(graphs)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -26,7 +26,7 @@ _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
 
 
-class _OneGraph:
+class _OneGraph(DatasetBuilder):
     """The whole graph is seen while training, as PyG's loaders of these sets do; features are not scaled."""
 
     title: str
@@ -104,6 +104,7 @@ class Flickr(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Flickr")
     title, facts = "Flickr", NodeFacts(89250, 899756, 500, 7)
     drive = (
         "1crmsTbd1-2sEXsGwa2IKnIB7Zd3TmUsy",
@@ -113,7 +114,7 @@ class Flickr(_GraphSAINT):
     )
 
     def __init__(self, name: str = "none") -> None:
-        known_name("PyG-Flickr", name, ("none", "Flickr"))
+        self.check_name(name)
 
 
 @register("PyG-Yelp")
@@ -127,6 +128,7 @@ class Yelp(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Yelp")
     title, facts = "Yelp", NodeFacts(716847, 13954819, 300, 100)
     task_type, metric = "classification_multilabel", "f1-micro"
     drive = (
@@ -137,7 +139,7 @@ class Yelp(_GraphSAINT):
     )
 
     def __init__(self, name: str = "none") -> None:
-        known_name("PyG-Yelp", name, ("none", "Yelp"))
+        self.check_name(name)
 
 
 @register("PyG-Reddit2")
@@ -148,6 +150,7 @@ class Reddit2(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Reddit2")
     title, facts = "Reddit2", NodeFacts(232965, 23213838, 602, 41)
     drive = (
         "1sncK996BM5lpuDf75lDFqCiDZyErc1c2",
@@ -157,7 +160,7 @@ class Reddit2(_GraphSAINT):
     )
 
     def __init__(self, name: str = "none") -> None:
-        known_name("PyG-Reddit2", name, ("none", "Reddit2"))
+        self.check_name(name)
 
 
 @register("PyG-Reddit")
@@ -168,13 +171,14 @@ class Reddit(_OneGraph):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Reddit")
     title, facts = "Reddit", NodeFacts(232965, 114615892, 602, 41)
     parts = ("reddit_data.npz", "reddit_graph.npz")
     source = "https://snap.stanford.edu/graphsage"
     url = "https://data.dgl.ai/dataset/reddit.zip"
 
     def __init__(self, name: str = "none") -> None:
-        known_name("PyG-Reddit", name, ("none", "Reddit"))
+        self.check_name(name)
 
     def _require(self, roots: Roots, card: DatasetCard) -> Path:
         urls = dict.fromkeys(card.files, self.url)

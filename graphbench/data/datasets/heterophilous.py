@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import coalesce, to_undirected
 from graphbench.data.files.raw_files import read_npz
@@ -32,7 +32,7 @@ _SHA256 = {"tolokers": "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9
 
 
 @register("PyG-HeterophilousGraphDataset")
-class HeterophilousGraph:
+class HeterophilousGraph(DatasetBuilder):
     """Paper: A critical look at the evaluation of GNNs under heterophily, https://arxiv.org/abs/2302.11640.
 
     Ten published splits of 50/25/25 %. Two-class graphs are reported as area under the ROC curve, as in the paper.
@@ -42,9 +42,10 @@ class HeterophilousGraph:
         normalize_features: divide every row of the features by its sum.
     """
 
+    names = tuple(_FACTS)
+
     def __init__(self, name: str, *, normalize_features: bool = False) -> None:
-        spelled = name.lower().replace("_", "-")
-        self.name = known_name("PyG-HeterophilousGraphDataset", spelled, _FACTS)
+        self.name = self.check_name(name.lower().replace("_", "-"))
         self.normalize_features = normalize_features
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import linkx_files
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -106,7 +106,7 @@ _SHA256 = {
 
 
 @register("PyG-LINKXDataset")
-class LINKX:
+class LINKX(DatasetBuilder):
     """Paper: Large Scale Learning on Non-Homophilous Graphs, https://arxiv.org/abs/2110.14446.
 
     Published splits (five of 50/25/25 %) are known of penn94, pokec, snap-patents and twitch-gamer; for the others the
@@ -123,8 +123,10 @@ class LINKX:
         undirected: add the missing reverse edges (only the Facebook networks list both directions).
     """
 
+    names = tuple(_SOURCES)
+
     def __init__(self, name: str, *, undirected: bool = False) -> None:
-        self.name = known_name("PyG-LINKXDataset", name.lower().replace("_", "-"), _SOURCES)
+        self.name = self.check_name(name.lower().replace("_", "-"))
         self.undirected = undirected
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download_archive
@@ -28,7 +28,7 @@ _COLUMNS = {"none": 1, "Constant": 1, "LocalDegreeProfile": 5}
 
 
 @register("PyG-MalNetTiny")
-class MalNetTiny:
+class MalNetTiny(DatasetBuilder):
     """Paper: A Large-Scale Database for Graph Representation Learning, https://openreview.net/pdf?id=1xDTDk3XPW.
 
     The graphs have no features of their own and their edges are directed. As in GraphGPS, nodes without an edge to
@@ -39,8 +39,10 @@ class MalNetTiny:
             the neighbours' degrees, https://arxiv.org/abs/1811.03508), or ``none`` or ``Constant`` (the number 1).
     """
 
+    names = tuple(_COLUMNS)
+
     def __init__(self, name: str) -> None:
-        self.name = known_name("PyG-MalNetTiny", name, _COLUMNS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
@@ -99,7 +100,7 @@ FACTS = {
 }
 
 
-class OGBGraphs:
+class OGBGraphs(DatasetBuilder):
     """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     Molecules: 9 atom and 3 bond columns; targets of several tasks are 0, 1 or NaN (not measured). ppa: every node the
@@ -116,8 +117,11 @@ class OGBGraphs:
         name: ``ogbg-...``; an underscore may replace the hyphen.
     """
 
+    names = tuple(FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name.replace("_", "-")
+        self.name = self.check_name(name.replace("_", "-"))
 
     @property
     def card(self) -> DatasetCard:
@@ -286,6 +290,3 @@ def encode_names(names: Sequence[Sequence[str]], train: Sequence[int]) -> Tensor
     for row, name in zip(rows, names, strict=True):
         row[: len(name)] = [numbers.setdefault(word, CODE2_END + 1 + len(numbers)) for word in name]
     return torch.from_numpy(rows)
-
-
-DATASETS = dict.fromkeys(FACTS, OGBGraphs)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -49,7 +49,7 @@ _BINARY = "ogbl-vessel"
 _RANKED = "ogbl-citation2"
 
 
-class OGBLink:
+class OGBLink(DatasetBuilder):
     """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     Every pair is a row of ``y``: 1 linked, 0 not. Unlinked pairs of val and test are OGB's; those of training, as many
@@ -64,8 +64,11 @@ class OGBLink:
         undirected: citation2: messages pass against the direction of citations, too.
     """
 
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str, *, undirected: bool = True) -> None:
-        self.name = known_name("OGB", name, _FACTS)
+        self.name = self.check_name(name)
         self.undirected = undirected and self.name == _RANKED
 
     @property
@@ -244,7 +247,3 @@ def _binary(raw: Path) -> tuple[Tensor, np.ndarray]:
     """The archive's edge features are not read: OGB's own models do not use them."""
     edge_index, x = read_npz(raw / "data.npz", "edge_index", "node_feat")
     return torch.from_numpy(edge_index.astype(np.int64)), x.astype(np.float32)
-
-
-DATASETS = dict.fromkeys(_FACTS, OGBLink)
-"""``dataset.name`` -> class."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -40,7 +40,7 @@ _FACTS = {
 }
 
 
-class OGBNode:
+class OGBNode(DatasetBuilder):
     """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     ``standard`` is OGB's split. For products, ``amazon2m`` is the random split of 50/25/25 % under which the
@@ -56,6 +56,9 @@ class OGBNode:
             the ``edge_mean`` of the 8 edge features at every node.
     """
 
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(
         self,
         name: str,
@@ -67,7 +70,7 @@ class OGBNode:
     ) -> None:
         if node_features not in ("species", "edge_mean"):
             raise ValueError(f"node_features must be 'species' or 'edge_mean', received {node_features!r}")
-        self.name = known_name("OGB", name, _FACTS)
+        self.name = self.check_name(name)
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
         self.undirected = undirected and not add_reverse_edges
         self.node_features = node_features
@@ -177,7 +180,3 @@ def _species(folder: Path) -> Path:
     if not found:
         raise UserError(f"there is neither {candidates[0]} nor {candidates[1].name}: delete {folder} to load it again.")
     return found[0]
-
-
-DATASETS = dict.fromkeys(_FACTS, OGBNode)
-"""``dataset.name`` -> class."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
@@ -28,7 +29,7 @@ _FACTS = NodeFacts(111059956, 1615685872, 128, 172)
 _PARTS = ("train", "valid", "test")
 
 
-class OGBPapers:
+class OGBPapers(DatasetBuilder):
     """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     The archive (57 GB) is converted once, in memory that does not grow with the edges, into files in the cache that are
@@ -41,8 +42,11 @@ class OGBPapers:
         undirected: add the missing reverse edges.
     """
 
+    names = (_NAME,)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str = _NAME, *, undirected: bool = True) -> None:
-        self.name = known_name("OGB", name, (_NAME,))
+        self.name = self.check_name(name)
         self.undirected = undirected
 
     @property
@@ -123,7 +127,3 @@ def _check(card: DatasetCard, x: np.ndarray, edge_index: np.ndarray, y: np.ndarr
 def _classes(piece: np.ndarray) -> np.ndarray:
     """Subjects as numbers, -1 where the file says NaN."""
     return np.where(np.isnan(piece), -1, piece).astype(np.int16)
-
-
-DATASETS = {_NAME: OGBPapers}
-"""``dataset.name`` -> class."""

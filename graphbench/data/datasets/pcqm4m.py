@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
@@ -27,7 +28,7 @@ _PARTS = ("train", "valid", "test-dev", "test-challenge")
 GRAPHS = {"PCQM4Mv2-subset": 446_405, "PCQM4Mv2-full": 3_452_151, "PCQM4Mv2-inference": 368_014}
 
 
-class PCQM4M:
+class PCQM4M(DatasetBuilder):
     """Paper: OGB-LSC, https://arxiv.org/abs/2103.09430; the target is the HOMO-LUMO gap in eV.
 
     The selections of GraphGPS. ``full``: 150,000 random molecules of the challenge's training part validate, the
@@ -40,8 +41,11 @@ class PCQM4M:
         name: ``PCQM4Mv2-subset``, ``PCQM4Mv2-full`` or ``PCQM4Mv2-inference``.
     """
 
+    names = tuple(GRAPHS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -103,6 +107,3 @@ class PCQM4M:
 
 def _fetch(directory: Path) -> None:
     download_archive(_URL, directory / "pcqm4m-v2", strip=1)
-
-
-DATASETS = dict.fromkeys(GRAPHS, PCQM4M)

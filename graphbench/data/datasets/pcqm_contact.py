@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -32,7 +33,7 @@ _SEED = 42
 _CHUNK = 10_000  # graphs whose false pairs are drawn at once
 
 
-class PCQMContact:
+class PCQMContact(DatasetBuilder):
     """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     529,434 molecules (hydrogens included) with OGB's atom and bond columns. Examples are molecules; the targets
@@ -45,8 +46,11 @@ class PCQMContact:
         name: ``PCQM4Mv2Contact-shuffle`` or ``PCQM4Mv2Contact-num-atoms``.
     """
 
+    names = tuple(f"PCQM4Mv2Contact-{kind}" for kind in _SPLIT_URLS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.check_name(name)
         self.kind = name.split("-", 1)[1]
 
     @property
@@ -160,6 +164,3 @@ def _with_fixed_negatives(store: GraphStore, seed: int) -> GraphStore:
         y.append(batch.y)
     ptr = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)])
     return store.replace(edge_sets={"label": StoredEdges(ptr, torch.cat(index, dim=1))}, y=torch.cat(y))
-
-
-DATASETS = {f"PCQM4Mv2Contact-{kind}": PCQMContact for kind in _SPLIT_URLS}

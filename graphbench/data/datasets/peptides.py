@@ -6,10 +6,11 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs
@@ -67,7 +68,7 @@ FACTS = {
 }
 
 
-class Peptides:
+class Peptides(DatasetBuilder):
     """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     15,535 peptides with OGB's atom and bond columns. ``peptides-functional``: ten labels that may hold together;
@@ -79,8 +80,11 @@ class Peptides:
         name: ``peptides-functional`` or ``peptides-structural``.
     """
 
+    names = tuple(FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.check_name(name)
         self.facts = FACTS[name]
 
     @property
@@ -139,6 +143,3 @@ class Peptides:
         store = GraphStore.from_arrays(**read, y=np.asarray(y, dtype=np.float32))
         parts = read_pickle(split)
         return store, Splits.of(*(parts[part] for part in PARTS))
-
-
-DATASETS = dict.fromkeys(FACTS, Peptides)

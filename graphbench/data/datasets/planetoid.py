@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.download import file_sha256
 from graphbench.data.files.roots import Roots
@@ -51,7 +52,7 @@ _SHA256 = {
 
 
 @register("PyG-Planetoid")
-class Planetoid:
+class Planetoid(DatasetBuilder):
     """Paper: Revisiting Semi-Supervised Learning with Graph Embeddings, https://arxiv.org/abs/1603.08861.
 
     Splits: ``standard`` is the public one (20 per class, 500, 1,000); ``geom-gcn`` are ten of 48/32/20 % (Cora: of its
@@ -67,6 +68,9 @@ class Planetoid:
         add_self_loops: append a self loop for every node that has an edge.
     """
 
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"PyG": {name: name for name in _FACTS}}
+
     def __init__(
         self,
         name: str,
@@ -78,7 +82,7 @@ class Planetoid:
     ) -> None:
         if train_percent is not None and not 0 < train_percent < 1:
             raise ValueError(f"train_percent must lie between 0 and 1, received {train_percent}")
-        self.name = known_name("PyG-Planetoid", name, _FACTS)
+        self.name = self.check_name(name)
         self.normalize_features = normalize_features
         self.train_percent = train_percent
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
@@ -24,7 +24,7 @@ _SIGNALS = 3
 
 
 @register("SBM")
-class SBM:
+class SBM(DatasetBuilder):
     """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     The recipe is the published one. The variant of Hybrid Focal and Full-Range Attention Based Graph Transformers
@@ -50,6 +50,8 @@ class SBM:
         features: the signal as ``one_hot`` floats (as PyG ships these sets) or as one ``category`` column.
     """
 
+    names = tuple(_PUBLISHED)
+
     def __init__(
         self,
         name: str,
@@ -70,7 +72,7 @@ class SBM:
         connected: bool = False,
         features: Literal["one_hot", "category"] = "one_hot",
     ) -> None:
-        self.name = known_name("SBM", name, _PUBLISHED)
+        self.name = self.check_name(name)
         published_communities, published_p, published_q, counts = _PUBLISHED[name]
         chosen = (train_graphs, val_graphs, test_graphs)
         self.counts = tuple(count if wanted is None else wanted for wanted, count in zip(chosen, counts, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import to_undirected, without_self_loops
 from graphbench.data.files.raw_files import read_npz
@@ -27,14 +27,13 @@ _GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
 _SHARES = (0.6, 0.2, 0.2)
 
 
-class _SparseArrays:
+class _SparseArrays(DatasetBuilder):
     """One undirected graph without self loops; 0/1 features. No split is published with it.
 
     ``standard`` stands for the split the Exphormer release draws: a seeded permutation whose first two pieces are val
     and test; it takes the training share from ``dataset.split``.
     """
 
-    family: str
     name: str
     source: str
     facts: ClassVar[Mapping[str, NodeFacts]]
@@ -92,7 +91,7 @@ class _GnnBenchmark(_SparseArrays):
         add_reverse_edges: bool = False,
         add_self_loops: bool = False,
     ) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
+        self.name = self.check_name(name.lower())
         self.file = self.files[self.name]
         self.title = "-".join(Path(self.file).parts[:2])
         super().__init__(
@@ -108,7 +107,8 @@ class Amazon(_GnnBenchmark):
         name: ``computers`` or ``photo``; the others as :class:`_GnnBenchmark`.
     """
 
-    family = "PyG-Amazon"
+    names = ("computers", "photo")
+    offered_by: ClassVar = {"PyG": {"AmazonComputers": "computers", "AmazonPhoto": "photo"}}
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "computers": NodeFacts(13752, 491722, 767, 10),
         "photo": NodeFacts(7650, 238162, 745, 8),
@@ -127,7 +127,8 @@ class Coauthor(_GnnBenchmark):
         name: ``cs`` or ``physics``; the others as :class:`_GnnBenchmark`.
     """
 
-    family = "PyG-Coauthor"
+    names = ("cs", "physics")
+    offered_by: ClassVar = {"PyG": {"CoauthorCS": "cs", "CoauthorPhysics": "physics"}}
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "cs": NodeFacts(18333, 163788, 6805, 15),
         "physics": NodeFacts(34493, 495924, 8415, 5),
@@ -147,7 +148,8 @@ class CitationFull(_SparseArrays):
         normalize_features: divide every row of the features by its sum.
     """
 
-    family, source = "PyG-CitationFull", _GRAPH2GAUSS
+    names = ("cora", "cora_ml", "citeseer", "dblp", "pubmed")
+    source = _GRAPH2GAUSS
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "cora": NodeFacts(19793, 126842, 8710, 70),
         "cora_ml": NodeFacts(2995, 16316, 2879, 7),
@@ -157,7 +159,7 @@ class CitationFull(_SparseArrays):
     }
 
     def __init__(self, name: str, *, normalize_features: bool = False) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
+        self.name = self.check_name(name.lower())
         self.title = f"{name}-Full"
         self.file = f"CitationFull/{self.name}/raw/{self.name}.npz"
         super().__init__(normalize_features=normalize_features, add_reverse_edges=False, add_self_loops=False)

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -28,7 +29,7 @@ _NODE_IN = 14
 _PUBLISHED = ("edge_wt_region_boundary", 30)
 
 
-class _Superpixels:
+class _Superpixels(DatasetBuilder):
     """What the two families share; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     Nodes have 14 numbers (colour statistics and position), edges 1 or 2.
@@ -39,6 +40,7 @@ class _Superpixels:
         slic_compactness: of the segmentation: 10 or 30 (the published benchmark).
     """
 
+    names = tuple(EDGES)
     title: ClassVar[str]
     folder: ClassVar[str]
     archive: ClassVar[str]
@@ -49,7 +51,7 @@ class _Superpixels:
     licence: ClassVar[str]
 
     def __init__(self, name: str, slic_compactness: int = 10) -> None:
-        self.name = known_name(self.folder, name, EDGES)
+        self.name = self.check_name(name)
         if slic_compactness not in _COMPACTNESS:
             raise ValueError(f"slic_compactness must be 10 or 30, received {slic_compactness}")
         self.compactness = slic_compactness
@@ -107,13 +109,13 @@ class _Superpixels:
         assert store.y is not None
         return store.replace(y=self._targets(store.y)), in_order([len(part) for part in parts])
 
-    def _graph(self, x: Tensor, edge_attr: Tensor, edge_index: Tensor, y: Any) -> dict[str, Any]:
-        return {
-            "edge_index": edge_index,
-            "x": x.to(torch.float32),
-            "edge_attr": edge_attr.to(torch.float32).view(edge_index.shape[1], -1),
-            "y": torch.as_tensor(y).to(torch.int64).view(-1),
-        }
+    def _graph(self, x: Tensor, edge_attr: Tensor, edge_index: Tensor, y: Any) -> GraphRecord:
+        return GraphRecord(
+            edge_index=edge_index,
+            x=x.to(torch.float32),
+            edge_attr=edge_attr.to(torch.float32).view(edge_index.shape[1], -1),
+            y=torch.as_tensor(y).to(torch.int64).view(-1),
+        )
 
     def _targets(self, y: Tensor) -> Tensor:
         return y

@@ -7,13 +7,13 @@ import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.builder import LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.download import download_zip, file_sha256
 from graphbench.data.files.roots import Roots
@@ -62,7 +62,7 @@ _FACTS = {
 
 
 @register("PyG-TUDataset")
-class TUDataset:
+class TUDataset(DatasetBuilder):
     """Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
 
     Any set of the collection whose raw files are at hand (``TUDataset/<name>/raw/<name>_A.txt``, ...) loads; the
@@ -78,6 +78,9 @@ class TUDataset:
         edge_attributes: put the continuous edge attributes before the one-hot labels.
         degrees: where nodes have no labels, their degree is their label (PyG's ``OneHotDegree`` with ``one_hot``).
     """
+
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"PyG": {"TU_IMDB": "IMDB-MULTI", "TU_*": "*"}}
 
     def __init__(
         self,

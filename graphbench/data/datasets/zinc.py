@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from graphbench.data.builder import LoadedDataset, known_name
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs, in_order
 from graphbench.data.files.download import download, download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -30,7 +31,7 @@ _TYPES, _BONDS = 28, 4
 
 
 @register("PyG-ZINC")
-class ZINC:
+class ZINC(DatasetBuilder):
     """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     Nodes carry one of 28 atom types, edges a bond type 1 .. 3 (0 is "no bond"); the target is logP - SA - cycles.
@@ -40,8 +41,10 @@ class ZINC:
         name: ``subset`` (12,000 molecules) or ``full`` (249,456).
     """
 
+    names = tuple(_STATISTICS)
+
     def __init__(self, name: str) -> None:
-        self.name = known_name("PyG-ZINC", name, _STATISTICS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -88,7 +91,7 @@ def _fetch(directory: Path) -> None:
 
 
 def _read(folder: Path, subset: bool) -> tuple[GraphStore, Splits]:
-    graphs: list[dict[str, Any]] = []
+    graphs: list[GraphRecord] = []
     counts = []
     for part in PARTS:
         content = read_pickle(folder / f"{part}.pickle")
@@ -108,12 +111,12 @@ def _positions(path: Path, available: int) -> Sequence[int]:
     return numbers
 
 
-def _graph(molecule: dict[str, Any]) -> dict[str, Any]:
+def _graph(molecule: dict[str, Any]) -> GraphRecord:
     bonds = molecule["bond_type"].to(torch.uint8)
     edge_index = bonds.nonzero().T
-    return {
-        "edge_index": edge_index,
-        "x": molecule["atom_type"].to(torch.uint8).view(-1, 1),
-        "edge_attr": bonds[edge_index[0], edge_index[1]].view(-1, 1),
-        "y": molecule["logP_SA_cycle_normalized"].to(torch.float32),
-    }
+    return GraphRecord(
+        edge_index=edge_index,
+        x=molecule["atom_type"].to(torch.uint8).view(-1, 1),
+        edge_attr=bonds[edge_index[0], edge_index[1]].view(-1, 1),
+        y=molecule["logP_SA_cycle_normalized"].to(torch.float32),
+    )
