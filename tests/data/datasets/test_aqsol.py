@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import torch
 from graphbench.data.datasets.aqsol import AQSOL
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
+from tests.raw_files import PARTS, made, ring
 
 PAIR = (np.array([1, 64]), np.array([2, 2]), np.array([[0, 1], [1, 0]]), -1.5)
 LISTED = ([3, 1, 1], [1, 1, 4, 4], [[0, 1, 1, 2], [1, 0, 2, 1]], [0.25])
@@ -38,3 +41,16 @@ def test_card() -> None:
     assert (card.metric, card.vocabularies) == ("mae", {"node": (65,), "edge": (5,)})
     with pytest.raises(UserError, match="unknown PyG-AQSOL data set"):
         AQSOL("subset")
+
+
+def write_training_files(root: Path) -> None:
+    for part, count in PARTS.items():
+        molecules = []
+        for number in range(count):
+            edges = ring(3 + number).numpy()
+            atoms, bonds = np.full(3 + number, number), np.ones(edges.shape[1], dtype=np.int64)
+            molecules.append((atoms, bonds, edges, -0.5 * number))
+        (made(root / "AQSOL/raw") / f"{part}.pickle").write_bytes(pickle.dumps(molecules))
+
+
+TRAINING_CASES = {"AQSOL": TrainingCase("gnnbench/gps-aqsol.yaml", write=write_training_files)}

@@ -14,7 +14,9 @@ from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 from tests.paths import ROOT
+from tests.raw_files import TOTAL, ring
 
 DOCUMENT = ROOT / "docs" / "custom-data.md"
 
@@ -166,3 +168,25 @@ def test_arguments_that_contradict_each_other() -> None:
 def test_split_file_of_the_document_is_valid() -> None:
     split = json.loads(_blocks("json")[0])
     assert sorted(split) == ["test", "train", "val"]
+
+
+def write_training_files(root: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        {"edge_index": ring(5), "x": torch.randn(5, 3, generator=generator), "y": torch.tensor(number % 2)}
+        for number in range(TOTAL)
+    ]
+    torch.save(graphs, root / "graphs.pt")
+
+
+TRAINING_CASES = {
+    "custom": TrainingCase(
+        "tu/gps-nci1.yaml",
+        write=write_training_files,
+        overrides={
+            "dataset.format": "custom",
+            "dataset.name": "mine",
+            "dataset.custom.path": "{data}/graphs.pt",
+        },
+    )
+}

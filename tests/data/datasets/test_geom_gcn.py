@@ -17,6 +17,8 @@ from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import NODES, made, node_parts, random_edges, rng
 
 
 def _load(family: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDataset:
@@ -151,3 +153,38 @@ def test_unknown_names() -> None:
         WebKB("texs")
     with pytest.raises(UserError, match="unknown PyG-Actor"):
         Actor("film")
+
+
+def write_training_files(root: Path) -> None:
+    folder = made(root / "WebKB/texas/raw")
+    x = rng().integers(0, 2, (NODES, 1703))
+    rows = (f"{node}\t{','.join(map(str, x[node]))}\t{node % 5}" for node in range(NODES))
+    (folder / "out1_node_feature_label.txt").write_text("\n".join(["node_id\tfeature\tlabel", *rows]) + "\n")
+    edges = (f"{source}\t{target}" for source, target in random_edges().T)
+    (folder / "out1_graph_edges.txt").write_text("\n".join(["node_id\tnode_id", *edges]) + "\n")
+    parts = zip(("train", "val", "test"), node_parts(), strict=True)
+    masks = {f"{part}_mask": np.isin(np.arange(NODES), numbers) for part, numbers in parts}
+    for number in range(10):
+        np.savez(folder / f"texas_split_0.6_0.2_{number}.npz", **masks)
+
+
+TRAINING_CASES = {
+    "WebKB": TrainingCase("nodes/gps-texas.yaml", write=write_training_files),
+    "Actor": TrainingCase("nodes/sgformer-actor.yaml", real="Actor"),
+    "Wikipedia": TrainingCase(
+        "nodes/sgformer-chameleon.yaml", real="WikipediaNetwork/chameleon", overrides={"dataset.name": "chameleon"}
+    ),
+    "filtered": TrainingCase("nodes/sgformer-squirrel.yaml", real="heterophilous_filtered"),
+}
+PUBLISHED_COUNTS = {
+    "PyG-Actor/none": PublishedCounts(1, 7600, 30019, 932, 5, (3648, 2432, 1520), 10),
+    "PyG-WebKB/cornell": PublishedCounts(1, 183, 298, 1703, 5, (87, 59, 37), 10),
+    "PyG-WebKB/texas": PublishedCounts(1, 183, 325, 1703, 5, (87, 59, 37), 10),
+    "PyG-WebKB/wisconsin": PublishedCounts(1, 251, 515, 1703, 5, (120, 80, 51), 10),
+    "PyG-WikipediaNetwork/chameleon": PublishedCounts(1, 2277, 36101, 2325, 5, (1092, 729, 456), 10),
+    "PyG-WikipediaNetwork/squirrel": PublishedCounts(1, 5201, 217073, 2089, 5, (2496, 1664, 1041), 10),
+    "PyG-WikipediaNetwork/chameleon_filtered": PublishedCounts(1, 890, 2 * 8854, 2325, 5, splits=10),
+    "PyG-WikipediaNetwork/squirrel_filtered": PublishedCounts(1, 2223, 2 * 46998, 2089, 5, splits=10),
+    "PyG-WikipediaNetwork/chameleon_filtered_directed": PublishedCounts(1, 890, 13584, 2325, 5, splits=10),
+    "PyG-WikipediaNetwork/squirrel_filtered_directed": PublishedCounts(1, 2223, 65718, 2089, 5, splits=10),
+}

@@ -14,6 +14,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.large import npz
 from graphbench.data.single_graph import NodeFacts
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 
 NODES, EDGES = 300, 2000
 SPLIT = {"train": [5, 2, 9], "valid": [7], "test": [100, 299]}
@@ -124,3 +125,16 @@ def test_card() -> None:
     card = OGB("ogbn-papers100M").card
     assert (card.node_in, card.out_dim, card.metric) == (128, 172, "accuracy")
     assert card.statistics["edges"] == 1615685872
+
+
+def write_training_files(root: Path) -> None:
+    labels = np.full((NODES, 1), np.nan, dtype=np.float32)
+    labels[:, 0] = np.arange(NODES) % 172
+    write(root, arrays() | {"node_label": labels})
+
+
+TRAINING_CASES = {
+    "ogbn-papers100M": TrainingCase(
+        "large/sgformer-papers100m.yaml", write=write_training_files, overrides={"train.batch_size": 8}
+    )
+}

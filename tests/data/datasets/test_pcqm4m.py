@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.pcqm4m import PCQM4M
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from tests import raw_files
+from tests.dataset_case import TrainingCase
+from tests.raw_files import SMILES, made, part_ranges
 
 PARTS = {"train": 3_378_606, "valid": 73_545, "test-dev": 147_037, "test-challenge": 147_432}
 
@@ -67,3 +71,23 @@ def test_unknown_targets_of_the_challenge(roots: Roots) -> None:
     torch.save({"train": np.arange(3)}, roots.directory / "pcqm4m-v2/split_dict.pt")
     with pytest.raises(UserError, match="does not hold the parts train, valid, test-dev, test-challenge"):
         OGB("PCQM4Mv2-inference").load(roots)
+
+
+def write_training_files(root: Path) -> None:
+    """The whole training part is 150,000 molecules longer, see ``replaced``."""
+    folder = made(root / "pcqm4m-v2")
+    rows = ["idx,smiles,homolumogap", *(f"{number},{smiles},{number / 4}" for number, smiles in enumerate(SMILES))]
+    (made(folder / "raw") / "data.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    ranges = part_ranges()
+    parts = {"train": np.concatenate([ranges["train"], ranges["val"]]), "valid": ranges["test"]}
+    torch.save(parts | {"test-dev": np.array([0]), "test-challenge": np.array([1])}, folder / "split_dict.pt")
+
+
+TRAINING_CASES = {
+    "PCQM4Mv2": TrainingCase(
+        "ogb/gps-pcqm4m-small.yaml",
+        write=write_training_files,
+        overrides={"gt.dim_hidden": 32, "gnn.dim_inner": 32},
+        replaced=((pcqm4m, "_VALIDATION", raw_files.PARTS["val"]),),
+    )
+}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
+from tests.raw_files import TOTAL, made, part_ranges
 
 CONTACT = "CCCCCCO |atomProp:0.contact.0&#59;1:5.contact.0:6.contact.1|"  # 0-5 and 0-6
 NONE = "CCC"
@@ -121,3 +124,13 @@ def test_card() -> None:
     card = OGB("PCQM4Mv2Contact-shuffle").card
     assert (card.task, card.task_type, card.metric, card.out_dim) == ("link_pred", "classification", "mrr", 1)
     assert not card.transductive
+
+
+def write_training_files(root: Path) -> None:
+    folder = made(root / "pcqm4m-v2-contact/530k")
+    rows = ["cxsmiles", *(text for _ in range(TOTAL) for text in (CONTACT, *["CC"] * 5))]  # every sixth is read
+    (made(folder / "raw") / "pcqm4m-contact.tsv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    torch.save(part_ranges(), folder / "530k_shuffle_split_dict.pt")
+
+
+TRAINING_CASES = {"PCQM-Contact": TrainingCase("lrgb/gine-pcqm-contact.yaml", write=write_training_files)}

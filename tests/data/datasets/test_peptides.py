@@ -3,7 +3,9 @@ from __future__ import annotations
 import gzip
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from graphbench.data.datasets import peptides
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from tests import raw_files
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import TOTAL, part_ranges
 
 SMILES = ["NCC(=O)O", "C", "NC(C)C(=O)O"]
 SPLIT = {"train": np.array([0, 2]), "val": np.array([1]), "test": np.array([], dtype=np.int64)}
@@ -32,12 +37,14 @@ def test_published_statistics(shared_roots: Roots, no_reading: Callable[..., Non
     assert OGB("peptides-functional").load(shared_roots).store.fingerprint == store.fingerprint
 
 
-def _write_tiny(folder: Path, table: str, split: str, columns: dict[str, list[str]]) -> None:
+def _write(
+    folder: Path, table: str, split: str, columns: dict[str, list[str]], smiles: Any = SMILES, parts: Any = SPLIT
+) -> None:
     (folder / "raw").mkdir(parents=True)
-    rows = zip(SMILES, *columns.values(), strict=True)
+    rows = zip(smiles, *columns.values(), strict=True)
     text = "\n".join([",".join(["smiles", *columns]), *(",".join(row) for row in rows)])
     (folder / "raw" / table).write_bytes(gzip.compress(text.encode()))
-    (folder / split).write_bytes(pickle.dumps(SPLIT))
+    (folder / split).write_bytes(pickle.dumps(parts))
 
 
 @pytest.mark.usefixtures("any_size")
@@ -45,7 +52,7 @@ def test_eleven_shapes(roots: Roots) -> None:
     pytest.importorskip("rdkit")
     columns = {name: [str(row + column / 16) for row in range(3)] for column, name in enumerate(peptides._SHAPES)}
     backwards = dict(reversed(list(columns.items())))  # columns are found by name
-    _write_tiny(
+    _write(
         roots.directory / "peptides-structural", "peptide_structure_normalized_dataset.csv.gz",
         "splits_random_stratified_peptide_structure.pickle", backwards,
     )  # fmt: skip
@@ -61,9 +68,7 @@ def test_ten_labels(roots: Roots) -> None:
     pytest.importorskip("rdkit")
     labels = [f'"{[int(column == row) for column in range(10)]}"' for row in range(3)]
     folder = roots.directory / "peptides-functional"
-    _write_tiny(
-        folder, "peptide_multi_class_dataset.csv.gz", "splits_random_stratified_peptide.pickle", {"labels": labels}
-    )
+    _write(folder, "peptide_multi_class_dataset.csv.gz", "splits_random_stratified_peptide.pickle", {"labels": labels})
     assert torch.equal(OGB("peptides-functional").load(roots).store.y, torch.eye(10)[:3])
     (folder / "raw/peptide_multi_class_dataset.csv.gz").write_bytes(gzip.compress(b"smiles,label\nC,1\n"))
     with pytest.raises(UserError, match="has no column labels; columns there: smiles, label"):
@@ -76,3 +81,24 @@ def test_cards() -> None:
     assert (structural.metric, structural.maximize, structural.out_dim) == ("mae", False, 11)
     assert functional.sha256
     assert set(functional.sha256) == set(functional.files)
+
+
+def write_training_files(name: str, columns: dict[str, list[str]], root: Path) -> None:
+    split = {part: numbers.tolist() for part, numbers in part_ranges().items()}
+    facts = peptides.FACTS[name]
+    _write(root / name, facts.table, facts.split, columns, raw_files.SMILES, split)
+
+
+LABELS = {"labels": [f'"{[(row + column) % 3 % 2 for column in range(10)]}"' for row in range(TOTAL)]}
+SHAPES = {name: [f"{row / 7:.3f}" for row in range(TOTAL)] for name in peptides._SHAPES}
+TRAINING_CASES = {
+    "Peptides-func": TrainingCase(
+        "lrgb/gine-peptides-func.yaml", write=partial(write_training_files, "peptides-functional", LABELS)
+    ),
+    "Peptides-struct": TrainingCase(
+        "lrgb/gine-peptides-struct.yaml", write=partial(write_training_files, "peptides-structural", SHAPES)
+    ),
+}
+PUBLISHED_COUNTS = {
+    "OGB/peptides-functional": PublishedCounts(15535, 2344859, 4773974, 9, None, (10873, 2331, 2331), slow=True)
+}

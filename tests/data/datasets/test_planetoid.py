@@ -13,6 +13,7 @@ from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
 def _load(name: str, data_root: Path, tmp_path: Path, **own: Any) -> LoadedDataset:
@@ -111,3 +112,11 @@ def test_damaged_raw_file_is_refused_before_it_is_read(data_root: Path, tmp_path
     (copy / "ind.cora.graph").write_bytes(b"cos\nabort\n(tR.")  # a pickle that would end the process
     with pytest.raises(UserError, match=r"ind.cora.graph is damaged or of another version"):
         Planetoid("Cora").load(Roots(tmp_path / "own", (), tmp_path / "cache"))
+
+
+TRAINING_CASES = {"Planetoid": TrainingCase("nodes/sgformer-cora.yaml", real="Planetoid/Cora")}
+PUBLISHED_COUNTS = {
+    "PyG-Planetoid/Cora": PublishedCounts(1, 2708, 2 * 5278, 1433, 7, (140, 500, 1000)),
+    "PyG-Planetoid/CiteSeer": PublishedCounts(1, 3327, 2 * 4552, 3703, 6, (120, 500, 1000)),
+    "PyG-Planetoid/PubMed": PublishedCounts(1, 19717, 2 * 44324, 500, 3, (60, 500, 1000)),
+}

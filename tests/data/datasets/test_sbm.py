@@ -8,6 +8,8 @@ from graphbench import registry
 from graphbench.data.datasets.sbm import SBM
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from tests import raw_files
+from tests.dataset_case import TrainingCase
 
 SMALL = {"train_graphs": 6, "val_graphs": 3, "test_graphs": 2}
 
@@ -76,3 +78,11 @@ def test_mistakes() -> None:
         SBM("PATTERN", features="onehot")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seed must not be negative"):
         SBM("PATTERN", seed=-1)
+
+
+TRAINING_CASES = {
+    "SBM": TrainingCase(
+        "synthetic/pattern-gps.yaml",
+        overrides={f"dataset.SBM.{part}_graphs": count for part, count in raw_files.PARTS.items()},
+    )
+}

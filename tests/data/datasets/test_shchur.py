@@ -14,17 +14,19 @@ from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import SplitRequest, make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
+from tests import raw_files
+from tests.dataset_case import TrainingCase
 
 NODES = 30
 
 
-def _write(path: Path) -> None:
+def _write(path: Path, nodes: int = NODES, features: int = 7, classes: int = 8) -> None:
     path.parent.mkdir(parents=True)
     random = np.random.default_rng(0)
-    adjacency = sparse.csr_matrix((random.random((NODES, NODES)) < 0.1).astype(np.float32))  # directed, with loops
-    features = sparse.csr_matrix(random.integers(0, 3, (NODES, 7)).astype(np.float32))
-    arrays = {"labels": np.arange(NODES) % 8}
-    for kind, matrix in (("adj", adjacency), ("attr", features)):
+    adjacency = sparse.csr_matrix((random.random((nodes, nodes)) < 0.1).astype(np.float32))  # directed, with loops
+    attributes = sparse.csr_matrix(random.integers(0, 3, (nodes, features)).astype(np.float32))
+    arrays = {"labels": np.arange(nodes) % classes}
+    for kind, matrix in (("adj", adjacency), ("attr", attributes)):
         arrays |= {f"{kind}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
     np.savez(path, **arrays)
 
@@ -104,3 +106,15 @@ def test_unknown_and_damaged(photo: Path, tmp_path: Path) -> None:
     photo.write_bytes(b"")
     with pytest.raises(UserError, match=r"amazon_electronics_photo.npz cannot be read"):
         Amazon("photo").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+TRAINING_CASES = {
+    "Amazon": TrainingCase(
+        "nodes/exphormer-photo.yaml",
+        write=lambda root: _write(root / Amazon("photo").file, raw_files.NODES, features=745, classes=8),
+    ),
+    "Coauthor": TrainingCase(
+        "nodes/exphormer-cs.yaml",
+        write=lambda root: _write(root / Coauthor("cs").file, raw_files.NODES, features=6805, classes=15),
+    ),
+}

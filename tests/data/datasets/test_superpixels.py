@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from graphbench.data.datasets.superpixels import COCO_CATEGORIES, COCOSuperpixel
 from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 
 COUNTS = {"train": 3, "val": 1, "test": 2}
 
@@ -80,3 +82,17 @@ def test_cards() -> None:
     assert voc.statistics["nodes_per_graph"] == 479.40
     assert (coco.edge_in, coco.out_dim, dict(coco.statistics)) == (1, 81, {"graphs": 123_286})
     assert len(COCO_CATEGORIES) == 81
+
+
+def write_training_files(family: type[VOCSuperpixels | COCOSuperpixels], labels: tuple[int, ...], root: Path) -> None:
+    _write_tiny(root / f"{family.folder}/slic_compactness_30/edge_wt_region_boundary/raw", labels)
+
+
+TRAINING_CASES = {
+    "PascalVOC-SP": TrainingCase(
+        "lrgb/gps-pascal.yaml", write=partial(write_training_files, VOCSuperpixels, tuple(range(21)))
+    ),
+    "COCO-SP": TrainingCase(
+        "lrgb/gatedgcn-coco.yaml", write=partial(write_training_files, COCOSuperpixels, COCO_CATEGORIES)
+    ),
+}

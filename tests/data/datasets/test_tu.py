@@ -14,6 +14,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
 def _roots(tmp_path: Path, *shared: Path) -> Roots:
@@ -205,3 +206,12 @@ def test_degrees_stand_for_labels_where_there_are_none(labels: str, data_root: P
     assert loaded.card.info().node_in == x.shape[1] == (136 if labels == "one_hot" else 1)
     assert TUDataset("IMDB-MULTI", degrees=True).card is None  # its largest degree is not declared
     assert TUDataset("MUTAG", degrees=True).card.node_in == 7  # labels come first
+
+
+TRAINING_CASES = {"TU": TrainingCase("tu/gps-mutag.yaml", real="TUDataset/MUTAG")}
+PUBLISHED_COUNTS = {
+    "PyG-TUDataset/MUTAG": PublishedCounts(188, 3371, 7442, 7, 2),
+    "PyG-TUDataset/NCI1": PublishedCounts(4110, 122747, 265506, 37, 2),
+    "PyG-TUDataset/IMDB-BINARY": PublishedCounts(1000, 19773, 193062, 1, 2),
+    "PyG-TUDataset/COLLAB": PublishedCounts(5000, 372474, 24572158, 1, 3, slow=True),
+}

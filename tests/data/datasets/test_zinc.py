@@ -14,6 +14,7 @@ from graphbench.data.datasets.zinc import ZINC
 from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
 @pytest.mark.slow
@@ -84,3 +85,15 @@ def test_card() -> None:
     card = ZINC("subset").card
     assert (card.metric, card.maximize, card.out_dim) == ("mae", False, 1)
     assert card.vocabularies == {"node": (28,), "edge": (4,)}
+
+
+TRAINING_CASES = {
+    "ZINC": TrainingCase(
+        "gnnbench/gps-zinc.yaml",
+        real="ZINC",
+        # RWSE would be computed for all 12,000 molecules.
+        overrides={"posenc_RWSE.enable": False, "dataset.node_encoder_name": "TypeDictNode"},
+        slow=True,
+    )
+}
+PUBLISHED_COUNTS = {"PyG-ZINC/subset": PublishedCounts(12000, 277864, 597970, 1, None, (10000, 1000, 1000), slow=True)}
