@@ -45,6 +45,7 @@ class DatasetCard:
         licence: as stated by the source.
         source: where the raw files come from (URL).
         files: raw files, relative to the data root.
+        split_files: files of further published splits by split mode, read where they are present.
         sha256: checksums of raw files, as far as known.
     """
 
@@ -64,6 +65,7 @@ class DatasetCard:
     licence: str = "none stated"
     source: str = ""
     files: tuple[str, ...] = ()
+    split_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -111,7 +111,8 @@ class OGBGraphs(DatasetBuilder):
     frequent words of the training part are 0 .. 4,999, 5,000 stands for any other word in a prediction, 5,001 ends a
     name and fills its row, and every other word has a number of its own after that.
 
-    Split: ``standard``, OGB's own (by scaffold, species, project).
+    Split: ``standard``, OGB's own (by scaffold, species, project). The folder of a set may also lie directly below a
+    data root, as GraphGPS has it.
 
     Args:
         name: ``ogbg-...``; an underscore may replace the hyphen.
@@ -143,7 +144,7 @@ class OGBGraphs(DatasetBuilder):
             vocabularies={kind: sizes for kind, sizes in vocabularies.items() if sizes},
             statistics=facts.statistics,
             licence=facts.licence,
-            source=self._url,
+            source="https://ogb.stanford.edu/docs/graphprop",
             files=tuple(f"{self._folder}/{file}" for file in self._files),
         )
 

@@ -107,6 +107,12 @@ class Planetoid(DatasetBuilder):
             licence="MIT (repository)",
             source="https://github.com/kimiyoung/planetoid",
             files=tuple(self._file(part) for part in _PARTS),
+            split_files={
+                "geom-gcn": tuple(
+                    f"Planetoid/{self.name}/geom-gcn/raw/{self.name.lower()}_split_0.6_0.2_{number}.npz"
+                    for number in range(_GEOM_GCN_SPLITS)
+                )
+            },
             sha256={self._file(part): value for part, value in _SHA256[self.name].items()},
         )
 
@@ -147,8 +153,7 @@ class Planetoid(DatasetBuilder):
         return LoadedDataset(store, card, published | ({"geom-gcn": geom_gcn} if geom_gcn else {}))
 
     def _geom_gcn(self, roots: Roots) -> tuple[Splits, ...]:
-        stem = f"Planetoid/{self.name}/geom-gcn/raw/{self.name.lower()}_split_0.6_0.2_"
-        files = [f"{stem}{number}.npz" for number in range(_GEOM_GCN_SPLITS)]
+        files = self.card.split_files["geom-gcn"]
         root = roots.find(*files)
         if root is None:
             return ()

@@ -65,8 +65,9 @@ _FACTS = {
 class TUDataset(DatasetBuilder):
     """Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
 
-    Any set of the collection whose raw files are at hand (``TUDataset/<name>/raw/<name>_A.txt``, ...) loads; the
-    ones in the list above declare their facts. Reading follows PyG: labels counted from the smallest, self loops and
+    Any set of the collection whose raw files are at hand loads: ``TUDataset/<name>/raw/<name>_A.txt``, ..., or
+    adjacency lists in one file, ``TUDataset/<name>/<name>.txt.gz``. Those that are listed declare their facts, the
+    others are measured. Reading follows PyG: labels counted from the smallest, self loops and
     repeated edges removed (of a repeated edge the first label stays; PyG adds them up). Splits: GraphGPS's
     cross-validation; ``folds`` are the ten of https://arxiv.org/abs/1912.09893, read from
     ``TUDataset/folds/<name>_splits.json``.
@@ -131,8 +132,13 @@ class TUDataset(DatasetBuilder):
             default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
             source=f"{_URL}/{self.name}.zip",
             files=tuple(self._files("A", "graph_indicator")),
+            split_files={"folds": (self._folds_file,)},
             **known,  # type: ignore[arg-type]
         )
+
+    @property
+    def _folds_file(self) -> str:
+        return f"TUDataset/folds/{self.name}_splits.json"
 
     def _files(self, *parts: str) -> list[str]:
         return [f"TUDataset/{self.name}/raw/{self.name}_{part}.txt" for part in parts]
@@ -195,11 +201,10 @@ class TUDataset(DatasetBuilder):
         )
 
     def _folds(self, roots: Roots) -> tuple[Splits, ...]:
-        file = f"TUDataset/folds/{self.name}_splits.json"
-        root = roots.find(file)
+        root = roots.find(self._folds_file)
         if root is None:
             return ()
-        folds = json.loads((root / file).read_text(encoding="utf-8"))
+        folds = json.loads((root / self._folds_file).read_text(encoding="utf-8"))
         chosen = [(fold["model_selection"][0], fold["test"]) for fold in folds]
         return tuple(Splits.of(inner["train"], inner["validation"], test) for inner, test in chosen)
 
