@@ -50,11 +50,10 @@ class GraphSelection:
         first = ptr[self.graphs]
         return RowSelection(first, ptr[self.graphs + 1] - first, self.contiguous, self.device)
 
-    def each(self) -> RowSelection:
+    def per_graph(self) -> RowSelection:
         """One row per graph, for what a store keeps per graph."""
-        rows = RowSelection(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device)
-        rows._index = to_device(self.graphs, self.device)
-        return rows
+        index = to_device(self.graphs, self.device)
+        return RowSelection(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device, index)
 
 
 class RowSelection:
@@ -65,6 +64,7 @@ class RowSelection:
         counts: (B,) int64.
         contiguous: the runs lie behind each other, so that they are one slice.
         device: where the rows lie.
+        index: (total,) int64, the rows, where they are known; else computed when they are asked for.
 
     Attributes:
         offsets: (B+1,) int64, first row of each graph in the batch and the total.
@@ -74,13 +74,20 @@ class RowSelection:
     # Plain slots: the locks of cached_property and the checks of a frozen dataclass took a tenth of a batch's time.
     __slots__ = ("_host", "_index", "contiguous", "counts", "device", "first", "offsets", "total")
 
-    def __init__(self, first: np.ndarray, counts: np.ndarray, contiguous: bool, device: torch.device) -> None:
+    def __init__(
+        self,
+        first: np.ndarray,
+        counts: np.ndarray,
+        contiguous: bool,
+        device: torch.device,
+        index: Tensor | None = None,
+    ) -> None:
         self.first, self.counts, self.contiguous, self.device = first, counts, contiguous, device
         self.offsets = np.zeros(len(counts) + 1, dtype=np.int64)
         counts.cumsum(out=self.offsets[1:])
         self.total = int(self.offsets[-1])
         self._host = _is_host(device)
-        self._index: Tensor | None = None
+        self._index = index
 
     @property
     def index(self) -> Tensor:

@@ -40,20 +40,25 @@ class StoredEdges:
         """M."""
         return self.index.shape[1]
 
-    def gather(self, choice: GraphSelection, first_node: np.ndarray) -> EdgeSet:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what :meth:`to` moves."""
+        return self.index.nbytes + (0 if self.attr is None else self.attr.nbytes)
+
+    def gather(self, selection: GraphSelection, first_node: np.ndarray) -> EdgeSet:
         """The pairs of some graphs of a batch.
 
         Args:
-            choice: the graphs.
+            selection: the graphs.
             first_node: (B,) int64, number of the first node of each graph in the batch.
         """
-        rows = self.rows(choice)
+        rows = self.rows(selection)
         attr = None if self.attr is None else widened(rows.take(self.attr))
-        return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, choice.device), attr)
+        return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, selection.device), attr)
 
-    def rows(self, choice: GraphSelection) -> RowSelection:
+    def rows(self, selection: GraphSelection) -> RowSelection:
         """Where the pairs of some graphs lie."""
-        return choice.rows(self.ptr.numpy())
+        return selection.rows(self.ptr.numpy())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
         """The same pairs on another device; the offsets stay on the host."""
@@ -82,6 +87,11 @@ class StoredHops:
             raise ValueError(
                 f"offsets of {total} neighbours do not fit col {tuple(self.col.shape)} and hop {tuple(self.hop.shape)}"
             )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what :meth:`to` moves."""
+        return self.row_ptr.nbytes + self.col.nbytes + self.hop.nbytes
 
     def gather(self, rows: RowSelection, nodes: RowSelection) -> HopNeighbors:
         """The neighbours of the nodes of some graphs.

@@ -12,7 +12,8 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
-from graphbench.data.splits import Splits, check_mode, make_splits
+from graphbench.data.split_protocols import check_mode, make_splits
+from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors

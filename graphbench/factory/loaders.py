@@ -117,7 +117,7 @@ def build_loaders(
                 transductive=loaded.card.transductive,
                 hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
-                measure=batch_transform(config),
+                batch_transform=batch_transform(config),
                 **place,
             )
     place |= {"parts": train.train_parts, "evaluation": config.tree.val.sampler}

@@ -9,7 +9,8 @@ import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold
 
-from graphbench.data.splits import SplitRequest, Splits, make_splits, read_mask_files
+from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 
 LABELS = torch.arange(100) % 4

@@ -10,7 +10,7 @@ import torch
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
@@ -88,7 +88,7 @@ def _read(files: list[Path]) -> tuple[GraphStore, Splits]:
         kept = [graph for graph in read if graph.edge_index.numel() and _covers(graph)]
         graphs += kept
         counts.append(len(kept))
-    return GraphStore.from_graphs(graphs), in_order(counts)
+    return GraphStore.from_graphs(graphs), Splits.consecutive(counts)
 
 
 def _graph(atoms: Any, bonds: Any, edge_index: Any, target: Any) -> GraphRecord:

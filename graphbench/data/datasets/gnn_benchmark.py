@@ -10,7 +10,7 @@ import torch
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle, read_torch
 from graphbench.data.files.roots import Roots
@@ -118,7 +118,7 @@ class GNNBenchmark(DatasetBuilder):
 
     def _read(self, files: list[Path]) -> tuple[GraphStore, Splits]:
         if self.name == "CSL":
-            return _read_csl(*files), in_order([0, 0, 0])
+            return _read_csl(*files), Splits.consecutive([0, 0, 0])
         parts = read_torch(files[0])
         if not isinstance(parts, list | tuple) or len(parts) != 3:
             raise UserError(
@@ -128,7 +128,7 @@ class GNNBenchmark(DatasetBuilder):
         convert = _superpixels if superpixels else _blocks
         graphs = [convert(graph) for part in parts for graph in part]
         store = GraphStore.from_graphs(graphs, "graph" if superpixels else "node")
-        return store, in_order([len(part) for part in parts])
+        return store, Splits.consecutive([len(part) for part in parts])
 
 
 def _superpixels(graph: dict[str, Any]) -> GraphRecord:

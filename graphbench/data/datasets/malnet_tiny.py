@@ -11,10 +11,10 @@ from torch import Tensor
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import PARTS
+from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import register
@@ -89,7 +89,7 @@ class MalNetTiny(DatasetBuilder):
             "MalNetTiny",
             "MalNetTiny",
             [root / file for file in _FILES],
-            lambda: (_read(paths), in_order([len(names) for names in lists])),
+            lambda: (_read(paths), Splits.consecutive([len(names) for names in lists])),
             graphs=total.hexdigest(),
         )
         store = store.replace(x=_features(store, self.name))

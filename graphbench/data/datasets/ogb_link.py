@@ -5,7 +5,6 @@ Examples are pairs. The messages of all of them pass over the training edges, as
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -127,8 +126,7 @@ class OGBLink(DatasetBuilder):
         store = node_store(x, edge_index, np.zeros(len(x), dtype=np.int64)).replace(
             y=y, y_level="pair", edge_sets={"label": StoredEdges(torch.tensor([0, len(y)]), index)}
         )
-        bounds = np.cumsum([0, *(labels.numel() for _, labels in asked)])
-        return store, Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))
+        return store, Splits.consecutive([labels.numel() for _, labels in asked])
 
 
 _Part = dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.raw_files import read_torch
@@ -93,7 +93,7 @@ class PCQM4M(DatasetBuilder):
         chosen = rows.iloc[np.concatenate(parts)]
         read = molecules(chosen["smiles"].tolist(), self.name)
         y = np.array(chosen["homolumogap"], dtype=np.float32)[:, None]
-        return GraphStore.from_arrays(**read, y=y), in_order([len(part) for part in parts])
+        return GraphStore.from_arrays(**read, y=y), Splits.consecutive([len(part) for part in parts])
 
     def _select(self, parts: dict[str, np.ndarray]) -> list[np.ndarray]:
         if self.name == "PCQM4Mv2-inference":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal
 
-import numpy as np
 import torch
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
@@ -141,6 +139,4 @@ class SBM(DatasetBuilder):
             assert store.x is not None
             store = store.replace(x=torch.eye(self._categories)[store.x[:, 0].to(torch.int64)])
         self.card.check(store)
-        bounds = np.cumsum([0, *self.counts])
-        parts = [np.arange(low, high) for low, high in pairwise(bounds)]
-        return LoadedDataset(store, self.card, {"standard": (Splits.of(*parts),)})
+        return LoadedDataset(store, self.card, {"standard": (Splits.consecutive(self.counts),)})

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
@@ -107,7 +107,7 @@ class _Superpixels(DatasetBuilder):
         parts = [[self._graph(*graph) for graph in read_pickle(file)] for file in files]
         store = GraphStore.from_graphs([graph for part in parts for graph in part], "node")
         assert store.y is not None
-        return store.replace(y=self._targets(store.y)), in_order([len(part) for part in parts])
+        return store.replace(y=self._targets(store.y)), Splits.consecutive([len(part) for part in parts])
 
     def _graph(self, x: Tensor, edge_attr: Tensor, edge_index: Tensor, y: Any) -> GraphRecord:
         return GraphRecord(

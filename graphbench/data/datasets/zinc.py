@@ -10,7 +10,7 @@ import torch
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download, download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
@@ -98,7 +98,7 @@ def _read(folder: Path, subset: bool) -> tuple[GraphStore, Splits]:
         chosen = _positions(folder / f"{part}.index", len(content)) if subset else range(len(content))
         graphs += [_graph(content[number]) for number in chosen]
         counts.append(len(chosen))
-    return GraphStore.from_graphs(graphs), in_order(counts)
+    return GraphStore.from_graphs(graphs), Splits.consecutive(counts)
 
 
 def _positions(path: Path, available: int) -> Sequence[int]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from graphbench.data.files.checksums import remembered_checksum
@@ -63,16 +61,10 @@ def cached_graphs(
     tensors = cached_tensors(roots.cache / family, name, key, compute)
     splits = Splits(*(tensors.pop(f"split.{part}") for part in PARTS))
     fingerprint = bytes(tensors.pop("fingerprint").tolist()).hex()
-    return GraphStore.from_tensors(tensors, fingerprint), splits
+    return GraphStore.from_tensors(tensors).with_fingerprint(fingerprint), splits
 
 
 def raw_checksum(file: Path, cache: Path) -> str:
     """sha256 of a raw file; the note about it lies in the cache, never next to raw files."""
     name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:32]
     return remembered_checksum(file, cache / "checksums" / f"{name}.checked", lambda: file_sha256(file))
-
-
-def in_order(counts: Sequence[int]) -> Splits:
-    """Train, val and test one after the other, with so many examples each."""
-    bounds = np.cumsum([0, *counts])
-    return Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))

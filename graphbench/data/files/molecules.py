@@ -94,7 +94,9 @@ def _main_script_hidden() -> Iterator[None]:
     wait for the cache that its parent is filling. The workers need nothing of it.
     """
     main = sys.modules["__main__"]
-    file, spec = main.__dict__.pop("__file__", None), main.__spec__
+    file, spec = getattr(main, "__file__", None), main.__spec__
+    if file is not None:
+        del main.__file__
     main.__spec__ = None
     try:
         yield

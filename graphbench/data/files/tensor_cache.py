@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from graphbench.data.files.checksums import remembered_checksum
-from graphbench.data.store import digest
+from graphbench.data.store_tensors import digest
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
 from tests.paths import ROOT

@@ -14,7 +14,7 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.geom_gcn import _FACTS, Actor, WebKB, WikipediaNetwork
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 from tests.dataset_case import PublishedCounts, TrainingCase

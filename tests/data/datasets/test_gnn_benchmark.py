@@ -14,7 +14,7 @@ from torch_geometric.datasets import GNNBenchmarkDataset as Reference
 
 from graphbench.data.datasets.gnn_benchmark import GNNBenchmark
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase

@@ -9,7 +9,7 @@ import torch
 from graphbench.data.datasets.heterophilous import _FACTS, HeterophilousGraph
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
 

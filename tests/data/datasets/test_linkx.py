@@ -17,7 +17,7 @@ from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.linkx_files import quantile_classes, read_split_dicts
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 from tests.dataset_case import PublishedCounts, TrainingCase

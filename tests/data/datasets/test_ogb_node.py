@@ -15,7 +15,8 @@ from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.ogb_node import OGBNode, _Facts, amazon2m_split
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
-from graphbench.data.splits import SplitRequest, make_splits
+from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
 from tests.raw_files import NODES, node_parts, random_edges, rng, write_table

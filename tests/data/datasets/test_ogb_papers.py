@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphbench.data import store
 from graphbench.data.datasets import ogb_papers
 from graphbench.data.datasets.ogb import OGB
 from graphbench.data.edge_lists import to_undirected
@@ -86,9 +87,9 @@ def test_converted_once_and_known_without_being_read(tmp_path: Path, no_reading)
     roots = Roots(tmp_path, (), tmp_path / "cache")
     first = OGB("ogbn-papers100M").load(roots).store
     no_reading(ogb_papers, "unpack")
+    no_reading(store, "digest")
     again = OGB("ogbn-papers100M").load(roots).store
     assert again.fingerprint == first.fingerprint
-    assert "fingerprint" in again.__dict__  # not computed from the arrays
     kept = [path.name for path in (tmp_path / "cache/OGB").glob("*/*")]
     assert sorted(kept) == ["edge_index.npy", "graph.json", "test.npy", "train.npy", "val.npy", "x.npy", "y.npy"]
 

@@ -11,7 +11,7 @@ import torch
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
 

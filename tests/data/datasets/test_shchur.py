@@ -11,7 +11,8 @@ from torch_geometric.io import read_npz
 from graphbench.data.datasets.shchur import Amazon, CitationFull, Coauthor, drawn_split
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
-from graphbench.data.splits import SplitRequest, make_splits
+from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 from tests import raw_files

@@ -11,7 +11,7 @@ from torch_geometric.datasets import TUDataset as Reference
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.tu import TUDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
@@ -148,8 +148,8 @@ def test_raw_files_are_parsed_once_and_changes_are_noticed(tmp_path: Path, monke
     from graphbench.data.datasets import tu
 
     reads = []
-    read = tu._read
-    monkeypatch.setattr(tu, "_read", lambda *given: reads.append(given) or read(*given))
+    read = tu.read_raw
+    monkeypatch.setattr(tu, "read_raw", lambda *given: reads.append(given) or read(*given))
     folder = tmp_path / "own/TUDataset/TINY/raw"
     _write_tiny(folder, "TINY", **TINY)
     for own in ({}, {"labels": "category"}, {"node_attributes": True}):

@@ -15,7 +15,7 @@ from graphbench import registry
 from graphbench.data.builder import DatasetBuilder
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from tests.dataset_case import PublishedCounts, declared
 from tests.real_data import shared_cache
 

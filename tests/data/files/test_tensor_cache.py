@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphbench.data.files import checksums, tensor_cache
 from graphbench.data.files.tensor_cache import cached_tensors
-from graphbench.data.store import digest
+from graphbench.data.store_tensors import digest
 
 CONTENT = {"a": torch.tensor([1.0, float("nan")]), "b": torch.arange(3), "empty": torch.empty(0, 2)}
 
