@@ -51,14 +51,13 @@ class LoadedDataset:
 
 
 class DatasetBuilder(ABC):
-    """Base class of everything that ``dataset.format`` can name.
+    """Base class of the data sets that ``dataset.format`` can name.
 
     Attributes:
         registered_name: ``dataset.format``, set by ``@register``; until then the name of the class.
         names: values of ``dataset.name``; empty where any is allowed.
-        offered_by: other values of ``dataset.format`` under which these data sets are known, see
-            :class:`DatasetCollection`: format -> name there -> name here. ``"TU_*": "*"`` stands for all names that
-            begin with ``TU_``, which are cut off here.
+        offered_by: collections (:class:`DatasetCollection`) that offer these data sets, too: ``dataset.format`` ->
+            name there -> name here. ``"TU_*": "*"`` means all names that begin with ``TU_``, without these letters.
     """
 
     registered_name: ClassVar[str]
@@ -106,7 +105,7 @@ class DatasetCollection(DatasetBuilder):
     """One ``dataset.format`` for data sets that have builders of their own, each in its own file.
 
     A builder joins by naming the collection in ``offered_by``. A subclass lists in its constructor whatever arguments
-    its members have; each gets those that it knows.
+    its members have; a member gets those that it knows.
 
     Args:
         name: ``dataset.name``.

@@ -1,4 +1,4 @@
-"""Lists of directed edges (2, E): the few operations that data set families need while reading.
+"""Operations on lists of directed edges (2, E) that readers of data sets need.
 
 Repetition matters: a graph with every edge listed twice is another input to a sum over neighbours. So what keeps one
 copy of an edge (:func:`coalesce`, :func:`to_undirected`) and what appends without looking (:func:`with_reverse_edges`,

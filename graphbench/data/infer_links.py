@@ -1,4 +1,4 @@
-"""The synthetic task of finding a graph's edges in its node states (``dataset.infer_link_label: edge``)."""
+"""Synthetic link prediction: the edges of any data set's graphs (``dataset.infer_link_label: edge``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InferLinks(DatasetBuilder):
 
     @property
     def card(self) -> DatasetCard | None:
-        """As of the other data set, asking for pairs."""
+        """The card of the other data set, for link prediction."""
         card = self._graphs.card
         return None if card is None else infer_links_card(card)
 
@@ -35,7 +35,7 @@ class InferLinks(DatasetBuilder):
 
 
 def infer_links_card(card: DatasetCard) -> DatasetCard:
-    """The card of a data set of graphs, once it asks for edges: two classes of pairs, no edge features."""
+    """The card of the link prediction task on a data set's graphs: two classes of pairs, no edge features."""
     return card.replace(
         task="graph",
         task_type="classification_multi",
@@ -43,12 +43,12 @@ def infer_links_card(card: DatasetCard) -> DatasetCard:
         maximize=True,
         out_dim=2,
         edge_in=0,
-        vocabularies={kind: sizes for kind, sizes in card.vocabularies.items() if kind != "edge"},
+        vocabularies={level: sizes for level, sizes in card.vocabularies.items() if level != "edge"},
     )
 
 
 def infer_links(loaded: LoadedDataset, seed: int = 0) -> LoadedDataset:
-    """Asks about every edge of every graph and as many other pairs (self pairs among them), in random order.
+    """Targets for every edge of every graph and as many other pairs (self pairs among them), in random order.
 
     Args:
         loaded: graphs with at most half of all pairs linked.

@@ -1,4 +1,4 @@
-"""Which rows of a concatenated tensor belong to chosen graphs: the index arithmetic behind every batch.
+"""Rows of a concatenated tensor that belong to chosen graphs: the index arithmetic of batching.
 
 Worked example: graphs of 2, 3 and 1 rows, chosen in the order 1, 0::
 
@@ -62,7 +62,7 @@ class RowSelection:
     Args:
         first: (B,) int64.
         counts: (B,) int64.
-        contiguous: the runs lie behind each other, so that they are one slice.
+        contiguous: the runs follow one another, so that they are one slice.
         device: where the rows lie.
         index: (total,) int64, the rows, where they are known; else computed when they are asked for.
 
@@ -91,7 +91,7 @@ class RowSelection:
 
     @property
     def index(self) -> Tensor:
-        """(total,) int64, the row of the store behind every row of the batch."""
+        """(total,) int64, the row of the store for every row of the batch."""
         if self._index is None:
             start = self.spread(self.first - self.offsets[:-1])
             self._index = start.add_(torch.arange(self.total, device=self.device))
@@ -135,14 +135,14 @@ class RowSelection:
 
 
 def widened(tensor: Features) -> Features:
-    """Categories that are stored narrow as int64; everything else as it is."""
+    """Narrow integers as int64; everything else unchanged."""
     if tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
         return tensor
     return torch.from_numpy(tensor.numpy().astype(np.int64)) if _is_host(tensor.device) else tensor.to(torch.int64)
 
 
 def to_device(values: np.ndarray, device: torch.device) -> Tensor:
-    """A short array of the host. Copies this short are staged by the driver, so the host does not wait for them."""
+    """Copies a short array to a device; copies this short are staged by the driver, so the host does not wait."""
     return torch.from_numpy(values).to(device, non_blocking=True)
 
 

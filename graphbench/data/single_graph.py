@@ -1,4 +1,4 @@
-"""What the families share whose data set is one graph with labelled nodes."""
+"""Data sets of one graph with labelled nodes: card, store, and the preparations that protocols differ in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANDOM_MODES = ("random", "random-class", "fixed", "sliced")
 
 
 class NodeFacts(NamedTuple):
-    """What is published about such a graph; ``edges`` counts every direction, as the cleaned files list them."""
+    """Published counts of a graph; ``edges`` are directed, as the cleaned files list them."""
 
     nodes: int
     edges: int
@@ -75,7 +75,7 @@ def prepared(
     add_reverse_edges: bool = False,
     add_self_loops: bool = False,
 ) -> GraphStore:
-    """The graph as one protocol or another wants it, after it was compared with its card.
+    """The graph as a protocol defines it, after it was compared with its card.
 
     Args:
         store: one graph without edge features.

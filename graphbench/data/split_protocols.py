@@ -66,7 +66,7 @@ def make_splits(
     allowed: Sequence[str] | None = None,
     where: str | None = None,
 ) -> Splits:
-    """The split a run uses.
+    """The split of a run.
 
     Args:
         mode: ``dataset.split_mode``.
@@ -84,7 +84,7 @@ def make_splits(
     Raises:
         UserError: unknown or unsuitable mode, bad sizes, overlapping or out-of-range parts.
     """
-    place = f"{where}: " if where else ""
+    prefix = f"{where}: " if where else ""
     pattern = check_mode(mode, allowed, published, where)
     request = SplitRequest(
         num_examples, labels, index, seed, sizes, None if split_file is None else str(split_file), published or {}
@@ -100,7 +100,7 @@ def make_splits(
             made = _published(pattern, request)
         return made.check(num_examples, f"split_mode '{mode}'")
     except UserError as error:
-        raise UserError(f"{place}{error}") from None
+        raise UserError(f"{prefix}{error}") from None
 
 
 def _published(mode: str, request: SplitRequest) -> Splits:
@@ -129,13 +129,13 @@ def _random(request: SplitRequest) -> Splits:
     """Shuffled and cut by ratios, in the two steps of GraphGPS: the same seed gives the same split as there.
 
     Ratios that add up to less than 1 leave examples out, of those that would train: for one seed, val and test stay the
-    same whatever the share of training examples, and a smaller training part lies inside a larger one (SGFormer's
+    same whatever the fraction of training examples, and a smaller training part lies inside a larger one (SGFormer's
     Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
     label (-1).
     """
     train, val, test = ratios = _three(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts")
     examples = _labelled(request)
-    if all(isinstance(each, int) and each > 0 for each in ratios):
+    if all(isinstance(value, int) and value > 0 for value in ratios):
         if sum(ratios) > len(examples):
             raise UserError(
                 f"split_mode 'random': {list(ratios)} asks for {sum(ratios)} examples, the data set has "
@@ -151,7 +151,7 @@ def _random(request: SplitRequest) -> Splits:
         raise UserError(f"split_mode 'random' needs 3 examples, the data set has {len(examples)}.")
     all_used = abs(sum(ratios) - 1) <= 1e-6
     largest = train if all_used else 1 - val - test
-    wanted = len(examples) if all_used else int(train * len(examples) + 1e-6)
+    num_train = len(examples) if all_used else int(train * len(examples) + 1e-6)
     try:
         first, rest = _shuffle(examples, largest, request.seed)
         second, third = _shuffle(rest, val / (1 - largest), request.seed)
@@ -159,15 +159,15 @@ def _random(request: SplitRequest) -> Splits:
         raise UserError(
             f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty ({error})."
         ) from None
-    if not wanted:
+    if not num_train:
         raise UserError(f"split_mode 'random': {train} of {len(examples)} examples is no training example at all.")
-    return Splits.of(first[:wanted], second, third)
+    return Splits.of(first[:num_train], second, third)
 
 
-def _shuffle(examples: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _shuffle(examples: np.ndarray, train_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.model_selection import ShuffleSplit  # here, because importing it costs more than a second
 
-    splitter = ShuffleSplit(n_splits=1, train_size=share, random_state=seed)
+    splitter = ShuffleSplit(n_splits=1, train_size=train_size, random_state=seed)
     first, rest = next(splitter.split(examples))
     return examples[first], examples[rest]
 
@@ -222,7 +222,7 @@ def _fixed(request: SplitRequest) -> Splits:
 def _sliced(request: SplitRequest) -> Splits:
     """Three half-open ranges of the data's own order."""
     ranges = list(request.sizes or ())
-    if len(ranges) != 3 or any(not isinstance(each, Sequence) or len(each) != 2 for each in ranges):
+    if len(ranges) != 3 or any(not isinstance(bounds, Sequence) or len(bounds) != 2 for bounds in ranges):
         raise UserError(f"split_mode 'sliced': dataset.split must be three [low, high] pairs, received {ranges}.")
     return Splits.of(*(np.arange(low, high) for low, high in ranges))
 
@@ -236,7 +236,7 @@ def _kfold(request: SplitRequest) -> Splits:
 
 
 def _stratified_kfold(request: SplitRequest) -> Splits:
-    """As kfold, with the class shares of the whole data set in every fold."""
+    """As kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED) if request.folds > 1 else None
@@ -272,13 +272,13 @@ PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
 
 def _three(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
     values = list(default if request.sizes is None else request.sizes)
-    if len(values) != 3 or not all(isinstance(each, int | float) for each in values):
+    if len(values) != 3 or not all(isinstance(value, int | float) for value in values):
         raise UserError(f"dataset.split must be {shape}, received {values}.")
     return values[0], values[1], values[2]
 
 
 def _labelled(request: SplitRequest) -> np.ndarray:
-    """Numbers of the examples that have a class; all of them where the targets are no single whole number."""
+    """Numbers of the examples that have a class; all, where targets are no single integer per example."""
     labels = request.labels
     if labels is None or labels.is_floating_point() or labels.numel() != request.num_examples:
         return np.arange(request.num_examples)

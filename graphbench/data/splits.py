@@ -1,4 +1,4 @@
-"""Splits: which examples train, which choose the epoch, which are reported.
+"""Splits of the examples into training, validation (chooses the epoch) and test (is reported).
 
 Examples are graphs, or nodes (or pairs of nodes) when the data set is transductive. :mod:`.split_protocols` makes
 splits; data sets bring published ones, see :class:`~graphbench.data.builder.LoadedDataset`.
@@ -39,17 +39,17 @@ class Splits:
 
     @classmethod
     def of(cls, train: Any, val: Any, test: Any) -> Splits:
-        """From anything that lists numbers."""
-        return cls(*(torch.as_tensor(np.asarray(each), dtype=torch.int64).reshape(-1) for each in (train, val, test)))
+        """From three lists or arrays of example numbers."""
+        return cls(*(torch.as_tensor(np.asarray(part), dtype=torch.int64).reshape(-1) for part in (train, val, test)))
 
     @classmethod
     def from_masks(cls, train: Any, val: Any, test: Any) -> Splits:
         """From boolean masks over all examples."""
-        return cls.of(*(np.flatnonzero(np.asarray(each)) for each in (train, val, test)))
+        return cls.of(*(np.flatnonzero(np.asarray(mask)) for mask in (train, val, test)))
 
     @classmethod
     def consecutive(cls, counts: Sequence[int]) -> Splits:
-        """The first examples train, the next validate, the next test; so many of each."""
+        """Training, validation and test examples one after the other, with the given counts."""
         bounds = np.cumsum([0, *counts]).astype(int)
         return cls.of(*(np.arange(low, high) for low, high in pairwise(bounds)))
 
@@ -85,7 +85,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class SplitRequest:
-    """Everything a protocol may depend on (one object, so that all protocols have one signature)."""
+    """Arguments of a protocol (one object, so that all protocols have one signature)."""
 
     num_examples: int
     labels: Tensor | None = None
@@ -115,10 +115,10 @@ def read_split_file(path: str | Path) -> Splits:
     except ValueError as error:
         raise UserError(f"split file {path} is no JSON ({error}). Expected: {shape}.") from None
     if not isinstance(content, dict) or sorted(content) != sorted(PARTS):
-        found = sorted(content) if isinstance(content, dict) else type(content).__name__
-        raise UserError(f"split file {path} holds {found}. Expected: {shape}.")
+        received = sorted(content) if isinstance(content, dict) else type(content).__name__
+        raise UserError(f"split file {path} holds {received}. Expected: {shape}.")
     for name in PARTS:
-        if not isinstance(content[name], list) or not all(type(each) is int for each in content[name]):
+        if not isinstance(content[name], list) or not all(type(number) is int for number in content[name]):
             raise UserError(f"split file {path}: '{name}' is no list of whole numbers. Expected: {shape}.")
     return Splits.of(content["train"], content["val"], content["test"])
 

@@ -51,7 +51,7 @@ class GraphStore:
         pair_pe: encodings of all pairs by name, each (sum of n_g^2, ...), row-major per graph.
         edge_sets: further pairs of nodes by name.
         pairs: (sum of n_g^2,) uint8 shortest-path distances of all pairs, row-major per graph, or None.
-        hops: near nodes of every node, for graphs too large for all pairs, or None.
+        hops: nodes within some hops of every node, for graphs too large for all pairs, or None.
         computed: names of the edge sets that a transform made, which are no part of the data.
     """
 
@@ -257,7 +257,7 @@ class GraphStore:
         row_ptr = self.hops.row_ptr
         return self._once("hop_ptr", lambda: row_ptr.cpu()[self.node_ptr].numpy())
 
-    # ------------------------------------------------------------------ where it lies
+    # ------------------------------------------------------------------ placement
 
     @property
     def device(self) -> torch.device:

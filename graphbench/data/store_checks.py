@@ -1,4 +1,4 @@
-"""What a store refuses: tensors whose lengths disagree, and edges that leave their graph."""
+"""Validation of a store: lengths of its tensors, and ends of its edges."""
 
 from __future__ import annotations
 

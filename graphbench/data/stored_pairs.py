@@ -1,4 +1,4 @@
-"""What a store keeps about pairs of nodes besides the edges: further pairs, and lists of near nodes."""
+"""Pairs of nodes in a store besides the edges: further edge sets, and k-hop neighbour lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StoredEdges:
     Attributes:
         ptr: (G+1,) int64, first pair of every graph and the total.
         index: (2, M) integer, numbered from 0 inside each graph, grouped by graph.
-        attr: (M, ...) what is known about each pair, or None.
+        attr: (M, ...) attributes of the pairs, or None.
     """
 
     ptr: Tensor
@@ -107,4 +107,4 @@ class StoredHops:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredHops:
         """The same neighbours on another device."""
-        return StoredHops(*(each.to(device, non_blocking=non_blocking) for each in (self.row_ptr, self.col, self.hop)))
+        return StoredHops(*(part.to(device, non_blocking=non_blocking) for part in (self.row_ptr, self.col, self.hop)))

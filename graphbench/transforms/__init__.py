@@ -1,4 +1,10 @@
-"""Encodings computed once per data set, and kept on disk.
+"""Transforms: encodings computed once per data set, and kept on disk.
+
+A transform is a subclass of :class:`~graphbench.transforms.base.Transform`: ``transform(store)`` returns tensors by
+name, whose rows belong to nodes, edges or pairs (``level``). ``algorithms.cache.apply`` adds them to a store::
+
+    store = apply(store, {"RWSE": RandomWalkSE([1, 2, 4])}, cache_dir)
+    store.pe["RWSE.landing"]                                          # (N, 3)
 
 What they make of graphs that are not simple, undirected and connected (details in each docstring, all tested):
 

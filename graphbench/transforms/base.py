@@ -1,4 +1,4 @@
-"""The contract of a transform: what a class in this package declares and returns."""
+"""Base class of transforms: declarations, call signature, and where a store keeps the outputs."""
 
 from __future__ import annotations
 

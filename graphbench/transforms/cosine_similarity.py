@@ -1,4 +1,4 @@
-"""How similar the features at the two ends of an edge, or of any two nodes, are."""
+"""Cosine similarity of the features of the two ends of an edge, or of any two nodes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CosineSimilarity(Transform):
     def _of_edges(self, x: Tensor, store: GraphStore) -> dict[str, Tensor]:
         out = torch.zeros(store.num_edges, 1, dtype=torch.float32)
         shift = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
-        norm = torch.cat([each.to(torch.float64).norm(dim=1) for each in x.split(_ROWS)])
+        norm = torch.cat([rows.to(torch.float64).norm(dim=1) for rows in x.split(_ROWS)])
         done = 0
         for edges in torch.arange(store.num_edges).split(_ROWS):
             source, target = store.edge_index[:, edges].to(torch.int64) + shift[edges]

@@ -41,7 +41,7 @@ class Expander(Transform):
         degree: d, number of permutations or cycles; every node has 2 d neighbours.
         algorithm: ``Random-d``: node i to p(i) and back, for d random permutations p; ``Random-d-2``: one permutation
             of the list that holds every node d times; ``Hamiltonian``: the two directions of d random cycles through
-            all nodes, which leaves no node beside itself. ``Random-d2`` is another spelling of ``Random-d-2``.
+            all nodes, which joins no node to itself. ``Random-d2`` is another spelling of ``Random-d-2``.
         max_num_iters: draws per graph.
         seed: of the draws. A graph's expander depends on the seed, its number in the store and its size only.
 
@@ -104,7 +104,7 @@ class Expander(Transform):
 def expanders(
     size: int, degree: int, algorithm: str, max_num_iters: int, streams: list[np.random.Generator]
 ) -> list[np.ndarray]:
-    """Random regular graphs of one size that meet the bound of :class:`Expander`, or the best found.
+    """Random regular graphs of one size that meet the bound of :class:`Expander`, or the best ones drawn.
 
     Args:
         size: nodes, more than 10.
@@ -122,11 +122,11 @@ def expanders(
     best_gap = np.full(len(streams), -np.inf)
     pending = np.arange(len(streams))
     for _ in range(max_num_iters):
-        drawn = [_both_ways(*DRAW[algorithm](size, degree, streams[each])) for each in pending]
+        drawn = [_both_ways(*DRAW[algorithm](size, degree, streams[number])) for number in pending]
         gaps = spectral_gaps(drawn, size, degree)
-        for each, pairs, gap in zip(pending, drawn, gaps):
-            if gap > best_gap[each]:
-                best[each], best_gap[each] = pairs, gap
+        for number, pairs, gap in zip(pending, drawn, gaps):
+            if gap > best_gap[number]:
+                best[number], best_gap[number] = pairs, gap
         pending = pending[best_gap[pending] < bound]
         if not len(pending):
             break

@@ -1,4 +1,4 @@
-"""Relations between all pairs of nodes, in a few numbers per node.
+"""Truncated singular value decompositions of relations between all pairs of nodes.
 
 GECO, https://arxiv.org/abs/2406.12059, Appendix B.1: a relative encoding U_r (n, n), e.g. the adjacency or a matrix of
 distances, is approximated with rank r and appended to the features, because nothing there holds a matrix of pairs.
@@ -100,12 +100,12 @@ def _proximity(adjacency: Tensor) -> Tensor:
     """(B, n, n), 1 / (1 + hops) from row to column; one more hop in every round."""
     step = (adjacency > 0).to(adjacency.dtype)
     reached = torch.eye(step.shape[1], dtype=step.dtype).expand_as(step)
-    near, hops = reached.clone(), 0
+    proximity, hops = reached.clone(), 0
     while True:
         hops += 1
         further = ((reached @ step + reached) > 0).to(step.dtype)
         new = further - reached
         if not bool(new.any()):
-            return near
-        near += new / (1 + hops)
+            return proximity
+        proximity += new / (1 + hops)
         reached = further

@@ -26,7 +26,9 @@ _TYPES, _BONDS = 65, 5
 
 @register("PyG-AQSOL")
 class AQSOL(DatasetBuilder):
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982; data: AqSolDB.
+    """Molecules and their solubility in water.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982; data: AqSolDB.
 
     Nodes carry one of 65 atom types, edges a bond type 1 .. 4. Molecules without bonds, and those whose last atoms have
     no bond, are left out as in GraphGPS: 9,823 remain. Splits: ``standard``, by scaffold, 7,831/996/996.

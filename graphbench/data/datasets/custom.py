@@ -68,11 +68,11 @@ class CustomGraphs(DatasetBuilder):
 
     @property
     def card(self) -> None:
-        """None: only the data can tell."""
+        """None: everything is measured on the data."""
         return None
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads or calls, and measures. Masks in a single transductive graph become the ``standard`` splits.
+        """Reads the file or calls the function, and measures; masks of one transductive graph are ``standard`` splits.
 
         Raises:
             UserError: no such file or function, or something in it that is no graph.
@@ -111,9 +111,9 @@ class CustomGraphs(DatasetBuilder):
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None
         vocabularies = {}
-        for kind, tensor in (("node", store.x), ("edge", store.edge_attr)):
-            if tensor is not None and not tensor.is_floating_point():
-                vocabularies[kind] = self._vocabulary(kind, tensor.to(torch.int64), where)
+        for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
+            if isinstance(tensor, Tensor) and not tensor.is_floating_point():
+                vocabularies[level] = self._vocabulary(level, tensor.to(torch.int64), where)
         return DatasetCard(
             name=self.name,
             task=self.task,
@@ -131,15 +131,15 @@ class CustomGraphs(DatasetBuilder):
             source=where,
         )
 
-    def _vocabulary(self, kind: str, categories: Tensor, where: str) -> tuple[int, ...]:
+    def _vocabulary(self, level: str, categories: Tensor, where: str) -> tuple[int, ...]:
         if categories.numel() and int(categories.min()) < 0:
-            raise UserError(f"{where}: whole numbers in {kind} features are categories and must not be negative.")
+            raise UserError(f"{where}: whole numbers in {level} features are categories and must not be negative.")
         seen = tuple((categories.max(0).values + 1).tolist()) if len(categories) else (1,) * categories.shape[1]
-        given = self.types[kind]
+        given = self.types[level]
         if given is None:
             return seen
-        if len(given) != len(seen) or any(stated < found for stated, found in zip(given, seen, strict=True)):
-            raise UserError(f"dataset.custom.{kind}_types: {list(given)} is too small; {where} holds {list(seen)}.")
+        if len(given) != len(seen) or any(stated < largest for stated, largest in zip(given, seen, strict=True)):
+            raise UserError(f"dataset.custom.{level}_types: {list(given)} is too small; {where} holds {list(seen)}.")
         return tuple(given)
 
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
@@ -156,7 +156,7 @@ def _read_file(path: Path) -> Any:
     from torch_geometric.data.storage import GlobalStorage
 
     known = torch.serialization.get_safe_globals()  # what PyG has registered itself must stay so afterwards
-    needed = [each for each in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if each not in known]
+    needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in known]
     try:
         with torch.serialization.safe_globals(needed):
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -177,12 +177,12 @@ def _call(function: str) -> Any:
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
     module = registry.load_plugin(source, "dataset.custom.function")
-    found = getattr(module, name, None)
-    if not callable(found):
+    called = vars(module).get(name)
+    if not callable(called):
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return found()
+    return called()
 
 
 def _describe(value: Any) -> str:

@@ -19,14 +19,14 @@ _PIECE = 2**20
 
 @register("ErdosRenyi")
 class ErdosRenyi(DatasetBuilder):
-    """G(N, p) with p = degree / N, normal features and uniform classes: there is nothing to learn but time to spend.
+    """G(N, p) with p = degree / N, normal features and uniform classes, for measurements of time and memory.
 
     Paper: A Scalable and Effective Alternative to Graph Transformers (GECO), https://arxiv.org/abs/2406.12059, Table
     10: N = 512, 1024, ... up to 2,097,152 (``nodes``), p = 10 / N and 108 features, which are the defaults. A graph of
     2,097,152 nodes has 21 million directed edges; drawing them takes seconds and 1 GiB, features 0.9 GiB.
 
     Args:
-        name: ``none``: there is one kind.
+        name: ``none``: there is one such graph.
         nodes: N.
         degree: N p, the mean degree is (N - 1) p.
         features: columns, independent standard normal numbers.

@@ -1,4 +1,4 @@
-"""Generated graphs of the shape of published large ones, for machines that have not got those or not their room."""
+"""Generated graphs with the statistics of published large ones, for machines without those files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _GROUPS = 16
 """Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
 
 _SPLIT, _LABELS = 100, 101
-"""Random streams beside those of :func:`~graphbench.data.large.generator.power_law`."""
+"""Random streams, next to those of :func:`~graphbench.data.large.generator.power_law`."""
 
 
 class _Shape(NamedTuple):
-    """What the card of the original does not say.
+    """Statistics of a published graph besides those of its card.
 
     Attributes:
-        original: that card.
+        original: the card of the published graph.
         pairs: of neighbours, each counted once.
         parts: nodes in training, validation and test in the published split; all others have no label.
-        homophily: share of the pairs that are of one class.
+        homophily: fraction of the pairs that are of one class.
         exponent: of the power law of the degrees.
         noise: of the features, see :class:`GeneratedLike`.
     """
@@ -65,8 +65,8 @@ class GeneratedLike(DatasetBuilder):
     """A power-law graph with the features, classes, split and degrees of a published graph, of any size.
 
     Published, in the cards of the originals and in the papers named here, and kept: mean degree, columns, classes,
-    task, metric, shares of the split (Open Graph Benchmark, https://arxiv.org/abs/2005.00687; 22,301,964 pairs of
-    friends in pokec, https://snap.stanford.edu/data/soc-Pokec.html); the share of neighbours of the same class of
+    task, metric, ratios of the split (Open Graph Benchmark, https://arxiv.org/abs/2005.00687; 22,301,964 pairs of
+    friends in pokec, https://snap.stanford.edu/data/soc-Pokec.html); the fraction of neighbours of the same class of
     arxiv (0.66) and products (0.81; https://arxiv.org/abs/2209.06177, "edge homophily") and pokec (0.445,
     https://arxiv.org/abs/2110.14446). Features are a random centre per class plus noise, as much of it as leaves the
     best classifier that sees features alone the accuracy that an MLP has on the original (SGFormer,
@@ -85,7 +85,7 @@ class GeneratedLike(DatasetBuilder):
     Args:
         name: ``ogbn-arxiv``, ``ogbn-products`` (Amazon2M with ``dataset.split_mode: amazon2m``), ``ogbn-proteins``,
             ``pokec`` or ``ogbn-papers100M``.
-        scale: nodes, as a share of those of the original.
+        scale: nodes, as a fraction of those of the original.
         degree: mean number of neighbours; None: that of the original.
         seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
@@ -165,7 +165,7 @@ class GeneratedLike(DatasetBuilder):
             columns=shape.original.node_in,
             classes=self.classes,
             exponent=shape.exponent,
-            homophily=moved_share(shape.homophily, self.classes),
+            homophily=moved_fraction(shape.homophily, self.classes),
             noise=shape.noise,
             dtype=np.float32,
         )
@@ -193,7 +193,7 @@ class GeneratedLike(DatasetBuilder):
         y.flush()
 
 
-def moved_share(homophily: float, classes: int) -> float:
-    """The ``homophily`` of :func:`~graphbench.data.large.generator.power_law` that makes a share of pairs alike."""
+def moved_fraction(homophily: float, classes: int) -> float:
+    """The argument of :func:`~graphbench.data.large.generator.power_law` that leads to an edge homophily."""
     chance = 1 / classes
     return (homophily - chance) / (1 - chance) if homophily >= chance else homophily / chance - 1

@@ -205,7 +205,7 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
         y = np.empty(len(rows), dtype=np.int64)
         y[number] = [int(row[2]) for row in rows]
         if features == "positions":
-            column, row = np.concatenate(lists), np.repeat(number, [len(each) for each in lists])
+            column, row = np.concatenate(lists), np.repeat(number, [len(columns) for columns in lists])
             listed = sparse.coo_array((np.ones(len(row)), (row, column)), shape=(len(rows), column.max() + 1))
             x = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
         else:

@@ -50,7 +50,9 @@ _FACTS = {
 
 @register("PyG-GNNBenchmarkDataset")
 class GNNBenchmark(DatasetBuilder):
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+    """Graphs of Benchmarking GNNs, ready made: superpixels, block models, circular skip links.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     MNIST and CIFAR10: colours, then the position of the superpixel (3 and 5 columns), one distance per edge. PATTERN
     and CLUSTER: one-hot signals, one class per node. CSL: every node the number 1, no published split (5-fold
@@ -151,7 +153,7 @@ def _blocks(graph: dict[str, Any]) -> GraphRecord:
 def _read_csl(adjacency: Path, labels: Path) -> GraphStore:
     graphs = []
     for matrix, label in zip(read_pickle(adjacency), read_torch(labels).tolist(), strict=True):
-        edge_index = torch.stack([torch.from_numpy(each).to(torch.int64) for each in (matrix.row, matrix.col)])
+        edge_index = torch.stack([torch.from_numpy(ends).to(torch.int64) for ends in (matrix.row, matrix.col)])
         edge_index = edge_index[:, edge_index[0] != edge_index[1]]
         graphs.append(GraphRecord(edge_index, x=torch.ones(matrix.shape[0], 1), y=torch.tensor(int(label))))
     return GraphStore.from_graphs(graphs)

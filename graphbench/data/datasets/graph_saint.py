@@ -27,7 +27,7 @@ _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
 
 
 class _OneGraph(DatasetBuilder):
-    """The whole graph is seen while training, as PyG's loaders of these sets do; features are not scaled."""
+    """One large graph, seen whole in training (as PyG's loaders of these sets do); features are not scaled."""
 
     title: str
     facts: NodeFacts
@@ -40,8 +40,8 @@ class _OneGraph(DatasetBuilder):
     def card(self) -> DatasetCard:
         """Declared facts."""
         files = tuple(f"{self.title}/raw/{part}" for part in self.parts)
-        kind = {"task_type": self.task_type, "metric": self.metric}
-        return node_card(self.title, self.facts, source=self.source, files=files, **kind)
+        task = {"task_type": self.task_type, "metric": self.metric}
+        return node_card(self.title, self.facts, source=self.source, files=files, **task)
 
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the raw files and the split, or what a former run kept of them in the cache.
@@ -64,7 +64,10 @@ class _OneGraph(DatasetBuilder):
 
 
 class _GraphSAINT(_OneGraph):
-    """Paper: GraphSAINT: Graph Sampling Based Inductive Learning Method, https://arxiv.org/abs/1907.04931."""
+    """A graph in the files of GraphSAINT.
+
+    Paper: GraphSAINT: Graph Sampling Based Inductive Learning Method, https://arxiv.org/abs/1907.04931.
+    """
 
     drive: tuple[str, str, str, str]
 

@@ -33,7 +33,9 @@ _SHA256 = {"tolokers": "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9
 
 @register("PyG-HeterophilousGraphDataset")
 class HeterophilousGraph(DatasetBuilder):
-    """Paper: A critical look at the evaluation of GNNs under heterophily, https://arxiv.org/abs/2302.11640.
+    """Graphs whose neighbours often belong to other classes.
+
+    Paper: A critical look at the evaluation of GNNs under heterophily, https://arxiv.org/abs/2302.11640.
 
     Ten published splits of 50/25/25 %. Two-class graphs are reported as area under the ROC curve, as in the paper.
 
@@ -85,13 +87,13 @@ def read_masked_npz(path: Path, *, undirected: bool = True) -> tuple[GraphStore,
         undirected: add the reverse of every edge, as PyG does.
 
     Raises:
-        UserError: another kind of file, or a damaged one.
+        UserError: the file has another format, or is damaged.
     """
     x, y, edges, *masks = read_npz(path, "node_features", "node_labels", "edges", *(f"{part}_masks" for part in PARTS))
     listed = torch.from_numpy(edges.T.astype(np.int64))
     try:
         edge_index = (to_undirected if undirected else coalesce)(listed, len(x))
         store = node_store(x.astype(np.float32), edge_index, y.astype(np.int64))
-        return store, tuple(Splits.from_masks(*each) for each in zip(*masks, strict=True))
+        return store, tuple(Splits.from_masks(*of_parts) for of_parts in zip(*masks, strict=True))
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

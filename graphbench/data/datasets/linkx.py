@@ -24,7 +24,7 @@ _ARXIV = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 
 
 class _Source(NamedTuple):
-    """Where a graph comes from: files by name (the reader gets their folder) and the file of its splits.
+    """Raw files of a graph by name, their reader (which gets the folder), and the file of its splits.
 
     The Facebook networks are not cached: their raw files are small.
     """
@@ -107,7 +107,9 @@ _SHA256 = {
 
 @register("PyG-LINKXDataset")
 class LINKX(DatasetBuilder):
-    """Paper: Large Scale Learning on Non-Homophilous Graphs, https://arxiv.org/abs/2110.14446.
+    """Large graphs whose neighbours often belong to other classes.
+
+    Paper: Large Scale Learning on Non-Homophilous Graphs, https://arxiv.org/abs/2110.14446.
 
     Published splits (five of 50/25/25 %) are known of penn94, pokec, snap-patents and twitch-gamer; for the others the
     paper draws at random: split_mode ``random`` with ``dataset.split: [0.5, 0.25, 0.25]``. Nodes without a label
@@ -171,8 +173,8 @@ class LINKX(DatasetBuilder):
 
         store, _ = cached_graphs(roots, "LINKX", self.name, files, read) if source.cached else read()
         card.check(store, str(files[0]))
-        parts = linkx_files.read_split_dicts(folder / source.splits) if source.splits else []
-        splits = tuple(Splits.of(*each) for each in parts)
+        listed = linkx_files.read_split_dicts(folder / source.splits) if source.splits else []
+        splits = tuple(Splits.of(*parts) for parts in listed)
         return LoadedDataset(prepared(store, undirected=self.undirected), card, {"standard": splits} if splits else {})
 
 

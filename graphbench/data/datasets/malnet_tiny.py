@@ -1,4 +1,4 @@
-"""MalNet-Tiny: function call graphs of programs, and what kind of malware they are."""
+"""MalNet-Tiny: function call graphs of programs, classified by type of malware."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _COLUMNS = {"none": 1, "Constant": 1, "LocalDegreeProfile": 5}
 
 @register("PyG-MalNetTiny")
 class MalNetTiny(DatasetBuilder):
-    """Paper: A Large-Scale Database for Graph Representation Learning, https://openreview.net/pdf?id=1xDTDk3XPW.
+    """Function call graphs of programs, classified by type of malware.
+
+    Paper: A Large-Scale Database for Graph Representation Learning, https://openreview.net/pdf?id=1xDTDk3XPW.
 
     The graphs have no features of their own and their edges are directed. As in GraphGPS, nodes without an edge to
     another node are left out. Splits: ``standard``, 3,500/500/1,000.
@@ -105,17 +107,17 @@ def _fetch(directory: Path) -> None:
 def _read(paths: list[Path]) -> GraphStore:
     sizes, edges, labels = [], [], []
     for path in paths:
-        kind = path.parts[-3]
-        if kind not in _CLASSES:
-            raise UserError(f"{path}: '{kind}' is no class of MalNet-Tiny. Allowed: {', '.join(_CLASSES)}.")
+        label = path.parts[-3]
+        if label not in _CLASSES:
+            raise UserError(f"{path}: '{label}' is no class of MalNet-Tiny. Allowed: {', '.join(_CLASSES)}.")
         ends = np.loadtxt(path, dtype=np.int64, comments="#", ndmin=2).reshape(-1, 2)
         linked = np.unique(ends[ends[:, 0] != ends[:, 1]])
         ends = ends[np.isin(ends[:, 0], linked) & np.isin(ends[:, 1], linked)]
         sizes.append(len(linked))
         edges.append(np.searchsorted(linked, ends).T)
-        labels.append(_CLASSES.index(kind))
+        labels.append(_CLASSES.index(label))
     return GraphStore.from_arrays(
-        sizes, [each.shape[1] for each in edges], np.concatenate(edges, axis=1), y=torch.as_tensor(labels)
+        sizes, [edge_index.shape[1] for edge_index in edges], np.concatenate(edges, axis=1), y=torch.as_tensor(labels)
     )
 
 

@@ -34,7 +34,7 @@ class _Facts(NamedTuple):
     metric: str
     split: str
     archive: str
-    listed_once: bool = True  # every edge stands in the files in one direction
+    listed_once: bool = True  # the files have every edge in one direction
 
 
 _FACTS = {
@@ -49,7 +49,9 @@ _RANKED = "ogbl-citation2"
 
 
 class OGBLink(DatasetBuilder):
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+    """Link prediction of OGB.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     Every pair is a row of ``y``: 1 linked, 0 not. Unlinked pairs of val and test are OGB's; those of training, as many
     as linked ones, are drawn uniformly, once. ddi has no node features: a column of ones.
@@ -134,7 +136,7 @@ _Asked = list[tuple[Tensor, Tensor]]
 
 
 def _classified(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part], folder: Path) -> _Asked:
-    """Per part, linked pairs and then unlinked ones, and their labels."""
+    """Per part: linked pairs followed by unlinked ones (2, P), and their labels (P,)."""
     asked: _Asked = []
     for number, part in enumerate(parts):
         linked = _pairs(part, "edge", folder)
@@ -148,7 +150,7 @@ def _classified(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part
 
 
 def _ranked(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part], folder: Path) -> _Asked:
-    """Per part, every link followed by its candidates, and their labels."""
+    """Per part: every link followed by its candidates (2, P), and their labels (P,)."""
     asked: _Asked = []
     for number, part in enumerate(parts):
         source, target = (_column(part, f"{end}_node", folder) for end in ("source", "target"))
@@ -181,13 +183,13 @@ def other_targets(edge_index: Tensor, num_nodes: int, source: Tensor, rng: np.ra
     out_degree = torch.bincount(edge_index[0], minlength=num_nodes)
     if len(source) and int(out_degree[source].max()) >= num_nodes - 1:
         raise UserError("a node is linked with every other one: there is no other target to draw for it.")
-    wanted = source.numpy()
-    drawn = np.empty_like(wanted)
-    missing = np.arange(len(wanted))
+    source_node = source.numpy()
+    drawn = np.empty_like(source_node)
+    missing = np.arange(len(source_node))
     while len(missing):
         drawn[missing] = rng.integers(num_nodes, size=len(missing))
-        code = wanted[missing] * num_nodes + drawn[missing]
-        taken = drawn[missing] == wanted[missing]
+        code = source_node[missing] * num_nodes + drawn[missing]
+        taken = drawn[missing] == source_node[missing]
         if len(linked):
             taken |= linked[np.searchsorted(linked, code).clip(max=len(linked) - 1)] == code
         missing = missing[taken]
@@ -200,7 +202,7 @@ def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.rando
     Args:
         edge_index: (2, E) edges; no pair is drawn that is one, in this direction.
         num_nodes: nodes of the graph.
-        count: pairs wanted.
+        count: number of pairs.
         rng: source of randomness.
 
     Raises:
@@ -213,10 +215,10 @@ def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.rando
     missing = count
     while missing:
         code = rng.integers(num_nodes * num_nodes, size=missing)
-        place = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
+        position = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
         free = code // num_nodes != code % num_nodes
         if len(linked):
-            free &= linked[place] != code
+            free &= linked[position] != code
         kept.append(code[free])
         missing -= int(free.sum())
     pairs = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
@@ -242,6 +244,6 @@ def _tables(raw: Path) -> tuple[Tensor, np.ndarray]:
 
 
 def _binary(raw: Path) -> tuple[Tensor, np.ndarray]:
-    """The archive's edge features are not read: OGB's own models do not use them."""
+    """Edges and node features; the archive's edge features are not read, as in OGB's own models."""
     edge_index, x = read_npz(raw / "data.npz", "edge_index", "node_feat")
     return torch.from_numpy(edge_index.astype(np.int64)), x.astype(np.float32)

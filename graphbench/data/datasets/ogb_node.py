@@ -30,7 +30,7 @@ _PROTEINS_EDGE_COLUMNS = 8
 class _Facts(NamedTuple):
     graph: NodeFacts
     split: str
-    listed_once: bool  # every edge stands in the files in one direction
+    listed_once: bool  # the files have every edge in one direction
 
 
 _FACTS = {
@@ -41,7 +41,9 @@ _FACTS = {
 
 
 class OGBNode(DatasetBuilder):
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+    """Node classification of OGB.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     ``standard`` is OGB's split. For products, ``amazon2m`` is the random split of 50/25/25 % under which the
     literature on transformers for large graphs calls the same graph Amazon2M.
@@ -174,9 +176,9 @@ def amazon2m_split(request: SplitRequest) -> Splits:
 
 
 def _species(folder: Path) -> Path:
-    """The archive calls it ``species``, OGB's own reader renames it."""
+    """The table of species, which the archive calls ``species`` and OGB's own reader renames."""
     candidates = [folder / f"raw/{name}.csv.gz" for name in ("node_species", "species")]
-    found = [each for each in candidates if each.is_file()]
-    if not found:
+    present = [path for path in candidates if path.is_file()]
+    if not present:
         raise UserError(f"there is neither {candidates[0]} nor {candidates[1].name}: delete {folder} to load it again.")
-    return found[0]
+    return present[0]

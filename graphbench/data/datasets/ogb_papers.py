@@ -30,7 +30,9 @@ _PARTS = ("train", "valid", "test")
 
 
 class OGBPapers(DatasetBuilder):
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+    """111 million papers and their citations.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     The archive (57 GB) is converted once, in memory that does not grow with the edges, into files in the cache that are
     mapped: 13 GB of edges (26 GB with ``undirected``), 57 GB of features. While undirected edges are sorted, another
@@ -118,9 +120,14 @@ class OGBPapers(DatasetBuilder):
 
 def _check(card: DatasetCard, x: np.ndarray, edge_index: np.ndarray, y: np.ndarray, folder: Path) -> None:
     """Compares the listed edges, before reverse ones are added, with what is published."""
-    ptr = [torch.tensor([0, total]) for total in (len(y), edge_index.shape[-1])]
-    arrays = {"edge_index": edge_index, "x": x, "y": y}
-    store = GraphStore(*ptr, **{name: torch.from_numpy(each) for name, each in arrays.items()}, y_level="node")
+    store = GraphStore(
+        node_ptr=torch.tensor([0, len(y)]),
+        edge_ptr=torch.tensor([0, edge_index.shape[-1]]),
+        edge_index=torch.from_numpy(edge_index),
+        x=torch.from_numpy(x),
+        y=torch.from_numpy(y),
+        y_level="node",
+    )
     card.check(store, str(folder))
 
 

@@ -29,7 +29,9 @@ GRAPHS = {"PCQM4Mv2-subset": 446_405, "PCQM4Mv2-full": 3_452_151, "PCQM4Mv2-infe
 
 
 class PCQM4M(DatasetBuilder):
-    """Paper: OGB-LSC, https://arxiv.org/abs/2103.09430; the target is the HOMO-LUMO gap in eV.
+    """Molecules and the HOMO-LUMO gap in eV.
+
+    Paper: OGB-LSC, https://arxiv.org/abs/2103.09430.
 
     The selections of GraphGPS. ``full``: 150,000 random molecules of the challenge's training part validate, the
     challenge's validation part tests (its own test parts have no public targets). ``subset``: of that a tenth of the

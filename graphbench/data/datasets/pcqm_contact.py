@@ -1,4 +1,4 @@
-"""PCQM-Contact: which atoms far apart in the molecular graph are close in space."""
+"""PCQM-Contact: pairs of atoms that are distant in the molecular graph and close in space."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _CHUNK = 10_000  # graphs whose false pairs are drawn at once
 
 
 class PCQMContact(DatasetBuilder):
-    """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Pairs of atoms that are distant in the molecular graph and close in space.
+
+    Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     529,434 molecules (hydrogens included) with OGB's atom and bond columns. Examples are molecules; the targets
     belong to pairs of atoms, ``edge_sets["label"]``: every contact in both directions (1), and for each of these two
@@ -46,18 +48,18 @@ class PCQMContact(DatasetBuilder):
         name: ``PCQM4Mv2Contact-shuffle`` or ``PCQM4Mv2Contact-num-atoms``.
     """
 
-    names = tuple(f"PCQM4Mv2Contact-{kind}" for kind in _SPLIT_URLS)
+    names = tuple(f"PCQM4Mv2Contact-{split_rule}" for split_rule in _SPLIT_URLS)
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str) -> None:
         self.name = self.check_name(name)
-        self.kind = name.split("-", 1)[1]
+        self.split_rule = name.split("-", 1)[1]
 
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
         return DatasetCard(
-            name="PCQM-Contact" if self.kind == "shuffle" else f"PCQM-Contact-{self.kind}",
+            name="PCQM-Contact" if self.split_rule == "shuffle" else f"PCQM-Contact-{self.split_rule}",
             task="link_pred",
             task_type="classification",
             metric="mrr",
@@ -77,7 +79,7 @@ class PCQMContact(DatasetBuilder):
 
     @property
     def _split_file(self) -> str:
-        return f"{_FOLDER}/530k_{self.kind}_split_dict.pt"
+        return f"{_FOLDER}/530k_{self.split_rule}_split_dict.pt"
 
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the raw files, or what a former run kept of them in the cache.
@@ -87,10 +89,10 @@ class PCQMContact(DatasetBuilder):
         """
         card = self.card
         # The release writes num-atoms with a hyphen and looks for it with an underscore.
-        other = f"{_FOLDER}/530k_{self.kind.replace('-', '_')}_split_dict.pt"
+        other = f"{_FOLDER}/530k_{self.split_rule.replace('-', '_')}_split_dict.pt"
         split_file = other if roots.find(_TABLE, other) else self._split_file
         files = (_TABLE, split_file)
-        urls = {_TABLE: _URL, split_file: _SPLIT_URLS[self.kind]}
+        urls = {_TABLE: _URL, split_file: _SPLIT_URLS[self.split_rule]}
         root = roots.require(card.name, files, urls, fetch=lambda directory: _fetch(directory, urls))
         table, split = (root / file for file in files)
         store, splits = cached_graphs(
@@ -124,7 +126,7 @@ def _read(table: Path) -> GraphStore:
 
 
 def contact_store(read: dict[str, np.ndarray], seed: int) -> GraphStore:
-    """The molecules with at least one contact, and the pairs that are asked about.
+    """Molecules with at least one contact, with their positive and negative pairs.
 
     Args:
         read: from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.

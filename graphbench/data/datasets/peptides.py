@@ -1,4 +1,4 @@
-"""Peptides-func and Peptides-struct: what peptides do, and what shape they have, from their SMILES."""
+"""Peptides-func and Peptides-struct: functions and shapes of peptides, read from their SMILES."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphbench.errors import UserError
 
 _URL = "https://www.dropbox.com/s/{}?dl=1"
 _SHAPES = (
-    *(f"Inertia_{kind}_{axis}" for kind in ("mass", "valence") for axis in "abc"),
+    *(f"Inertia_{weight}_{axis}" for weight in ("mass", "valence") for axis in "abc"),
     *(f"length_{axis}" for axis in "abc"),
     "Spherocity",
     "Plane_best_fit",
@@ -69,7 +69,9 @@ FACTS = {
 
 
 class Peptides(DatasetBuilder):
-    """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Functions, or properties of the shape, of peptides.
+
+    Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     15,535 peptides with OGB's atom and bond columns. ``peptides-functional``: ten labels that may hold together;
     ``peptides-structural``: eleven standardised properties of the shape in space. Split: ``standard``,
@@ -109,7 +111,7 @@ class Peptides(DatasetBuilder):
             licence="CC BY-NC 4.0",
             source="https://github.com/vijaydwivedi75/lrgb",
             files=tuple(files.values()),
-            sha256={files[kind]: value for kind, value in facts.sha256.items()},
+            sha256={files[role]: value for role, value in facts.sha256.items()},
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
@@ -134,11 +136,11 @@ class Peptides(DatasetBuilder):
         import pandas  # here, because importing it costs a second
 
         rows = pandas.read_csv(table)
-        wanted = ["labels"] if self.facts.metric == "ap" else list(_SHAPES)
-        missing = [column for column in ("smiles", *wanted) if column not in rows]
+        targets = ["labels"] if self.facts.metric == "ap" else list(_SHAPES)
+        missing = [column for column in ("smiles", *targets) if column not in rows]
         if missing:
             raise UserError(f"{table} has no column {', '.join(missing)}; columns there: {', '.join(rows)}.")
-        y = rows[wanted].to_numpy() if wanted != ["labels"] else [ast.literal_eval(each) for each in rows["labels"]]
+        y = rows[targets].to_numpy() if targets != ["labels"] else [ast.literal_eval(text) for text in rows["labels"]]
         read = molecules(rows["smiles"].tolist(), self.name)
         store = GraphStore.from_arrays(**read, y=np.asarray(y, dtype=np.float32))
         parts = read_pickle(split)

@@ -53,7 +53,9 @@ _SHA256 = {
 
 @register("PyG-Planetoid")
 class Planetoid(DatasetBuilder):
-    """Paper: Revisiting Semi-Supervised Learning with Graph Embeddings, https://arxiv.org/abs/1603.08861.
+    """Citation graphs with word occurrences as features.
+
+    Paper: Revisiting Semi-Supervised Learning with Graph Embeddings, https://arxiv.org/abs/1603.08861.
 
     Splits: ``standard`` is the public one (20 per class, 500, 1,000); ``geom-gcn`` are ten of 48/32/20 % (Cora: of its
     largest component), where their files lie in ``Planetoid/<name>/geom-gcn/raw``; ``random-class`` is the protocol of
@@ -62,7 +64,7 @@ class Planetoid(DatasetBuilder):
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
         normalize_features: divide every row of the features by its sum.
-        train_percent: make ``standard`` a random split in which this share of every class trains and the rest is
+        train_percent: make ``standard`` a random split in which this fraction of every class trains and the rest is
             halved (the Exphormer release); none: the public split.
         add_reverse_edges: list every edge a second time (the Exphormer release does).
         add_self_loops: append a self loop for every node that has an edge.
@@ -147,7 +149,7 @@ class Planetoid(DatasetBuilder):
             add_self_loops=self.add_self_loops,
         )
         public = (Splits.from_masks(data.train_mask, data.val_mask, data.test_mask),)
-        drawn = None if self.train_percent is None else partial(drawn_per_class, share=self.train_percent)
+        drawn = None if self.train_percent is None else partial(drawn_per_class, fraction=self.train_percent)
         published: dict[str, Published] = {"standard": drawn or public}
         geom_gcn = self._geom_gcn(roots)
         return LoadedDataset(store, card, published | ({"geom-gcn": geom_gcn} if geom_gcn else {}))
@@ -160,19 +162,19 @@ class Planetoid(DatasetBuilder):
         return read_mask_files([root / file for file in files])
 
 
-def drawn_per_class(request: SplitRequest, *, share: float) -> Splits:
+def drawn_per_class(request: SplitRequest, *, fraction: float) -> Splits:
     """The random split of the Exphormer release: with the same seed, the very nodes it draws.
 
     Args:
         request: with the labels.
-        share: of every class that trains, rounded down; the rest, shuffled, is halved.
+        fraction: of every class that trains, rounded down; the rest, shuffled, is halved.
     """
     assert request.labels is not None
     generator = torch.Generator().manual_seed(request.seed)
     train = []
     for label in range(int(request.labels.max()) + 1):
         members = (request.labels == label).nonzero().view(-1)
-        train.append(members[torch.randperm(members.numel(), generator=generator)][: int(members.numel() * share)])
+        train.append(members[torch.randperm(members.numel(), generator=generator)][: int(members.numel() * fraction)])
     held = torch.ones(request.num_examples, dtype=torch.bool)
     held[torch.cat(train)] = False
     rest = held.nonzero().view(-1)

@@ -1,4 +1,4 @@
-"""SBM-PATTERN and SBM-CLUSTER generated on the spot, at any size and seed, published or tuned."""
+"""SBM-PATTERN and SBM-CLUSTER, generated at any size and seed, with the published parameters or others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _SIGNALS = 3
 
 @register("SBM")
 class SBM(DatasetBuilder):
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+    """Graphs drawn from stochastic block models.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     The recipe is the published one. The variant of Hybrid Focal and Full-Range Attention Based Graph Transformers
     (FFGT), appendix B, is ``q: 0.01, p: 0.16, pattern_p: 0.16, pattern_q: 0.05, pattern_size: 20``, p from 0.10 to
@@ -73,7 +75,9 @@ class SBM(DatasetBuilder):
         self.name = self.check_name(name)
         published_communities, published_p, published_q, counts = _PUBLISHED[name]
         chosen = (train_graphs, val_graphs, test_graphs)
-        self.counts = tuple(count if wanted is None else wanted for wanted, count in zip(chosen, counts, strict=True))
+        self.counts = tuple(
+            published if given is None else given for given, published in zip(chosen, counts, strict=True)
+        )
         if min(self.counts) < 1:
             raise ValueError(f"every part needs at least one graph, received {self.counts}")
         if seed < 0:

@@ -24,14 +24,14 @@ from graphbench.registry import register
 
 _GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark"
 _GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
-_SHARES = (0.6, 0.2, 0.2)
+_RATIOS = (0.6, 0.2, 0.2)
 
 
 class _SparseArrays(DatasetBuilder):
     """One undirected graph without self loops; 0/1 features. No split is published with it.
 
-    ``standard`` stands for the split the Exphormer release draws: a seeded permutation whose first two pieces are val
-    and test; it takes the training share from ``dataset.split``.
+    ``standard`` is the split that the Exphormer release draws: a seeded permutation whose first two pieces are val
+    and test; it takes the training fraction from ``dataset.split``.
     """
 
     name: str
@@ -169,25 +169,27 @@ def drawn_split(request: SplitRequest) -> Splits:
     """The random split of the Exphormer release: with the same seed, the very nodes it draws.
 
     Args:
-        request: ``sizes[0]`` is the share that trains (default 0.6); the rest is halved.
+        request: ``sizes[0]`` is the fraction that trains (default 0.6); the rest is halved.
 
     Raises:
-        UserError: the share is none.
+        UserError: the fraction lies outside 0 .. 1.
     """
-    share = (request.sizes or _SHARES)[0]
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise UserError(f"dataset.split must begin with the share that trains, between 0 and 1, received {share!r}.")
+    fraction = (request.sizes or _RATIOS)[0]
+    if not isinstance(fraction, int | float) or not 0 < fraction < 1:
+        raise UserError(
+            f"dataset.split must begin with the fraction that trains, between 0 and 1, received {fraction!r}."
+        )
     order = torch.randperm(request.num_examples, generator=torch.Generator().manual_seed(request.seed))
-    held = int(request.num_examples * (1 - share) / 2)
+    held = int(request.num_examples * (1 - fraction) / 2)
     return Splits.of(order[2 * held :], order[:held], order[held : 2 * held])
 
 
 def _read(path: Path) -> GraphStore:
     """Two sparse matrices in CSR parts, ``adj_*`` and ``attr_*``, and ``labels``."""
-    names = [f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
+    names = [f"{matrix}_{part}" for matrix in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
     *parts, labels = read_npz(path, *names, "labels")
     try:
-        adjacency, features = (sparse.csr_matrix(tuple(each[:3]), each[3]) for each in (parts[:4], parts[4:]))
+        adjacency, features = (sparse.csr_matrix(tuple(csr[:3]), csr[3]) for csr in (parts[:4], parts[4:]))
         source, target = adjacency.tocoo().coords
         listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
         x, y = sparse_rows(features > 0), labels.astype(np.int64)

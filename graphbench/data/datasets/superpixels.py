@@ -30,7 +30,7 @@ _PUBLISHED = ("edge_wt_region_boundary", 30)
 
 
 class _Superpixels(DatasetBuilder):
-    """What the two families share; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Images as graphs of superpixels. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     Nodes have 14 numbers (colour statistics and position), edges 1 or 2.
 
@@ -123,7 +123,7 @@ class _Superpixels(DatasetBuilder):
 
 @register("PyG-VOCSuperpixels")
 class VOCSuperpixels(_Superpixels):
-    """PascalVOC-SP; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Superpixels of PascalVOC. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     Splits: ``standard``, 8,498/1,428/1,429.
     """
@@ -152,7 +152,7 @@ COCO_CATEGORIES = tuple(number for number in range(91) if number not in _COCO_AB
 
 @register("PyG-COCOSuperpixels")
 class COCOSuperpixels(_Superpixels):
-    """COCO-SP; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Superpixels of COCO. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     The 81 categories that occur are numbered without gaps. Splits: ``standard``, 113,286/5,000/5,000.
     """

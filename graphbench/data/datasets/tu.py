@@ -37,7 +37,7 @@ class _Facts:
 
 
 def _averages(graphs: int, nodes: float, undirected_edges: float) -> dict[str, float]:
-    """The collection's own table, which counts every edge once."""
+    """Statistics from the collection's own table, which counts every edge once."""
     return {"graphs": graphs, "nodes_per_graph": nodes, "edges_per_graph": 2 * undirected_edges}
 
 
@@ -61,7 +61,9 @@ _FACTS = {
 
 @register("PyG-TUDataset")
 class TUDataset(DatasetBuilder):
-    """Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
+    """Small graphs of the TU collection with a class or a number per graph.
+
+    Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
 
     Any set of the collection whose raw files are at hand loads: ``TUDataset/<name>/raw/<name>_A.txt``, ..., or
     adjacency lists in one file, ``TUDataset/<name>/<name>.txt.gz``. Those that are listed declare their facts, the
@@ -101,7 +103,7 @@ class TUDataset(DatasetBuilder):
 
     @property
     def card(self) -> DatasetCard | None:
-        """Declared facts; None for a set that is not in the list of this file."""
+        """Declared facts; None for a set without a table of facts in this file."""
         if self.name not in _FACTS or self.edge_attributes:
             return None
         facts = _FACTS[self.name]
@@ -116,7 +118,7 @@ class TUDataset(DatasetBuilder):
             node_in=(columns + facts.node_attributes * self.node_attributes) or 1,
             edge_in=facts.edge_labels if one_hot else min(facts.edge_labels, 1),
             out_dim=1 if facts.classes == 2 else facts.classes,
-            vocabularies={} if one_hot else {kind: sizes for kind, sizes in vocabularies.items() if sizes[0]},
+            vocabularies={} if one_hot else {level: sizes for level, sizes in vocabularies.items() if sizes[0]},
             statistics=facts.statistics,
         )
 
@@ -192,7 +194,7 @@ class TUDataset(DatasetBuilder):
             node_in=store.x.shape[1],
             edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
             out_dim=out_dim_of(store.y, task_type),
-            vocabularies={kind: sizes for kind, sizes in vocabularies.items() if sizes},
+            vocabularies={level: sizes for level, sizes in vocabularies.items() if sizes},
             task_type=task_type,
             metric="mae" if regression else "accuracy",
             maximize=not regression,
@@ -215,14 +217,14 @@ def _degrees(read: dict[str, Tensor]) -> Tensor:
 
 
 def _features(
-    read: dict[str, Tensor], kind: str, labels: str, with_attributes: bool
+    read: dict[str, Tensor], level: str, labels: str, with_attributes: bool
 ) -> tuple[Tensor | None, tuple[int, ...]]:
     columns = []
-    if with_attributes and f"{kind}_attributes" in read:
-        columns.append(read[f"{kind}_attributes"])
-    label = read.get(f"{kind}_labels")
+    if with_attributes and f"{level}_attributes" in read:
+        columns.append(read[f"{level}_attributes"])
+    label = read.get(f"{level}_labels")
     if label is not None and labels == "category":
         return label, tuple((label.max(0).values + 1).tolist())
     if label is not None:
-        columns += [torch.nn.functional.one_hot(each).to(torch.float32) for each in label.unbind(1)]
+        columns += [torch.nn.functional.one_hot(column).to(torch.float32) for column in label.unbind(1)]
     return (torch.cat(columns, dim=1) if columns else None), ()

@@ -1,4 +1,4 @@
-"""Readers of the TU collection's files: comma-separated tables per kind of value, or adjacency lists in one file."""
+"""Readers of the TU collection's files: comma-separated tables per field, or adjacency lists in one file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from graphbench.errors import UserError
 
 
 def read_raw(files: list[Path], name: str) -> dict[str, Tensor]:
-    """Offsets, graph-local edges, targets, labels and attributes, whatever the arguments of the family are."""
+    """Offsets, graph-local edges, targets, labels and attributes, independent of the arguments of the builder."""
     if files[0].suffix == ".gz":
         return _clean(*_parse_compact(files[0]))
     by_part = {file.stem[len(name) + 1 :]: file for file in files}
     graph = _column(by_part["graph_indicator"], np.int64) - 1
     if (np.diff(graph) < 0).any():
-        raise UserError(f"{by_part['graph_indicator']}: the nodes of a graph must stand together, in order.")
+        raise UserError(f"{by_part['graph_indicator']}: the nodes of a graph must follow one another.")
     edges = _table(by_part["A"], np.int64).T - 1
     optional = {
         part: torch.from_numpy(_table(by_part[part], np.int64 if part.endswith("labels") else np.float32))

@@ -22,7 +22,7 @@ from graphbench.registry import register
 
 _URL = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/{}.index"
-_FILES = tuple(f"ZINC/raw/{part}.{kind}" for kind in ("pickle", "index") for part in PARTS)
+_FILES = tuple(f"ZINC/raw/{part}.{ending}" for ending in ("pickle", "index") for part in PARTS)
 _STATISTICS: dict[str, dict[str, float]] = {
     "subset": {"graphs": 12_000, "nodes": 277_864, "edges": 597_970},
     "full": {"graphs": 249_456},
@@ -32,7 +32,9 @@ _TYPES, _BONDS = 28, 4
 
 @register("PyG-ZINC")
 class ZINC(DatasetBuilder):
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+    """Molecules and their penalised logP.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     Nodes carry one of 28 atom types, edges a bond type 1 .. 3 (0 is "no bond"); the target is logP - SA - cycles.
     Splits: ``standard``, 10,000/1,000/1,000 (full: 220,011/24,445/5,000).
@@ -102,7 +104,7 @@ def _read(folder: Path, subset: bool) -> tuple[GraphStore, Splits]:
 
 
 def _positions(path: Path, available: int) -> Sequence[int]:
-    numbers = [int(each) for each in path.read_text(encoding="ascii").strip().split(",")]
+    numbers = [int(number) for number in path.read_text(encoding="ascii").strip().split(",")]
     if numbers and max(numbers) >= available:
         raise UserError(
             f"{path} names molecule {max(numbers)}, but {path.with_suffix('.pickle')} holds {available}: the two files "

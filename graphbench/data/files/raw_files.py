@@ -1,4 +1,4 @@
-"""The formats that data sets are distributed in, read without running anything that may be inside the files.
+"""Readers of the formats that data sets are distributed in, which execute nothing that is inside the files.
 
 A pickle can name any function to be called while it is read. Here only what arrays, tensors and sparse matrices
 consist of may be named; everything else is refused.
@@ -85,7 +85,7 @@ def read_torch(path: Path) -> Any:
         bytes,  # what an array without entries is made of
         np.ndarray,
         np.dtype,
-        *(type(np.dtype(each)) for each in (np.int32, np.int64, np.float32, np.float64, bool)),
+        *(type(np.dtype(scalar)) for scalar in (np.int32, np.int64, np.float32, np.float64, bool)),
         reconstruct,
         (reconstruct, "numpy.core.multiarray._reconstruct"),
     ]

@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory: one graph on disk, and room for what is computed from it.
+"""Arrays that may be larger than memory: one graph on disk, and buffers for what is computed from it.
 
 A graph on disk is a folder of plain ``.npy`` files, ``edge_index`` (2, E), ``x`` (N, F) and ``y`` (N,), written in
 pieces and mapped into memory when opened: only what is read is loaded, and the system takes it out again when memory
@@ -61,7 +61,7 @@ def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.ndarr
 
 
 def _reserve(file: int, size: int, what: str) -> None:
-    """Takes the room at once: a mapped file that finds the disk full later ends the process without a message."""
+    """Allocates the space at once: a mapped file on a full disk would end the process without a message."""
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file, 0, size)

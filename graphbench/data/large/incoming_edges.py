@@ -47,10 +47,10 @@ class IncomingEdges:
         """
         ptr, loops = _count(edge_index, num_nodes)
         total = edge_index.shape[1]
-        held = [allocate((total,), torch.int32), allocate((total,), torch.int32)]
+        buffers = [allocate((total,), torch.int32), allocate((total,), torch.int32)]
         if numbered:
-            held.append(allocate((total,), torch.int64))
-        source, target, *edge = (each.tensor for each in held)
+            buffers.append(allocate((total,), torch.int64))
+        source, target, *edge = (buffer.tensor for buffer in buffers)
         # Every range has about CHUNK edges; one node with more of them is a range of its own.
         starts = torch.searchsorted(ptr, torch.arange(0, max(total, 1), CHUNK), right=True).sub_(1).unique()
         cursor = ptr[starts].tolist()
@@ -68,10 +68,10 @@ class IncomingEdges:
         edges = [*ptr[starts].tolist(), total]
         for first, last in pairwise(edges):
             order = target[first:last].argsort(stable=True)
-            for each in (source, *edge):
-                each[first:last] = each[first:last][order]
-        for each in held:
-            each.release()
+            for column in (source, *edge):
+                column[first:last] = column[first:last][order]
+        for buffer in buffers:
+            buffer.release()
         return cls(ptr, source, edge[0] if edge else None, loops)
 
 

@@ -1,4 +1,4 @@
-"""Loaders that cut one large graph into batches; interface as :class:`~graphbench.data.loading.loader.DataLoaders`.
+"""Loaders that sample batches from one large graph; interface as :class:`~graphbench.data.loading.loader.DataLoaders`.
 
 Training (``train.sampler``): ``random_node`` (:mod:`graphbench.data.large.partition`) or ``neighbor``
 (:mod:`graphbench.data.large.neighbor_sampling`).
@@ -33,7 +33,7 @@ ATTEMPTS = 100
 
 
 class LargeLoader:
-    """Base of the loaders that cut one large graph.
+    """Base class of the loaders that sample batches from one large graph.
 
     Args:
         store: one graph with a target per node.
@@ -86,7 +86,7 @@ class LargeLoader:
         return self._blocks
 
     def _generator(self, *numbers: int) -> np.random.Generator:
-        """Random numbers that depend on the seed and on what they are for: an epoch, a batch."""
+        """A random stream that depends on the seed and on the numbers of epoch and batch."""
         return np.random.default_rng([self._seed % 2**63, *numbers])
 
     def _shard(self, count: int) -> np.ndarray:
@@ -129,7 +129,7 @@ class LargeLoader:
 
 
 class PartitionLoader(LargeLoader):
-    """``train.sampler: random_node``.
+    """Random partitions of the nodes (``train.sampler: random_node``).
 
     With several processes, each takes its shard of the parts of every epoch.
 
@@ -195,13 +195,15 @@ class PartitionLoader(LargeLoader):
             if bool((torch.bincount(drawn.part[self._splits.train], minlength=self._parts) > 0).all()):
                 return drawn
         raise ValueError(
-            f"train.train_parts: {self._parts} parts of which each has a training node are hardly to be found with "
+            f"train.train_parts: {self._parts} parts that all have a training node are hardly to be found with "
             f"{self._splits.train.numel()} training nodes; use fewer parts"
         )
 
 
 class NeighborLoader(LargeLoader):
-    """``train.sampler: neighbor``. A batch begins with its training nodes, on which alone the loss is computed.
+    """Sampled neighbourhoods (``train.sampler: neighbor``).
+
+    A batch begins with its training nodes, on which alone the loss is computed.
 
     With several processes, each takes its shard of the training nodes, filled up to equal length.
 
@@ -263,10 +265,10 @@ class NeighborLoader(LargeLoader):
             epoch: decides order and neighbours, together with the seed.
         """
         order = self._generator(1, epoch).permutation(self._splits.train.numpy())
-        own = order[self._shard(len(order))]
+        train_nodes = order[self._shard(len(order))]
         edge = self.blocks.incoming.edge
-        for number, first in enumerate(range(0, len(own), self._batch_size)):
-            seeds = own[first : first + self._batch_size]
+        for number, first in enumerate(range(0, len(train_nodes), self._batch_size)):
+            seeds = train_nodes[first : first + self._batch_size]
             sample = self._sampler(seeds, self._generator(2, epoch, number, self._rank))
             edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
             batch = subgraph(self._store, torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index), edges)

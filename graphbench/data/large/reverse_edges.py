@@ -16,7 +16,7 @@ from graphbench.data.large.incoming_edges import CHUNK, IncomingEdges
 def write_undirected(edge_index: Tensor, num_nodes: int, path: Path, piece: int = CHUNK) -> None:
     """Writes what :func:`~graphbench.data.edge_lists.to_undirected` gives, in memory that does not grow with the edges.
 
-    Every edge and its reverse are sorted into ranges of sources; inside a range, equal edges lie beside each other. The
+    Every edge and its reverse are sorted into ranges of sources; inside a range, equal edges are neighbours. The
     disk (``$TMPDIR``) holds 32 bytes per listed edge besides the result: both directions, before and after sorting.
 
     Args:

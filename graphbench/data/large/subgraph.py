@@ -1,4 +1,4 @@
-"""Parts of one large graph as batches: features and targets are read for the nodes of the part only."""
+"""Subgraphs of one large graph as batches; features and targets are read for their nodes only."""
 
 from __future__ import annotations
 

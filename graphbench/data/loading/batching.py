@@ -1,4 +1,4 @@
-"""Which graphs make up the batches of an epoch.
+"""Composition of the batches of an epoch.
 
 ====================== =============================================================================================
 shuffled               a random permutation, cut into batches of ``batch_size`` graphs
@@ -95,7 +95,7 @@ class Batching:
         return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
     def _nearly_sorted(self, generator: torch.Generator) -> Tensor:
-        """Largest first, but every graph up to a window away from its place."""
+        """Largest first, but every graph displaced by up to a window."""
         away = torch.rand(self._count, generator=generator, dtype=torch.float64) * self._window
         return self._sizes.argsort(descending=True, stable=True)[(torch.arange(self._count) + away).argsort()]
 
@@ -138,7 +138,7 @@ def shard(examples: Tensor, rank: int, world_size: int, fill: bool) -> Tensor:
 
 
 def in_order(sizes: Tensor, batch_size: int, node_budget: int = 0) -> list[Tensor]:
-    """Batches for evaluation: neighbouring graphs, nothing moved.
+    """Batches for evaluation: consecutive graphs.
 
     Args:
         sizes: (n,) nodes per graph.
@@ -181,10 +181,10 @@ def _cuts(sizes: np.ndarray, budget: int) -> list[int]:
 
 
 def _largest_possible(falling: np.ndarray, window: int) -> np.ndarray:
-    """The largest graph that can stand at each place of :meth:`Batching._nearly_sorted`.
+    """Largest possible size at every position of :meth:`Batching._nearly_sorted`.
 
-    Rank r gets the key r + u, 0 <= u < w. All that stand before it have smaller keys, hence ranks below r + w, so
-    there are at most r + w - 1 of them: at place q stands nothing of a rank below q - w + 1.
+    Rank r gets the key r + u, 0 <= u < w. All graphs before it have smaller keys, hence ranks below r + w, so
+    there are at most r + w - 1 of them: at position q there is no rank below q - w + 1.
     """
     return falling[np.maximum(np.arange(len(falling)) - window + 1, 0)]
 

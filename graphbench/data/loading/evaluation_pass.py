@@ -1,4 +1,4 @@
-"""What evaluation iterates over."""
+"""Passes over graphs in evaluation."""
 
 from __future__ import annotations
 

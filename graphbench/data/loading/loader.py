@@ -1,4 +1,4 @@
-"""From a store and a split to batches on the device.
+"""Loaders: batches on the device from a store and a split.
 
 Inductive (examples are graphs): every epoch gathers the batches that :mod:`graphbench.data.loading.batching` makes up,
 which depend on (seed, epoch) only.
@@ -6,7 +6,7 @@ Transductive (examples are nodes or pairs of nodes): one batch of all graphs is 
 as the same object in training and evaluation, so that what layers derive from it (normalised adjacency, buckets) is
 computed once.
 
-No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits beside the model
+No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits next to the model
 (``resident``); else on the host, in a second thread while the step before is queued, into page-locked memory from which
 the device copies by itself.
 """

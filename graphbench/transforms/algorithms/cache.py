@@ -35,7 +35,7 @@ def apply(
 
     Args:
         store: the graphs.
-        transforms: by the name under which their outputs are wanted (the encoder's), e.g. ``{"LapPE": ...}``.
+        transforms: by the name that their outputs get (the encoder's), e.g. ``{"LapPE": ...}``.
         cache_dir: folder for results; never one with raw data.
         progress: takes lines of text: what is computed, and how long it will take. None: nothing is shown.
 
@@ -50,14 +50,14 @@ def apply(
     if len(outputs) < len(transforms):
         files.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(files.folder / f"{store.fingerprint[:32]}.lock"):
-            outputs |= files.read({name: each for name, each in transforms.items() if name not in outputs})
-            absent = {name: each for name, each in transforms.items() if name not in outputs}
+            outputs |= files.read({name: transform for name, transform in transforms.items() if name not in outputs})
+            absent = {name: transform for name, transform in transforms.items() if name not in outputs}
             for group in _groups(absent):
                 text = f"computing {', '.join(group)} of {store.num_graphs:,} graphs, {store.num_nodes:,} nodes"
                 with nullcontext() if progress is None else Display(text, progress):
                     computed = _compute(store, group)
-                for name, each in group.items():
-                    outputs[name] = files.write(each, computed[name])
+                for name, transform in group.items():
+                    outputs[name] = files.write(transform, computed[name])
     added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None, "hops": None}
     for name, transform in transforms.items():
         values = outputs[name]
@@ -72,32 +72,32 @@ def apply(
                     raise ValueError(f"{name} measures other distances than a transform before it; a graph has one set")
                 added["pairs"] = distance
             group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[transform.level]]
-            group_of_level.update({f"{name}.{output}": each for output, each in values.items()})
+            group_of_level.update({f"{name}.{output}": value for output, value in values.items()})
     return store.with_encodings(**added)
 
 
 class _Absent(Exception):
-    """Asked for and not on disk."""
+    """An output is not on disk."""
 
 
 @dataclass(frozen=True)
 class _Files:
-    """What is on disk of one store."""
+    """Files with the encodings of one store."""
 
     folder: Path
     store: GraphStore
 
     def read(self, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
-        """The outputs of those transforms that are there, by name."""
+        """Outputs by name, of those transforms that have a file."""
 
         def absent() -> dict[str, Tensor]:
             raise _Absent
 
-        found = {}
+        outputs = {}
         for name, transform in transforms.items():
             with suppress(_Absent):
-                found[name] = self._cached(transform, absent)
-        return found
+                outputs[name] = self._cached(transform, absent)
+        return outputs
 
     def write(self, transform: Transform, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Keeps the outputs of a transform."""
@@ -109,9 +109,9 @@ class _Files:
 
 
 def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
-    """Those that share a pass over the graphs together, the others alone."""
-    together = {name for name, each in transforms.items() if isinstance(each, StackTransform)}
-    groups = [{name: each} for name, each in transforms.items() if name not in together]
+    """Transforms on stacks together, because one pass over the graphs serves them all; the others alone."""
+    together = {name for name, transform in transforms.items() if isinstance(transform, StackTransform)}
+    groups = [{name: transform} for name, transform in transforms.items() if name not in together]
     return [{name: transforms[name] for name in transforms if name in together}, *groups] if together else groups
 
 

@@ -52,11 +52,11 @@ class Stack:
         """Edges (M,) int64 of these graphs in the store, and their entries (M,) in the flat B * n * n cells."""
         store = self._store
         counts = store.edge_counts[self.graphs]
-        place = torch.repeat_interleave(torch.arange(len(self.graphs)), counts)
+        block = torch.repeat_interleave(torch.arange(len(self.graphs)), counts)
         first = torch.repeat_interleave(store.edge_ptr[self.graphs] - (counts.cumsum(0) - counts), counts)
-        edges = first + torch.arange(len(place))
+        edges = first + torch.arange(len(block))
         source, target = store.edge_index[:, edges].to(torch.int64)
-        return edges, (place * self._size + source) * self._size + target
+        return edges, (block * self._size + source) * self._size + target
 
     @cached_property
     def directed(self) -> Tensor:
@@ -138,36 +138,36 @@ def encode(
 
     Args:
         store: the graphs.
-        transforms: what is wanted.
+        transforms: computed together.
         dtype: of the outputs; computed in float64.
 
     Raises:
         UserError: a graph is too large for a dense matrix, and a transform has no other way.
     """
     largest = store.max_nodes()
-    for each in transforms:
-        if each.large_from is None and largest > MAX_NODES:
+    for transform in transforms:
+        if transform.large_from is None and largest > MAX_NODES:
             raise UserError(
-                f"{each.registered_name} needs a dense matrix per graph: the largest graph has {largest:,} nodes and "
-                f"its matrix {largest**2 * 8 / 2**30:,.0f} GiB, several times over; allowed are {MAX_NODES:,} nodes. "
-                "Leave the encoding out (posenc_*.enable: False, and out of node_encoder_name)."
+                f"{transform.registered_name} needs a dense matrix per graph: the largest graph has {largest:,} nodes "
+                f"and its matrix {largest**2 * 8 / 2**30:,.0f} GiB, several times over; allowed are {MAX_NODES:,} "
+                "nodes. Leave the encoding out (posenc_*.enable: False, and out of node_encoder_name)."
             )
-    outputs = [each.blank(store, dtype) for each in transforms]
+    outputs = [transform.blank(store, dtype) for transform in transforms]
 
     def work(job: tuple[int, Tensor]) -> None:
         size, graphs = job
-        is_large = [each.large_from is not None and size >= each.large_from for each in transforms]
+        is_large = [transform.large_from is not None and size >= transform.large_from for transform in transforms]
         if not all(is_large):
             stack = Stack(store, graphs, size)
-            for each, out, large in zip(transforms, outputs, is_large, strict=True):
+            for transform, out, large in zip(transforms, outputs, is_large, strict=True):
                 if not large:
-                    each.fill(stack, out)
+                    transform.fill(stack, out)
         if any(is_large):
             for number in graphs.tolist():
                 graph = LargeGraph(store, number)
-                for each, out, large in zip(transforms, outputs, is_large, strict=True):
+                for transform, out, large in zip(transforms, outputs, is_large, strict=True):
                     if large:
-                        each.fill_large(graph, out)
+                        transform.fill_large(graph, out)
 
     jobs = list(_jobs(store))
     costs = [size**3 * len(graphs) for size, graphs in jobs]

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.cli import main as train
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.datasets.generated_like import GeneratedLike, moved_share
+from graphbench.data.datasets.generated_like import GeneratedLike, moved_fraction
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord
@@ -116,9 +116,9 @@ def test_it_is_generated_once_and_the_seed_decides(roots: Roots, caplog: pytest.
 
 def test_share_of_pairs_that_are_moved() -> None:
     for classes in (2, 40):
-        assert moved_share(1.0, classes) == 1.0
-        assert moved_share(1 / classes, classes) == pytest.approx(0.0)
-        assert moved_share(0.0, classes) == -1.0
+        assert moved_fraction(1.0, classes) == 1.0
+        assert moved_fraction(1 / classes, classes) == pytest.approx(0.0)
+        assert moved_fraction(0.0, classes) == -1.0
 
 
 @pytest.mark.parametrize(

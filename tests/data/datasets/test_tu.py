@@ -170,7 +170,7 @@ def test_messages(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"neither MUTAG_graph_labels.txt nor MUTAG_graph_attributes.txt"):
         TUDataset("MUTAG").load(roots)
     (folder / "MUTAG_graph_indicator.txt").write_text("1\n2\n1\n2\n3\n3\n")
-    with pytest.raises(UserError, match="nodes of a graph must stand together"):
+    with pytest.raises(UserError, match="nodes of a graph must follow one another"):
         TUDataset("MUTAG").load(roots)
     with pytest.raises(ValueError, match="received 'onehot'"):
         TUDataset("MUTAG", labels="onehot")

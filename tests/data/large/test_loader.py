@@ -85,7 +85,7 @@ def test_every_part_has_a_training_node():
 
 
 def test_too_many_parts_for_the_training_nodes():
-    with pytest.raises(ValueError, match=r"4 parts of which each has a training node .* with 2 training nodes"):
+    with pytest.raises(ValueError, match=r"4 parts that all have a training node .* with 2 training nodes"):
         partition(splits=Splits.of([0, 1], [2], [3]))
 
 
