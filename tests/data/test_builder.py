@@ -40,7 +40,9 @@ def test_every_name_has_a_card_without_data(builder: Any, name: str) -> None:
     else:
         assert card.node_in >= 1
         assert card.out_dim >= 1
+        assert card.source
         assert card.files or builder in (SBM, ErdosRenyi, GeneratedLike)
+        assert registry.lookup("tasks/metrics", card.metric).maximize is card.maximize
 
 
 @pytest.mark.parametrize("builder", [builder for builder in BUILDERS if builder.names and builder is not TUDataset])

@@ -23,8 +23,8 @@ def test_every_edge_and_as_many_other_pairs() -> None:
     assert store.edge_attr is None
     for graph in range(store.num_graphs):
         batch = store.gather([graph])
-        edges = {tuple(each) for each in batch.edge_index.T.tolist()}
-        pairs = [tuple(each) for each in batch.edge_sets["label"].index.T.tolist()]
+        edges = {tuple(pair) for pair in batch.edge_index.T.tolist()}
+        pairs = [tuple(pair) for pair in batch.edge_sets["label"].index.T.tolist()]
         assert len(set(pairs)) == len(pairs) == 2 * len(edges)
         assert {pair for pair, label in zip(pairs, batch.y.tolist()) if label} == edges
     assert infer_links(_loaded()).store.fingerprint == store.fingerprint

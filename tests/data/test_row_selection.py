@@ -107,7 +107,8 @@ def one_by_one(store: GraphStore, chosen: list[int]) -> dict[str, Tensor]:
         add("pairs", store.pairs[pairs])
         add("label.index", label.index[:, asked].long() + first)
         add("label.attr", label.attr[asked])
-        add("label.ptr", label.ptr[g + 1 : g + 2] - label.ptr[g] + sum(len(each) for each in parts["label.attr"][:-1]))
+        earlier = sum(len(values) for values in parts["label.attr"][:-1])
+        add("label.ptr", label.ptr[g + 1 : g + 2] - label.ptr[g] + earlier)
         add("hops.row_ptr", hops.row_ptr[nodes] - near.start + listed)
         add("hops.col", hops.col[near].long() + first)
         add("hops.hop", hops.hop[near])
@@ -191,5 +192,5 @@ def test_a_moved_store_keeps_its_fingerprint_and_its_graphs(monkeypatch: pytest.
     moved = store.to("cpu")
     monkeypatch.setattr("graphbench.data.store.digest", lambda tensors: pytest.fail("computed again"))
     assert moved.fingerprint == fingerprint
-    assert moved.nbytes == store.nbytes > sum(each.numel() for each in (store.x, store.edge_index))
+    assert moved.nbytes == store.nbytes > sum(tensor.numel() for tensor in (store.x, store.edge_index))
     torch.testing.assert_close(contents(moved.gather([2, 0])), contents(store.gather([2, 0])))

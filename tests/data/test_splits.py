@@ -27,7 +27,7 @@ def _lists(splits: Splits) -> list[list[int]]:
 def test_random_covers_everything_and_depends_on_the_seed() -> None:
     made = make_splits("random", num_examples=100, seed=3)
     assert _sizes(made) == (80, 10, 10)
-    assert sorted(each for part in _lists(made) for each in part) == list(range(100))
+    assert sorted(number for part in _lists(made) for number in part) == list(range(100))
     assert _lists(made) == _lists(make_splits("random", num_examples=100, seed=3))
     assert _lists(made) != _lists(make_splits("random", num_examples=100, seed=4))
 

@@ -164,7 +164,7 @@ def test_saved_tensors_give_the_store_back(level: Any) -> None:
 def test_digest_sees_names_types_and_shapes() -> None:
     ones = torch.ones(4)
     variants = [{"a": ones}, {"b": ones}, {"a": ones.view(2, 2)}, {"a": ones.to(torch.float64)}, {"a": ones[:0]}, {}]
-    assert len({digest(each) for each in variants}) == len(variants)
+    assert len({digest(tensors) for tensors in variants}) == len(variants)
 
 
 def test_numbers_of_pairs_follow_their_graphs() -> None:

@@ -28,7 +28,7 @@ def test_molecules_without_bonds_are_left_out(roots: Roots) -> None:
         (folder / f"{part}.pickle").write_bytes(pickle.dumps(molecules))
     loaded = AQSOL("none").load(roots)
     assert loaded.store.sizes.tolist() == [2, 3, 3, 2]
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
     batch = loaded.store.gather([0, 1])
     assert batch.x.tolist() == [[1], [64], [3], [1], [1]]
     assert batch.edge_index.tolist() == [[0, 1, 2, 3, 3, 4], [1, 0, 3, 2, 4, 3]]

@@ -50,10 +50,10 @@ def test_the_document_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from_file, from_function = (yaml.safe_load(block)["dataset"] for block in _blocks("yaml")[:2])
     stores = []
     for dataset in (from_file, from_function):
-        family = CustomGraphs(
+        builder = CustomGraphs(
             dataset["name"], dataset["task"], dataset["task_type"], dataset["transductive"], **dataset["custom"]
         )
-        loaded = family.load(Roots(tmp_path, (), tmp_path / "cache"))
+        loaded = builder.load(Roots(tmp_path, (), tmp_path / "cache"))
         made = make_splits(
             dataset["split_mode"],
             num_examples=loaded.num_examples,

@@ -110,7 +110,7 @@ def test_it_is_generated_once_and_the_seed_decides(roots: Roots, caplog: pytest.
     caplog.set_level("INFO", "graphbench.data.large.cache")
     first, again, other = (_load("pokec", roots, seed=seed).store for seed in (0, 0, 1))
     assert first.fingerprint == again.fingerprint != other.fingerprint
-    assert sum("converting" in each.message for each in caplog.records) == 2
+    assert sum("converting" in entry.message for entry in caplog.records) == 2
     assert not list(roots.cache.rglob("drawn"))
 
 
@@ -157,7 +157,7 @@ SAME_PATH = ("amazon2m", "pokec")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "short", [pytest.param(each, marks=pytest.mark.exhaustive if each in SAME_PATH else ()) for each in RUNS]
+    "short", [pytest.param(name, marks=pytest.mark.exhaustive if name in SAME_PATH else ()) for name in RUNS]
 )
 def test_the_released_settings_learn_and_are_evaluated_on_the_whole_graph(
     short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +167,7 @@ def test_the_released_settings_learn_and_are_evaluated_on_the_whole_graph(
     sizes = {f"dataset.GeneratedLike.{key}": value for key, value in SMALL[name].items()}
     common = {"out_dir": tmp_path / "results", "dataset.dir": tmp_path / "data", "accelerator": "cpu",
               "gt.dim_hidden": 16, "gnn.dim_inner": 16, "optim.max_epoch": 3}  # fmt: skip
-    overrides = [str(each) for pair in {**common, **sizes, **changes}.items() for each in pair]
+    overrides = [str(word) for pair in {**common, **sizes, **changes}.items() for word in pair]
     config = f"sgformer-{short}-like"
     assert train(["--cfg", str(ROOT / f"configs/large/generated/{config}.yaml"), *overrides]) == 0
     (folder,) = (tmp_path / "results" / config).glob("[0-9]*")
@@ -180,5 +180,5 @@ def test_the_released_settings_learn_and_are_evaluated_on_the_whole_graph(
     if short != "papers100m":  # which has seven nodes in validation here
         chance = {"auc": 0.5}.get(record.metric, 1 / max(GeneratedLike(name, **SMALL[name]).card.out_dim, 2))
         assert record.score("val") > chance
-    counts = {each.split: each.count for each in record.scores if each.name == record.metric}
+    counts = {score.split: score.count for score in record.scores if score.name == record.metric}
     assert counts["test"] == record.data["sizes"]["test"]

@@ -21,8 +21,8 @@ from tests.dataset_case import PublishedCounts, TrainingCase
 from tests.raw_files import NODES, made, node_parts, random_edges, rng
 
 
-def _load(family: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDataset:
-    return family.load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
+def _load(builder: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDataset:
+    return builder.load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
 def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
@@ -37,7 +37,7 @@ def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("family", "folder", "reference"),
+    ("builder", "folder", "reference"),
     [
         (Actor("none"), "Actor", lambda root: pyg.Actor(str(root / "Actor"))),
         (
@@ -48,13 +48,13 @@ def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
     ],
 )
 def test_as_pyg_reads_the_real_files(
-    family: DatasetBuilder, folder: str, reference: Any, data_root: Path, tmp_path: Path
+    builder: DatasetBuilder, folder: str, reference: Any, data_root: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(data_root / folder, tmp_path / folder, copy_function=shutil.copyfile)
-    for each in (tmp_path / folder).rglob("*"):
-        os.chmod(each, 0o755)
+    for path in (tmp_path / folder).rglob("*"):
+        os.chmod(path, 0o755)
     expected = reference(tmp_path)[0]
-    loaded = _load(family, data_root, tmp_path)
+    loaded = _load(builder, data_root, tmp_path)
     batch = loaded.store.gather([0])
     assert torch.equal(as_dense(batch.x), expected.x)
     assert torch.equal(batch.y, expected.y)
@@ -140,10 +140,10 @@ def test_damaged_files_end_in_one_message(
 
 
 def test_cards_need_no_data() -> None:
-    for family, nodes in ((Actor(), 7600), (WebKB("Cornell"), 183), (WikipediaNetwork("squirrel_filtered"), 2223)):
-        assert isinstance(family, DatasetBuilder)
-        assert family.card.statistics["nodes"] == nodes
-        assert family.card.info().out_dim == 5
+    for builder, nodes in ((Actor(), 7600), (WebKB("Cornell"), 183), (WikipediaNetwork("squirrel_filtered"), 2223)):
+        assert isinstance(builder, DatasetBuilder)
+        assert builder.card.statistics["nodes"] == nodes
+        assert builder.card.info().out_dim == 5
 
 
 def test_unknown_names() -> None:

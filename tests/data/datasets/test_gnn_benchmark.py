@@ -64,7 +64,7 @@ def test_same_graphs_as_pyg_reads(name: str, roots: Roots, tmp_path: Path) -> No
         if getattr(expected, field) is not None:
             torch.testing.assert_close(getattr(loaded.store, field), getattr(expected, field))
     splits = loaded.published["standard"][0]
-    assert [each.tolist() for each in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
+    assert [part.tolist() for part in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
     assert loaded.num_examples == 6  # graphs, whatever the targets belong to
 
 

@@ -20,7 +20,7 @@ def test_tolokers_has_the_published_counts(data_root: Path, tmp_path: Path) -> N
     assert (batch.num_nodes, batch.edge_index.shape[1], batch.x.shape[1]) == (11758, 2 * 519000, 10)
     assert (batch.x.dtype, batch.y.dtype) == (torch.float32, torch.int64)
     made = [make_splits("standard", num_examples=11758, index=i, published=loaded.published) for i in range(10)]
-    assert {tuple(len(part) for part in each.parts().values()) for each in made} == {(5879, 2939, 2940)}
+    assert {tuple(len(part) for part in split.parts().values()) for split in made} == {(5879, 2939, 2940)}
     assert (loaded.card.metric, loaded.card.out_dim) == ("auc", 1)
 
 

@@ -35,7 +35,7 @@ def test_nodes_without_a_neighbour_are_left_out(roots: Roots) -> None:
     assert store.gather([0]).edge_index.tolist() == [[0, 1, 1, 3], [1, 1, 2, 1]]
     assert store.y.tolist() == [4, 0, 2, 1]
     assert store.x.eq(1).all()
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
 
 
 @pytest.mark.usefixtures("any_size")

@@ -36,10 +36,10 @@ def test_published_statistics(
 ) -> None:
     loaded = OGB(name).load(shared_roots)
     store, splits = loaded.store, loaded.published["standard"][0]
-    assert [len(each) for each in splits.parts().values()] == parts
+    assert [len(part) for part in splits.parts().values()] == parts
     assert store.y.shape == ((store.num_graphs,) if positives else (store.num_graphs, loaded.card.out_dim))
     if positives and len(positives) > 1:
-        assert [int(store.y[each].sum()) for each in splits.parts().values()] == positives
+        assert [int(store.y[part].sum()) for part in splits.parts().values()] == positives
     elif positives:
         assert store.y.sum().item() == positives[0]
     for tensor, kind in ((store.x, "node"), (store.edge_attr, "edge")):
@@ -95,7 +95,7 @@ def test_protein_associations(roots: Roots) -> None:
     torch.testing.assert_close(batch.edge_attr[0], torch.tensor([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
     assert batch.edge_attr[4:].eq(1).all()
     assert batch.y.tolist() == [36, 0]
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[1], [0], []]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[1], [0], []]
 
 
 TREES = {  # a tree of four nodes with tokens at 0, 2 and 3; a single node; a chain of 1,002 nodes, all with tokens

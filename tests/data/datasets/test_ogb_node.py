@@ -41,8 +41,8 @@ def arxiv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _edges(tmp_path: Path, **own: bool) -> list[list[int]]:
-    store = OGBNode("ogbn-arxiv", **own).load(Roots(tmp_path, (), tmp_path / "cache")).store
+def _edges(tmp_path: Path, **arguments: bool) -> list[list[int]]:
+    store = OGBNode("ogbn-arxiv", **arguments).load(Roots(tmp_path, (), tmp_path / "cache")).store
     return store.gather([0]).edge_index.T.tolist()
 
 
@@ -56,10 +56,10 @@ def test_arxiv(arxiv: Path, tmp_path: Path) -> None:
 
 
 def test_three_forms_of_the_citations(arxiv: Path, tmp_path: Path) -> None:
-    listed = [list(each) for each in CITATIONS]
+    listed = [list(pair) for pair in CITATIONS]
     assert _edges(tmp_path, undirected=False) == listed
     assert _edges(tmp_path) == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    appended = [*listed, *(each[::-1] for each in listed)]
+    appended = [*listed, *(pair[::-1] for pair in listed)]
     assert _edges(tmp_path, add_reverse_edges=True) == appended
     assert _edges(tmp_path, add_reverse_edges=True, add_self_loops=True) == [*appended, [0, 0], [1, 1], [2, 2]]
 

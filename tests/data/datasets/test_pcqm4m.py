@@ -31,7 +31,7 @@ def test_selections_of_the_published_parts(name: str, sizes: list[int]) -> None:
     bounds = np.cumsum([0, *PARTS.values()])
     parts = {part: np.arange(low, high) for part, low, high in zip(PARTS, bounds, bounds[1:], strict=False)}
     selected = PCQM4M(name)._select(parts)
-    assert [len(each) for each in selected] == sizes
+    assert [len(part) for part in selected] == sizes
     assert sum(sizes) == OGB(name).card.statistics["graphs"]
     assert np.bincount(np.concatenate(selected)).max() == 1
     if name != "PCQM4Mv2-inference":
@@ -46,7 +46,7 @@ def _write_tiny(roots: Roots) -> None:
     rows = ["idx,smiles,homolumogap", *(f"{i},{'C' * (i + 1)},{i / 2}" for i in range(6)), "6,CO,", "7,OCO,"]
     (folder / "raw/data.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
     parts = {"train": [0, 1, 2, 3], "valid": [4, 5], "test-dev": [6], "test-challenge": [7]}
-    torch.save({name: np.asarray(each) for name, each in parts.items()}, folder / "split_dict.pt")
+    torch.save({name: np.asarray(part) for name, part in parts.items()}, folder / "split_dict.pt")
 
 
 @pytest.mark.usefixtures("any_size")
@@ -57,7 +57,7 @@ def test_only_molecules_of_the_parts_are_read(roots: Roots, monkeypatch: pytest.
     loaded = OGB("PCQM4Mv2-full").load(roots)
     train = np.random.default_rng(42).permutation(4)
     assert loaded.store.sizes.tolist() == [*(train[1:] + 1).tolist(), train[0] + 1, 5, 6]
-    assert [len(each) for each in loaded.published["standard"][0].parts().values()] == [3, 1, 2]
+    assert [len(part) for part in loaded.published["standard"][0].parts().values()] == [3, 1, 2]
     torch.testing.assert_close(loaded.store.y[:, 0], (loaded.store.sizes - 1) / 2, check_dtype=False)
 
 

@@ -25,7 +25,7 @@ SMALL = "CC |atomProp:1.contact.0:0.contact.0|"  # 0-1
 
 def _local(store: object, graph: int) -> tuple[list[tuple[int, int]], list[int]]:
     batch = store.gather([graph])  # type: ignore[attr-defined]
-    return [tuple(each) for each in batch.edge_sets["label"].index.T.tolist()], batch.y.tolist()
+    return [tuple(pair) for pair in batch.edge_sets["label"].index.T.tolist()], batch.y.tolist()
 
 
 def test_both_directions_of_every_contact_and_twice_as_many_others() -> None:
@@ -76,10 +76,10 @@ def _write_tiny(roots: Roots, split_name: str) -> None:
     folder = roots.directory / "pcqm4m-v2-contact/530k"
     (folder / "raw").mkdir(parents=True)
     chosen = [CONTACT, NONE, SMALL, CONTACT]  # every sixth row
-    rows = [text for each in chosen for text in (each, *["broken("] * 5)]
+    rows = [text for smiles in chosen for text in (smiles, *["broken("] * 5)]
     (folder / "raw/pcqm4m-contact.tsv.gz").write_bytes(gzip.compress("\n".join(["cxsmiles", *rows]).encode()))
     parts = {"train": [2, 0], "val": [1], "test": []}
-    torch.save({name: np.asarray(each, dtype=np.int64) for name, each in parts.items()}, folder / split_name)
+    torch.save({name: np.asarray(part, dtype=np.int64) for name, part in parts.items()}, folder / split_name)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_from_the_published_table(kind: str, split_name: str, roots: Roots) -> N
     loaded = OGB(f"PCQM4Mv2Contact-{kind}").load(roots)
     assert loaded.store.sizes.tolist() == [7, 2, 7]
     splits = loaded.published["standard"][0]
-    assert [each.tolist() for each in splits.parts().values()] == [[2, 0], [1], []]
+    assert [part.tolist() for part in splits.parts().values()] == [[2, 0], [1], []]
     again = OGB(f"PCQM4Mv2Contact-{kind}").load(roots)  # from the cache, pairs included
     assert again.store.fingerprint == loaded.store.fingerprint
     assert _local(again.store, 1) == _local(loaded.store, 1)

@@ -29,8 +29,8 @@ def test_published_statistics(shared_roots: Roots, no_reading: Callable[..., Non
     pytest.importorskip("rdkit")
     loaded = OGB("peptides-functional").load(shared_roots)  # the card checks 2,344,859 nodes, 4,773,974 edges
     store, splits = loaded.store, loaded.published["standard"][0]
-    assert [len(each) for each in splits.parts().values()] == [10_873, 2_331, 2_331]
-    nodes = [int(store.sizes[each].sum()) for each in splits.parts().values()]
+    assert [len(part) for part in splits.parts().values()] == [10_873, 2_331, 2_331]
+    nodes = [int(store.sizes[part].sum()) for part in splits.parts().values()]
     assert nodes == [1_647_684, 348_441, 348_734]
     assert store.y.sum(0).tolist() == [1378, 545, 995, 969, 9745, 3077, 1662, 2866, 299, 4044]
     no_reading(peptides, "molecules")
@@ -60,7 +60,7 @@ def test_eleven_shapes(roots: Roots) -> None:
     expected = torch.arange(3)[:, None] + torch.arange(11)[None] / 16
     torch.testing.assert_close(loaded.store.y, expected)
     assert loaded.store.sizes.tolist() == [5, 1, 6]
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[0, 2], [1], []]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[0, 2], [1], []]
 
 
 @pytest.mark.usefixtures("any_size")

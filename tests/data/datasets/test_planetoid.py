@@ -16,8 +16,8 @@ from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
 
 
-def _load(name: str, data_root: Path, tmp_path: Path, **own: Any) -> LoadedDataset:
-    return Planetoid(name, **own).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
+def _load(name: str, data_root: Path, tmp_path: Path, **arguments: Any) -> LoadedDataset:
+    return Planetoid(name, **arguments).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) 
         make_splits("geom-gcn", num_examples=2708, index=i, published=loaded.published, allowed=loaded.card.split_modes)
         for i in range(10)
     ]
-    assert len({tuple(each.test.tolist()) for each in splits}) == 10
+    assert len({tuple(split.test.tolist()) for split in splits}) == 10
     # 48/32/20 % of the largest component, 2,485 nodes
-    assert {tuple(len(part) for part in each.parts().values()) for each in splits} == {(1192, 796, 497)}
+    assert {tuple(len(part) for part in split.parts().values()) for split in splits} == {(1192, 796, 497)}
 
 
 def test_sgformer_protocol_on_the_real_labels(data_root: Path, tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_edges_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None
 
 
 def test_card_needs_no_data() -> None:
-    family = Planetoid("PubMed")
-    assert isinstance(family, DatasetBuilder)
-    info = family.card.info()
+    builder = Planetoid("PubMed")
+    assert isinstance(builder, DatasetBuilder)
+    info = builder.card.info()
     assert (info.node_in, info.out_dim, info.task, info.metric, info.maximize) == (500, 3, "node", "accuracy", True)
 
 

@@ -21,9 +21,9 @@ from graphbench.errors import UserError
     ],
 )
 def test_names_of_graphgym(name: str, card_name: str) -> None:
-    family = PyG(name)
-    assert isinstance(family, DatasetBuilder)
-    assert family.card.name == card_name
+    builder = PyG(name)
+    assert isinstance(builder, DatasetBuilder)
+    assert builder.card.name == card_name
 
 
 def test_loads_what_the_family_loads(data_root: Path, tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def _roots(tmp_path: Path) -> Roots:
 def test_card_and_graphs_agree(
     name: str, features: str, node_in: int, out_dim: int, vocabularies: dict[str, tuple[int, ...]], tmp_path: Path
 ) -> None:
-    family = SBM(name, features=features, **SMALL)  # type: ignore[arg-type]
-    assert (family.card.node_in, family.card.out_dim, family.card.vocabularies) == (node_in, out_dim, vocabularies)
-    loaded = family.load(_roots(tmp_path))
+    builder = SBM(name, features=features, **SMALL)  # type: ignore[arg-type]
+    assert (builder.card.node_in, builder.card.out_dim, builder.card.vocabularies) == (node_in, out_dim, vocabularies)
+    loaded = builder.load(_roots(tmp_path))
     batch = loaded.store.gather(loaded.published["standard"][0].val)
     assert batch.num_graphs == 3
     assert batch.x.shape[1] == node_in

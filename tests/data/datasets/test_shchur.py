@@ -79,7 +79,7 @@ def test_share_is_60_percent_where_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "nodes", "edges", "features", "classes"),
+    ("builder", "nodes", "edges", "features", "classes"),
     [
         (Amazon("photo"), 7650, 238162, 745, 8),
         (Amazon("computers"), 13752, 491722, 767, 10),
@@ -88,8 +88,8 @@ def test_share_is_60_percent_where_nothing_is_said() -> None:
         (CitationFull("Cora_ML"), 2995, 16316, 2879, 7),
     ],
 )
-def test_cards(family: Amazon, nodes: int, edges: int, features: int, classes: int) -> None:
-    card = family.card
+def test_cards(builder: Amazon, nodes: int, edges: int, features: int, classes: int) -> None:
+    card = builder.card
     assert (card.statistics["nodes"], card.statistics["edges"]) == (nodes, edges)
     assert (card.node_in, card.out_dim, card.metric) == (features, classes, "accuracy")
 

@@ -65,7 +65,7 @@ def test_all_subsets_are_equally_likely():
         subsets = list(combinations(range(count), 3))
         assert set(found) == set(subsets)
         expected = 40_000 / len(subsets)
-        assert max(abs(found[each] - expected) for each in subsets) < 5 * expected**0.5
+        assert max(abs(found[subset] - expected) for subset in subsets) < 5 * expected**0.5
 
 
 def test_seeds_without_neighbours(graph):

@@ -77,7 +77,7 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
         "ERe": EdgeResistance(),
     }
     alone = {
-        name: {f"{name}.{key}": each for key, each in transform(store).items()}
+        name: {f"{name}.{key}": value for key, value in transform(store).items()}
         for name, transform in transforms.items()
     }
     decomposed: list[int] = []
@@ -93,9 +93,9 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
     assert len(told) == 1
     assert sum(decomposed) == 2 * store.num_graphs  # two Laplacians, once each
     for values in alone.values():
-        for name, each in values.items():
+        for name, value in values.items():
             there = encoded.pe.get(name, encoded.edge_pe.get(name))
-            torch.testing.assert_close(there, each, rtol=0, atol=1e-6, equal_nan=True)
+            torch.testing.assert_close(there, value, rtol=0, atol=1e-6, equal_nan=True)
 
 
 def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) ->
     [before] = tmp_path.rglob("RandomWalkSE-*.safetensors")
     written = before.stat().st_mtime_ns
     apply(_store(), {"LapPE": LaplacianPE(6), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
-    assert [each.stat().st_mtime_ns for each in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
+    assert [path.stat().st_mtime_ns for path in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
     assert len(list(tmp_path.rglob("LaplacianPE-*.safetensors"))) == 2
 
 

@@ -16,7 +16,7 @@ def orthonormal(size: int, seed: int) -> Tensor:
 
 def turned(vectors: Tensor, seed: int) -> Tensor:
     """Another basis inside every repeated value; another sign of every single vector."""
-    blocks = [vectors[:, each] @ orthonormal(each.stop - each.start, seed + each.start) for each in REPEATED]
+    blocks = [vectors[:, block] @ orthonormal(block.stop - block.start, seed + block.start) for block in REPEATED]
     return torch.cat([-block if seed % 2 else block for block in blocks], 1)
 
 
