@@ -35,7 +35,8 @@ class TrainingCase:
 class PublishedCounts(NamedTuple):
     """Published statistics of a real data set (``PUBLISHED_COUNTS`` of a test file, by ``format/name``).
 
-    ``split``: sizes of the ``standard`` one; ``splits``: how many of them there are; ``slow``: takes long to be read.
+    ``split``: sizes of the ``standard`` one; ``splits``: how many of them there are; ``slow``: takes seconds;
+    ``exhaustive``: takes longer, and a quicker test of the data set compares the same numbers.
     """
 
     graphs: int
@@ -46,6 +47,7 @@ class PublishedCounts(NamedTuple):
     split: tuple[int, int, int] | None = None
     splits: int = 1
     slow: bool = False
+    exhaustive: bool = False
 
 
 def declared(name: str) -> dict[str, Any]:

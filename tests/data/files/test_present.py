@@ -42,9 +42,12 @@ def roots(tmp_path: Path, data_root: Path, tmp_path_factory: pytest.TempPathFact
     return Roots(tmp_path, (data_root,), shared_cache(tmp_path_factory))
 
 
-@pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.slow if counts.slow else ()) for key, counts in PUBLISHED.items()]
-)
+def _marks(counts: PublishedCounts) -> list[pytest.MarkDecorator]:
+    exhaustive = [pytest.mark.exhaustive] if counts.exhaustive else []
+    return [*exhaustive, pytest.mark.slow] if counts.slow or counts.exhaustive else []
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, marks=_marks(counts)) for key, counts in PUBLISHED.items()])
 def test_loads_with_the_published_statistics(key: str, roots: Roots) -> None:
     if not _present(key, roots):
         pytest.skip(f"the raw files of {key} are not in {roots.shared[0]}")
