@@ -16,7 +16,7 @@ download), compares them with the card, and adds the published splits that came 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -115,7 +115,8 @@ class DatasetCollection(DatasetBuilder):
     def __init__(self, name: str, **options: Any) -> None:
         builder, own_name = self._member(name)
         known = registry.parameters(builder)
-        self.builder = builder(own_name, **{key: value for key, value in options.items() if key in known})
+        construct: Callable[..., DatasetBuilder] = builder
+        self.builder = construct(own_name, **{key: value for key, value in options.items() if key in known})
 
     @classmethod
     def members(cls) -> dict[str, tuple[type[DatasetBuilder], str]]:

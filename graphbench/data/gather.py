@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
-from graphbench.structures import Features, GraphBatch, PairBlocks, Ragged
+from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
 if TYPE_CHECKING:
     from graphbench.data.store import GraphStore
@@ -34,8 +34,8 @@ def gather(store: GraphStore, graphs: np.ndarray) -> GraphBatch:
     return GraphBatch(
         ragged=Ragged(to_device(nodes.offsets, store.device), sizes),
         edge_index=edges.take_nodes(store.edge_index, first_node),
-        x=_take(store.x, nodes),
-        edge_attr=_take(store.edge_attr, edges),
+        x=None if store.x is None else widened(nodes.take(store.x)),
+        edge_attr=None if store.edge_attr is None else widened(edges.take(store.edge_attr)),
         y=None if store.y is None else widened(_target_rows(store, selection, nodes).take(store.y)),
         pe={name: nodes.take(value) for name, value in store.pe.items()},
         edge_pe={name: edges.take(value) for name, value in store.edge_pe.items()},
@@ -50,7 +50,3 @@ def _target_rows(store: GraphStore, selection: GraphSelection, nodes: RowSelecti
     if store.y_level == "pair":
         return store.edge_sets["label"].rows(selection)
     return nodes if store.y_level == "node" else selection.per_graph()
-
-
-def _take(features: Features | None, rows: RowSelection) -> Features | None:
-    return None if features is None else widened(rows.take(features))

@@ -179,7 +179,8 @@ def erdos_renyi(nodes: int, p: float, rng: np.random.Generator) -> np.ndarray:
 def _distinct(values: np.ndarray) -> np.ndarray:
     """Sorted, each once. ``numpy.unique`` hashes first, which takes eighty times as long for ten million numbers."""
     ordered = np.sort(values)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    kept: np.ndarray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return kept
 
 
 def _assemble(
@@ -219,7 +220,7 @@ def _is_connected(adjacency: np.ndarray) -> bool:
     """Whether a graph is connected; an isolated node, the common case, is noticed in a tenth of the time."""
     if len(adjacency) > 1 and not adjacency.any(0).all():
         return False
-    return connected_components(adjacency, directed=False, return_labels=False) == 1
+    return bool(connected_components(adjacency, directed=False, return_labels=False) == 1)
 
 
 def _symmetric(rng: np.random.Generator, probability: np.ndarray | np.float32, size: int | None = None) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
@@ -94,6 +94,14 @@ def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
         "edge_index": torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.int64),
         **{name: _concatenated_field(records, name, y_level) for name in present},
     }
+
+
+@overload
+def columns(values: np.ndarray | Tensor) -> Tensor: ...
+
+
+@overload
+def columns(values: np.ndarray | Features) -> Features: ...
 
 
 def columns(values: np.ndarray | Features) -> Features:

@@ -9,7 +9,8 @@ import torch
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 

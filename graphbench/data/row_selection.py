@@ -15,11 +15,13 @@ on a device.
 
 from __future__ import annotations
 
+from typing import overload
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.structures import Features
+from graphbench.structures import Features, SparseRows
 
 
 class GraphSelection:
@@ -109,6 +111,12 @@ class RowSelection:
             to_device(values, self.device), to_device(self.counts, self.device), output_size=self.total
         )
 
+    @overload
+    def take(self, tensor: Tensor, dim: int = 0) -> Tensor: ...
+
+    @overload
+    def take(self, tensor: Features, dim: int = 0) -> Features: ...
+
     def take(self, tensor: Features, dim: int = 0) -> Features:
         """These rows of a tensor, in its type: a view where they are a slice."""
         if self.contiguous:
@@ -134,9 +142,17 @@ class RowSelection:
         return chosen + shift
 
 
+@overload
+def widened(tensor: Tensor) -> Tensor: ...
+
+
+@overload
+def widened(tensor: Features) -> Features: ...
+
+
 def widened(tensor: Features) -> Features:
     """Narrow integers as int64; everything else unchanged."""
-    if tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
+    if isinstance(tensor, SparseRows) or tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
         return tensor
     return torch.from_numpy(tensor.numpy().astype(np.int64)) if _is_host(tensor.device) else tensor.to(torch.int64)
 

@@ -44,13 +44,14 @@ def store_fields(named: Mapping[str, Tensor]) -> dict[str, Any]:
     rest = dict(named)
     fields: dict[str, Any] = {"edge_sets": {}}
     for name in [name.removeprefix("index.") for name in named if name.startswith("index.")]:
-        fields["edge_sets"][name] = StoredEdges(*(rest.pop(f"{field}.{name}", None) for field in _PAIRS))
+        attr = rest.pop(f"attr.{name}", None)
+        fields["edge_sets"][name] = StoredEdges(rest.pop(f"ptr.{name}"), rest.pop(f"index.{name}"), attr)
     for level in get_args(Level):
         if f"y_{level}" in rest:
             fields |= {"y": rest.pop(f"y_{level}"), "y_level": level}
     if "x_width" in rest:
-        width = int(rest.pop("x_width"))
-        fields["x"] = SparseRows(*(rest.pop(f"x_{field}") for field in _SPARSE), width)
+        ptr, column, value = (rest.pop(f"x_{field}") for field in _SPARSE)
+        fields["x"] = SparseRows(ptr, column, value, int(rest.pop("x_width")))
     return rest | fields
 
 
@@ -60,5 +61,5 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         value = tensors[name].detach().cpu().contiguous()
         total.update(f"{name}:{value.dtype}:{tuple(value.shape)};".encode())
-        total.update(memoryview(value.reshape(-1).view(torch.uint8).numpy()) if value.numel() else b"")
+        total.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
     return total.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ class GeneratedLike(DatasetBuilder):
     def _parts(self) -> list[int]:
         """Nodes per part; all of them, where the original has a label for all."""
         ends = np.cumsum((0, *self._shape.parts)) * self.nodes / self._shape.original.statistics["nodes"]
-        return np.diff(np.rint(ends).astype(int)).tolist()
+        return [int(size) for size in np.diff(np.rint(ends).astype(int))]
 
     @property
     def card(self) -> DatasetCard:
@@ -139,7 +139,7 @@ class GeneratedLike(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Generates the graph, or opens what a former run left in the cache."""
         card, shape = self.card, self._shape
-        settings = {
+        settings: dict[str, Any] = {
             "columns": card.node_in,
             "classes": self.classes,
             "labels": self._labels,

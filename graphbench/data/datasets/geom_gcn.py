@@ -20,6 +20,7 @@ from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import register
+from graphbench.structures import SparseRows
 
 _URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master"
 _SPLITS = 10
@@ -207,10 +208,9 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
         if features == "positions":
             column, row = np.concatenate(lists), np.repeat(number, [len(columns) for columns in lists])
             listed = sparse.coo_array((np.ones(len(row)), (row, column)), shape=(len(rows), column.max() + 1))
-            x = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
+            x: SparseRows | np.ndarray = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
         else:
-            x = np.empty((len(rows), len(lists[0])), dtype=np.float32)
-            x[number] = np.stack(lists)
+            x = np.stack(lists)[np.argsort(number)].astype(np.float32)
         pairs = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
         edge_index = coalesce(torch.from_numpy(pairs.T.copy()), len(rows))
         return node_store(x, edge_index, y)

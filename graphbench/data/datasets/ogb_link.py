@@ -21,7 +21,8 @@ from graphbench.data.files.raw_files import read_csv, read_npz, read_torch
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 _URL = "https://snap.stanford.edu/ogb/data/linkproppred"

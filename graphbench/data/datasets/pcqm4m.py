@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class PCQM4M(DatasetBuilder):
             raise UserError(f"{split} does not hold the parts {', '.join(_PARTS)}: delete it and download it again.")
         parts = self._select({name: np.asarray(numbers) for name, numbers in parts.items()})
         chosen = rows.iloc[np.concatenate(parts)]
-        read = molecules(chosen["smiles"].tolist(), self.name)
+        read: dict[str, Any] = molecules(chosen["smiles"].tolist(), self.name)
         y = np.array(chosen["homolumogap"], dtype=np.float32)[:, None]
         return GraphStore.from_arrays(**read, y=y), Splits.consecutive([len(part) for part in parts])
 

@@ -18,7 +18,8 @@ from graphbench.data.files.raw_files import read_torch
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.splits import PARTS, Splits
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 _URL = "https://datasets-public-research.s3.us-east-2.amazonaws.com/PCQM4M/pcqm4m-contact.tsv.gz"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -141,7 +141,7 @@ class Peptides(DatasetBuilder):
         if missing:
             raise UserError(f"{table} has no column {', '.join(missing)}; columns there: {', '.join(rows)}.")
         y = rows[targets].to_numpy() if targets != ["labels"] else [ast.literal_eval(text) for text in rows["labels"]]
-        read = molecules(rows["smiles"].tolist(), self.name)
+        read: dict[str, Any] = molecules(rows["smiles"].tolist(), self.name)
         store = GraphStore.from_arrays(**read, y=np.asarray(y, dtype=np.float32))
         parts = read_pickle(split)
         return store, Splits.of(*(parts[part] for part in PARTS))

@@ -140,7 +140,7 @@ class SBM(DatasetBuilder):
         else:
             store = sbm_cluster(self.counts, self.seed, base=self.base)
         if self.features == "one_hot":
-            assert store.x is not None
+            assert isinstance(store.x, torch.Tensor)
             store = store.replace(x=torch.eye(self._categories)[store.x[:, 0].to(torch.int64)])
         self.card.check(store)
         return LoadedDataset(store, self.card, {"standard": (Splits.consecutive(self.counts),)})

@@ -72,7 +72,7 @@ class _Superpixels(DatasetBuilder):
             transductive=False,
             split_modes=("standard",),
             default_split="standard",
-            statistics={"graphs": self.graphs} | (self.averages if published else {}),
+            statistics={"graphs": self.graphs, **(self.averages if published else {})},
             licence=self.licence,
             source="https://github.com/vijaydwivedi75/lrgb",
             files=tuple(f"{self._folder}/{part}.pickle" for part in PARTS),

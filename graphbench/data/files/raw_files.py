@@ -106,7 +106,7 @@ def read_csv(path: Path) -> np.ndarray:
     import pandas  # here, because importing it costs a second
 
     try:
-        table = pandas.read_csv(path, header=None).to_numpy()
+        table: np.ndarray = pandas.read_csv(path, header=None).to_numpy()
         return table if table.flags.writeable else table.copy()  # pandas lends its own memory
     except pandas.errors.EmptyDataError:  # a set without a single edge
         return np.empty((0, 0), dtype=np.int64)

@@ -48,7 +48,13 @@ def allocate(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = N
     return HostRows(torch.frombuffer(mapped, dtype=dtype, count=entries).view(*shape), mapped)
 
 
-def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.ndarray:
+def buffer_tensor(buffer: HostRows) -> Tensor:
+    """The tensor of an allocated buffer, which is never sparse."""
+    assert isinstance(buffer.tensor, Tensor)
+    return buffer.tensor
+
+
+def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.memmap:
     """A new ``.npy`` file to be written in pieces; see :func:`open_graph`.
 
     Raises:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from graphbench.data.large.arrays import allocate
+from graphbench.data.large.arrays import allocate, buffer_tensor
 
 CHUNK = 2**22
 """Edges that are looked at at a time."""
@@ -50,7 +50,7 @@ class IncomingEdges:
         buffers = [allocate((total,), torch.int32), allocate((total,), torch.int32)]
         if numbered:
             buffers.append(allocate((total,), torch.int64))
-        source, target, *edge = (buffer.tensor for buffer in buffers)
+        source, target, *edge = map(buffer_tensor, buffers)
         # Every range has about CHUNK edges; one node with more of them is a range of its own.
         starts = torch.searchsorted(ptr, torch.arange(0, max(total, 1), CHUNK), right=True).sub_(1).unique()
         cursor = ptr[starts].tolist()

@@ -112,7 +112,7 @@ class LargeLoader:
         )
 
     def _blockwise(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
-        return EvaluationPass(shards, lambda: iter([self.blocks]))
+        return EvaluationPass(shards, lambda: iter([self.blocks]))  # type: ignore[list-item]  # its attributes are read-only
 
     def _partitioned(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
         drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))

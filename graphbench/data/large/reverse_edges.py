@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.large.arrays import allocate, create
+from graphbench.data.large.arrays import allocate, buffer_tensor, create
 from graphbench.data.large.incoming_edges import CHUNK, IncomingEdges
 
 
@@ -30,15 +30,16 @@ def write_undirected(edge_index: Tensor, num_nodes: int, path: Path, piece: int 
         RunFailed: the disk is full.
     """
     listed = edge_index.shape[1]
-    doubled = allocate((2, 2 * listed), torch.int32)
+    buffer = allocate((2, 2 * listed), torch.int32)
+    doubled = buffer_tensor(buffer)
     for first in range(0, listed, piece):
         part = edge_index[:, first : first + piece]
-        doubled.tensor[:, first : first + part.shape[1]] = part
-        doubled.tensor[:, listed + first : listed + first + part.shape[1]] = part.flip(0)
-    doubled.release()
+        doubled[:, first : first + part.shape[1]] = part
+        doubled[:, listed + first : listed + first + part.shape[1]] = part.flip(0)
+    buffer.release()
     # Grouped by their second row: with both directions listed, that is the source of the edges written.
-    grouped = IncomingEdges.of(doubled.tensor, num_nodes, numbered=False)
-    del doubled
+    grouped = IncomingEdges.of(doubled, num_nodes, numbered=False)
+    del doubled, buffer
     total = sum(len(code) for _, code in _distinct(grouped, num_nodes, piece))
     written = create(path, (2, total), np.int32)
     done = 0

@@ -173,7 +173,8 @@ def check_budget(sizes: Tensor, node_budget: int) -> None:
 
 def _cuts(sizes: np.ndarray, budget: int) -> list[int]:
     """Ends of consecutive groups that each stay within the budget, as long as possible from the first on."""
-    total, ends, spent = np.cumsum(sizes), [], 0
+    total, spent = np.cumsum(sizes), 0
+    ends: list[int] = []
     while not ends or ends[-1] < len(sizes):
         ends.append(int(np.searchsorted(total, spent + budget, side="right")))
         spent = int(total[ends[-1] - 1])
