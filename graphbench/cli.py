@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _dry_run(options: argparse.Namespace) -> int:
-    from graphbench.experiment import describe
+    from graphbench.preflight import describe
 
     code = 0
     for path in options.cfg:

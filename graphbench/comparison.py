@@ -9,7 +9,7 @@ from rich.console import Console
 
 from graphbench.config import Config
 from graphbench.errors import UserError
-from graphbench.experiment import Checked, check
+from graphbench.preflight import Checked, check
 from graphbench.runs.summary import Compared, comparison_tables
 
 WIDE = 160

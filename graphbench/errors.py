@@ -61,3 +61,27 @@ def unknown(what: str, received: object, allowed: Iterable[str], where: str | No
         + (f" Did you mean '{hint}'?" if hint else "")
         + f" Allowed: {shown or 'nothing'}."
     )
+
+
+class ArgumentError(ValueError):
+    """A constructor argument that does not fit; raised by components, which know no configuration.
+
+    Args:
+        parameters: name of the constructor parameter, or names of those that do not fit each other.
+        message: what was received and what is allowed.
+    """
+
+    def __init__(self, parameters: str | tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.parameters = (parameters,) if isinstance(parameters, str) else parameters
+
+
+def check_at_least(minimum: float, **arguments: float) -> None:
+    """Refuses constructor arguments below ``minimum``: ``check_at_least(1, dim_pe=dim_pe, rank=rank)``.
+
+    Raises:
+        ArgumentError: naming the first of them.
+    """
+    for name, value in arguments.items():
+        if value < minimum:
+            raise ArgumentError(name, f"{name} must be at least {minimum:g}, received {value}")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
@@ -25,8 +21,8 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.loader import LargeLoader
 from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
-from graphbench.errors import UserError
-from graphbench.runs.aggregate import Aggregate, aggregate, write_aggregate
+from graphbench.preflight import Run, check, count_parameters
+from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.summary import final_line, results_table
@@ -36,18 +32,10 @@ from graphbench.train.inference import Inference
 from graphbench.train.loop import Loop
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
+from graphbench.train.seeding import seed_everything
 from graphbench.train.settings import Settings
 
 logger = logging.getLogger("graphbench")
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training: which folder, which seed, which of several splits."""
-
-    run_id: int
-    seed: int
-    split_index: int
 
 
 @dataclass(frozen=True)
@@ -63,101 +51,6 @@ class _Parts:
     settings: Settings
     facts: dict[str, Any]
     pretrained: factory.Pretrained | None
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A configuration that can be trained, as far as that shows without its data.
-
-    Attributes:
-        config: with the architecture it adopts from a pretrained run.
-        runs: what is to be trained.
-        description: from :func:`describe`.
-        fabric: device, number format and processes, not launched yet.
-        maximize: whether larger values of the selecting metric are better.
-    """
-
-    config: Config
-    runs: Sequence[Run]
-    description: dict[str, Any]
-    fabric: Fabric
-    maximize: bool
-
-    @property
-    def folder(self) -> Path:
-        """Where its runs lie."""
-        return Path(self.config.tree.out_dir) / self.config.name
-
-    def directory(self, run: Run) -> RunDirectory:
-        """Where one run lies."""
-        tree = self.config.tree
-        return RunDirectory(tree.out_dir, self.config.name, run.run_id, writer=self.fabric.is_global_zero)
-
-    def result(self) -> Aggregate:
-        """What is there of the runs."""
-        return aggregate(self.folder, config_hash=self.config.hash, only=[each.run_id for each in self.runs])
-
-
-def describe(config: Config) -> dict[str, Any]:
-    """What a configuration builds, without training and (where the data set is declared) without data.
-
-    Returns:
-        ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
-    """
-    return _described(factory.adopt_pretrained(config, _plan(config, 1)[0].run_id, starts=False))[0]
-
-
-def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
-    info = factory.declared_info(config)
-    if info is None:
-        loaded = factory.read_data(config)
-        info = loaded.card.info(loaded.store)
-    model = factory.build_model(config, info)
-    factory.check_samplers(config, model)
-    factory.build_task(config, info)
-    description = {
-        "dataset": info.name,
-        "metric": info.metric,
-        "params": count_parameters(model),
-        "layers": factory.layer_names(model),
-    }
-    return description, info
-
-
-def check(
-    config: Config,
-    *,
-    repeat: int = 1,
-    only: int | None = None,
-    overwrite: bool = False,
-    starts: bool = True,
-) -> Checked:
-    """Finds what is wrong before data is read, encodings are computed or anything is written.
-
-    Args:
-        config: a loaded configuration.
-        repeat: number of seeds, counted up from ``seed``.
-        only: run id of the one run of these that is meant; None: all of them.
-        overwrite: runs of another configuration may lie in the way.
-        starts: whether it is trained next; False where the pretrained run it needs may still be made.
-
-    Raises:
-        UserError: the input is wrong.
-        ValueError: no run has the id ``only``.
-    """
-    planned = _plan(config, repeat)
-    runs = [each for each in planned if only in (None, each.run_id)]
-    if not runs:
-        raise ValueError(f"only must be one of {[each.run_id for each in planned]}, received {only}")
-    config = _with_mode(factory.adopt_pretrained(config, runs[0].run_id, starts=starts))
-    description, info = _described(config)
-    checked = Checked(config, runs, description, factory.build_fabric(config), info.maximize)
-    for directory in () if overwrite else map(checked.directory, runs):
-        record = directory.record
-        if record is not None and record.config_hash != config.hash:
-            with directory.open(config_hash=config.hash, config_text=config.dump()):
-                pass  # not reached: opening the folder is refused, in its own words
-    return checked
 
 
 def run(
@@ -209,18 +102,6 @@ def run(
     return {"dataset": data.name, **final_line(result, checked.folder)}
 
 
-def count_parameters(model: nn.Module) -> int:
-    """Trainable parameters."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-
-
-def seed_everything(seed: int) -> None:
-    """Seeds torch (all devices), numpy and Python."""
-    torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  for plug-ins and libraries that draw from the global generator
-    random.seed(seed)
-
-
 class _Data:
     """The data set, read when the first run needs it and shared by all of them."""
 
@@ -240,27 +121,6 @@ class _Data:
         """As printed in tables."""
         declared = factory.dataset_builder(self._config).card
         return (declared or self().card).name
-
-
-def _plan(config: Config, repeat: int) -> list[Run]:
-    tree = config.tree
-    if not tree.run_multiple_splits:
-        return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
-    if repeat != 1:
-        raise UserError(
-            f"{config.where('run_multiple_splits')}: run_multiple_splits and --repeat {repeat} exclude each other: "
-            "the first repeats over splits, the second over seeds."
-        )
-    return [Run(index, tree.seed, index) for index in tree.run_multiple_splits]
-
-
-def _with_mode(config: Config) -> Config:
-    """Modes that apply a model write into a folder of their own, beside that of the training."""
-    mode = config.tree.train.mode
-    if mode == "standard":
-        notice = f"{config.where('train.mode')}: train.mode standard is the same training loop as custom here."
-        return dataclasses.replace(config, notices=(*config.notices, notice))
-    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in factory.INFERENCE_MODES else config
 
 
 def _is_finished(directory: RunDirectory, config: Config) -> bool:
@@ -329,6 +189,7 @@ def _train(
         previous=directory.record if resumes else None,
         config=config.name,
         config_hash=config.hash,
+        settings=config.settings,
         seed=run.seed,
         run_id=str(run.run_id),
         metric=info.metric,

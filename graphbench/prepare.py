@@ -49,7 +49,7 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
     kind = registry.lookup("data/datasets", family)
     roots = Roots.from_environment(directory or SCHEMA["dataset.dir"].default)
     try:
-        return registry.construct(kind, {}, {"name": own}).load(roots), []
+        return registry.construct(kind, {"name": own}).load(roots), []
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
 

@@ -1,121 +1,185 @@
-"""Names -> classes. A room (a package below ``graphbench``) is scanned when a name in it is first looked up.
+"""Names -> components. Adding a component is adding one file; its base class and its signature are its description.
 
-Adding a component is adding one file: the class inside says ``@register("Name")`` and the room it lies in is the
-room it is found in. Code outside the package (``plugins:`` in a YAML) names the room itself::
+::
 
-    @register("MyAttention", room="layers/attention")
-    class MyAttention(nn.Module): ...
+    from graphbench.layers.contract import GlobalAttention
+    from graphbench.registry import FromContext, register
 
-The constructor signature is the only description of a component's arguments. :func:`parameters` reads it for the
-configuration loader, :func:`construct` fills it when the component is built.
+    @register("MeanField")
+    class MeanField(GlobalAttention):
+        def __init__(self, dim: FromContext[int], *, scale: float = 1.0): ...
+
+- A component lies in a namespace (``layers/attention``), a package of the same path below ``graphbench``. Its modules
+  are read as text to find the names they register; a module is imported when one of its names is looked up.
+- Every namespace has a base class and a context (:data:`NAMESPACES`). :func:`register` refuses what does not derive
+  from the base class, lacks one of its abstract members, or asks the context for what it does not offer.
+- A parameter annotated ``FromContext[T]`` is filled from the context (widths, heads, dropout, ...); every other
+  parameter is a key of the configuration below the component's name, with its type and default. A key that the user
+  sets wins over the context.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from graphbench.errors import UserError, unknown
 
-ROOMS = (
-    "data/datasets",
-    "transforms",
-    "encoders/node",
-    "encoders/edge",
-    "encoders/positional",
-    "layers/local",
-    "layers/attention",
-    "layers/blocks",
-    "models",
-    "heads",
-    "tasks/losses",
-    "tasks/metrics",
-    "train/optimizers",
-    "train/schedules",
-)
+T = TypeVar("T")
+Component = TypeVar("Component", bound=Callable[..., Any])
 
-_components: dict[str, dict[str, Callable[..., Any]]] = {room: {} for room in ROOMS}
-_scanned: set[str] = set()
-T = TypeVar("T", bound=Callable[..., Any])
+UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET", "__bool__": lambda self: False})()
+"""Value of a context's field that has nothing to say: the parameter keeps its own default."""
+
+_FROM_CONTEXT = "filled from the context"
+FromContext: TypeAlias = Annotated[T, _FROM_CONTEXT]
+"""Annotation of a parameter whose value comes from the context: ``dropout: FromContext[float] = 0.0``."""
 
 
-def register(name: str, *aliases: str, room: str | None = None) -> Callable[[T], T]:
-    """Class (or function) decorator: makes the component available under ``name`` and ``aliases``.
+@dataclass(frozen=True)
+class Namespace:
+    """What components of one kind have in common.
 
-    Args:
-        name: the name used in YAML files; also stored on the class as ``registered_name``.
-        aliases: further names for the same component.
-        room: where it belongs; inferred from the module for code inside the package.
-
-    Raises:
-        UserError: the name is taken by another component, or a room has to be named and was not.
+    Attributes:
+        base: ``module:Class`` that they derive from.
+        context: ``module:Class`` of the frozen dataclass that their ``FromContext`` parameters are fields of; empty
+            where there is nothing to be filled.
     """
 
-    def decorate(component: T) -> T:
-        where = room or _room_of(component.__module__)
-        if where not in _components:
-            raise UserError(f"{component.__module__}: @register('{name}') needs room=..., one of: {', '.join(ROOMS)}.")
-        for each in (name, *aliases):
-            present = _components[where].get(each)
+    base: str
+    context: str = ""
+
+
+NAMESPACES: Mapping[str, Namespace] = {
+    "data/datasets": Namespace("graphbench.data.builder:DatasetBuilder", "graphbench.data.context:DatasetContext"),
+    "transforms": Namespace("graphbench.transforms.base:Transform", "graphbench.transforms.context:TransformContext"),
+    "encoders/node": Namespace(
+        "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
+    ),
+    "encoders/edge": Namespace(
+        "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
+    ),
+    "encoders/positional": Namespace(
+        "graphbench.encoders.contract:PositionalEncoder", "graphbench.encoders.contract:PositionalContext"
+    ),
+    "layers/local": Namespace("graphbench.layers.contract:LocalLayer", "graphbench.layers.contract:LayerContext"),
+    "layers/attention": Namespace(
+        "graphbench.layers.contract:GlobalAttention", "graphbench.layers.contract:LayerContext"
+    ),
+    "layers/blocks": Namespace("graphbench.layers.contract:Block", "graphbench.layers.contract:LayerContext"),
+    "models": Namespace("graphbench.models.contract:Model", "graphbench.models.contract:ModelContext"),
+    "heads": Namespace("graphbench.heads.contract:Head", "graphbench.heads.contract:HeadContext"),
+    "tasks/losses": Namespace("graphbench.tasks.loss:Loss", "graphbench.tasks.contract:LossContext"),
+    "tasks/metrics": Namespace("graphbench.tasks.metric:Metric", "graphbench.tasks.contract:MetricContext"),
+    "train/optimizers": Namespace("torch.optim:Optimizer", "graphbench.train.contract:OptimizerContext"),
+    "train/schedules": Namespace("graphbench.train.schedule:Schedule", "graphbench.train.contract:ScheduleContext"),
+}
+
+_registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
+_groups: dict[Callable[..., Any], str] = {}
+
+
+def register(
+    name: str, *aliases: str, namespace: str | None = None, group: str = ""
+) -> Callable[[Component], Component]:
+    """Class decorator: makes the component available under ``name`` and ``aliases``, given as literal strings.
+
+    Args:
+        name: used in YAML files; also stored on the class as ``registered_name``.
+        aliases: further names for the same component.
+        namespace: default: the package that the class lies in, outside ``graphbench`` that of its base class.
+        group: group of GraphGPS's vocabulary whose keys are arguments of the component (``gt.bigbird``).
+
+    Raises:
+        UserError: the name is taken, the class breaks the contract of its namespace, or has none.
+    """
+
+    def decorate(component: Component) -> Component:
+        where = namespace or _namespace_of(component)
+        if where not in _registered:
+            raise UserError(
+                f"{component.__module__}: @register('{name}') finds no namespace for {component.__qualname__}: derive "
+                f"it from a base class of {', '.join(_bases())}, or say namespace=..."
+            )
+        _check_contract(where, component)
+        for each_name in (name, *aliases):
+            present = _registered[where].get(each_name)
             if present is not None and not _same_source(present, component):
                 raise UserError(
-                    f"{component.__module__}: the name '{each}' is already taken in {where} by "
+                    f"{component.__module__}: the name '{each_name}' is already taken in {where} by "
                     f"{present.__module__}.{present.__qualname__}."
                 )
-            _components[where][each] = component
+            _registered[where][each_name] = component
         component.registered_name = name  # type: ignore[attr-defined]
+        if group:
+            _groups[component] = group
         return component
 
     return decorate
 
 
-def lookup(room: str, name: str, where: str | None = None) -> Any:
-    """The component called ``name`` in ``room``.
+def lookup(namespace: str, name: str, where: str | None = None) -> Any:
+    """The component called ``name``.
 
     Args:
-        room: one of :data:`ROOMS`.
+        namespace: one of :data:`NAMESPACES`.
         name: registered name or alias.
         where: ``file:line`` of the request, for the message.
 
     Raises:
         UserError: no such name; the message lists the valid ones and the nearest.
     """
-    scan(room)
-    try:
-        return _components[room][name]
-    except KeyError:
-        raise unknown(f"name in {room}", name, _components[room], where) from None
+    if name not in _registered[namespace]:
+        module = _sources(namespace).get(name)
+        if module is None:
+            raise unknown(f"name in {namespace}", name, names(namespace), where)
+        importlib.import_module(module)
+    return _registered[namespace][name]
 
 
-def names(room: str) -> list[str]:
-    """Every name (aliases included) in ``room``, sorted."""
-    scan(room)
-    return sorted(_components[room])
+def names(namespace: str) -> list[str]:
+    """Every name (aliases included), sorted; imports nothing."""
+    return sorted({*_registered[namespace], *_sources(namespace)})
 
 
-def forget(room: str, *unwanted: str) -> None:
-    """Removes names from a room, for tests that register components of their own."""
+def components(namespace: str) -> list[Any]:
+    """Every component once, in the order of the names they were registered with; imports all of them."""
+    found = {lookup(namespace, name) for name in names(namespace)}
+    return sorted(found, key=lambda component: str(component.registered_name))
+
+
+def group_of(component: Callable[..., Any]) -> str:
+    """Group of the configuration whose keys are arguments of a component, next to its own section; empty for none."""
+    return _groups.get(component, "")
+
+
+def forget(namespace: str, *unwanted: str) -> None:
+    """Removes names, for tests that register components of their own."""
     for name in unwanted:
-        _components[room].pop(name, None)
+        _registered[namespace].pop(name, None)
 
 
-def scan(room: str) -> None:
-    """Imports every module of a room once, so that its components register themselves."""
-    if room in _scanned:
-        return
-    package = importlib.import_module("graphbench." + room.replace("/", "."))
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        importlib.import_module(module.name)
-    _scanned.add(room)
+def base_class(namespace: str) -> type:
+    """What every component of a namespace derives from."""
+    base: type = _imported(NAMESPACES[namespace].base)
+    return base
+
+
+def context_class(namespace: str) -> type | None:
+    """The dataclass whose fields ``FromContext`` parameters are filled from; None where there is none."""
+    return _imported(NAMESPACES[namespace].context) if NAMESPACES[namespace].context else None
 
 
 def load_plugin(source: str, where: str | None = None) -> ModuleType:
@@ -150,41 +214,130 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         ) from error
 
 
-@functools.cache
-def parameters(component: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+@dataclass(frozen=True)
+class Parameter:
+    """One constructor parameter of a component.
+
+    Attributes:
+        name: as in the signature.
+        annotation: its type, without ``FromContext``.
+        default: :data:`UNSET` where it has none.
+        from_context: whether the context fills it.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    from_context: bool
+
+
+def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
     """Constructor parameters by name, annotations resolved to types (``self``, ``*args``, ``**kwargs`` left out)."""
+    return _parameters(component)
+
+
+@functools.cache
+def _parameters(component: Any) -> Mapping[str, Parameter]:
     function = component.__init__ if inspect.isclass(component) else component
-    hints = typing.get_type_hints(function)
-    return {
-        name: parameter.replace(annotation=hints.get(name, Any))
-        for name, parameter in inspect.signature(component).parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
+    hints = typing.get_type_hints(function, include_extras=True)
+    found = {}
+    for name, parameter in inspect.signature(component).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            continue
+        annotation, from_context = hints.get(name, Any), False
+        if typing.get_origin(annotation) is Annotated:
+            annotation, *notes = typing.get_args(annotation)
+            from_context = _FROM_CONTEXT in notes
+        default = UNSET if parameter.default is parameter.empty else parameter.default
+        found[name] = Parameter(name, annotation, default, from_context)
+    return found
 
 
-def construct(component: Callable[..., Any], own: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
+def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
     """Calls ``component`` with what its signature asks for.
 
-    A parameter takes its value from ``own`` (what the user wrote for this component), else from ``context`` (what
-    the surroundings supply: widths, dropout, factories), else from its default.
+    A parameter takes its value from ``arguments`` (what the user set for this component), else, if it is annotated
+    ``FromContext``, from the field of ``context`` with its name, else from its default.
+
+    Args:
+        component: a registered class.
+        arguments: by parameter name; names that the signature lacks are ignored.
+        context: an instance of the namespace's context, or None.
 
     Raises:
-        TypeError: a parameter without default is in neither (a defect of the component or of ``build.py``).
+        TypeError: a parameter without default has a value in neither.
     """
-    arguments: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, parameter in parameters(component).items():
-        if name in own:
-            arguments[name] = own[name]
-        elif name in context:
-            arguments[name] = context[name]
-        elif parameter.default is parameter.empty:
-            raise TypeError(f"{component.__qualname__} needs '{name}'; the context has {sorted(context)}")
-    return component(**arguments)
+        supplied = getattr(context, name) if parameter.from_context and context is not None else UNSET
+        value = arguments[name] if name in arguments else supplied
+        if value is not UNSET:
+            values[name] = value
+        elif parameter.default is UNSET:
+            raise TypeError(
+                f"{component.__qualname__} needs '{name}', which neither its arguments nor the context have"
+            )
+    return component(**values)
 
 
-def _room_of(module: str) -> str:
-    parts = module.split(".")[1:]
-    return next((room for end in range(len(parts) - 1, 0, -1) if (room := "/".join(parts[:end])) in _components), "")
+def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
+    """Refuses a component that is not what the code around it relies on.
+
+    Raises:
+        UserError: another base class, abstract members left open, or a context parameter that does not exist.
+    """
+    base, who = base_class(namespace), f"{component.__module__}: {component.__qualname__} (in {namespace})"
+    if not (inspect.isclass(component) and issubclass(component, base)):
+        raise UserError(f"{who} must be a subclass of {base.__module__}.{base.__qualname__}.")
+    open_members = [
+        name for name in dir(component) if getattr(getattr(component, name, None), "__isabstractmethod__", False)
+    ]
+    if open_members:
+        raise UserError(f"{who} lacks {', '.join(open_members)}; see {base.__module__}.{base.__qualname__}.")
+    context = context_class(namespace)
+    offered = [field.name for field in dataclasses.fields(context)] if context else []
+    for parameter in parameters(component).values():
+        if parameter.from_context and parameter.name not in offered:
+            raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who)
+
+
+@functools.cache
+def _sources(namespace: str) -> Mapping[str, str]:
+    """Name -> module that registers it, read from the text of the modules of a namespace."""
+    package = importlib.import_module("graphbench." + namespace.replace("/", "."))
+    found: dict[str, str] = {}
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        spec = importlib.util.find_spec(module.name)
+        if spec is None or spec.origin is None:
+            continue
+        for call in _REGISTER.findall(Path(spec.origin).read_text(encoding="utf-8")):
+            positional = re.sub(r'\w+\s*=\s*"[^"]*"', "", call)
+            found.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
+    return found
+
+
+_REGISTER = re.compile(r"^@(?:registry\.)?register\(([^()]*)\)", re.MULTILINE)
+
+
+def _namespace_of(component: Callable[..., Any]) -> str:
+    """The package that a component lies in, or the namespace whose base class it has."""
+    parts = component.__module__.split(".")
+    if parts[0] == "graphbench":
+        prefixes = ("/".join(parts[1:end]) for end in range(len(parts) - 1, 1, -1))
+        return next((prefix for prefix in prefixes if prefix in NAMESPACES), "")
+    bases = inspect.getmro(component) if inspect.isclass(component) else ()
+    places = {f"{base.__module__}:{base.__qualname__}" for base in bases}
+    fitting = [namespace for namespace, contract in NAMESPACES.items() if contract.base in places]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _bases() -> list[str]:
+    return [contract.base.replace(":", ".") for contract in NAMESPACES.values()]
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _same_source(a: Any, b: Any) -> bool:

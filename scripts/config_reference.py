@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from graphbench import registry
+from graphbench.config.components import POSITIONAL, encoding_keys, own_keys
 from graphbench.config.key import Key
-from graphbench.config.schema import GROUPS, SUPPLIED, SUPPLIED_TO_BLOCKS
-from graphbench.config.values import key_of
+from graphbench.config.schema import GROUPS
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "config-reference.md"
 HEAD = """# Configuration reference
@@ -27,6 +29,11 @@ COMPONENTS = """## Components and their own keys
 Every registered name, by the key that names it. Where a component has arguments of its own, they are keys below
 `<group>.<Name>`, e.g. `gt.SGFormer.use_weight`; what the general keys above supply (widths, heads, dropout) is not
 repeated.
+"""
+CONTEXTS = """## What components are filled from
+
+A constructor parameter `name: FromContext[...]` takes the value of the field `name` of its namespace's context, unless
+its own section sets it.
 """
 WHERE = {
     "data/datasets": ("dataset.format", "dataset"),
@@ -54,7 +61,8 @@ def reference() -> str:
             parts.append(f"## {group or 'Top level'}\n\n{_table(active, group)}")
     parts.append(f"## Accepted without effect\n\n{_inert()}")
     parts.append(COMPONENTS)
-    parts += [f"### {room}: `{key}`\n\n{_room(room, group)}" for room, (key, group) in WHERE.items()]
+    parts += [f"### {space}: `{key}`\n\n{_namespace(space, group)}" for space, (key, group) in WHERE.items()]
+    parts.append(f"{CONTEXTS}\n{_contexts()}")
     return "\n".join(parts)
 
 
@@ -78,11 +86,11 @@ def _inert() -> str:
     )
 
 
-def _room(room: str, group: str) -> str:
+def _namespace(namespace: str, group: str) -> str:
     lines = []
-    for name in registry.names(room):
-        component = registry.lookup(room, name)
-        own = ", ".join(_arguments(component, room)) if group else ""
+    for name in registry.names(namespace):
+        component = registry.lookup(namespace, name)
+        own = ", ".join(f"`{key}` ({_value(declared.default)})" for key, declared in _keys(namespace, component, group))
         summary = (component.__doc__ or "").strip().splitlines()[0].strip() if component.__doc__ else ""
         same = component.registered_name
         text = f"the same as `{same}`" if same != name else _cell(summary)
@@ -90,12 +98,34 @@ def _room(room: str, group: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _arguments(component: object, room: str) -> Iterator[str]:
-    supplied = SUPPLIED_TO_BLOCKS if room == "layers/blocks" else SUPPLIED
-    for name, parameter in registry.parameters(component).items():  # type: ignore[arg-type]
-        key = key_of(parameter)
-        if key is not None and name not in supplied and parameter.default is not parameter.empty:
-            yield f"`{name}` ({_value(key.default)})"
+def _keys(namespace: str, component: Any, group: str) -> list[tuple[str, Key]]:
+    if namespace == POSITIONAL:  # those of the schema stand in their groups above
+        name = component.registered_name
+        further = {} if f"posenc_{name}" in GROUPS else encoding_keys(name)
+        return [(key.partition(".")[2], declared) for key, declared in further.items()]
+    return list(own_keys(component).items()) if group else []
+
+
+def _contexts() -> str:
+    """What ``FromContext`` parameters may be called, per namespace."""
+    contexts: dict[type, list[str]] = {}
+    for namespace in registry.NAMESPACES:
+        context = registry.context_class(namespace)
+        if context is not None:
+            contexts.setdefault(context, []).append(namespace)
+    parts = []
+    for context, namespaces in contexts.items():
+        about = _attributes(context)
+        rows = [f"- `{field.name}: {field.type}`: {about[field.name]}" for field in dataclasses.fields(context)]
+        parts.append(f"`{context.__name__}`, for {', '.join(namespaces)}:\n\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _attributes(context: type) -> dict[str, str]:
+    """The entries of the docstring's section ``Attributes``."""
+    text = inspect.getdoc(context) or ""
+    entries = re.findall(r"^    (\w+): ((?:.|\n        )+)", text.partition("Attributes:")[2], re.MULTILINE)
+    return {name: _cell(" ".join(about.split())) for name, about in entries}
 
 
 def _value(value: object) -> str:
@@ -104,9 +134,9 @@ def _value(value: object) -> str:
 
 def _allowed(key: Key) -> str:
     if key.allowed is not None:
-        return ", ".join(str(each) for each in key.allowed)
-    if key.rooms:
-        return "names of " + ", ".join(key.rooms)
+        return ", ".join(str(value) for value in key.allowed)
+    if key.namespaces:
+        return "names of " + ", ".join(key.namespaces)
     kind = key.kind.__name__ + (f" of {key.item.__name__}" if key.item else "")
     return (
         kind + (f", at least {key.minimum:g}" if key.minimum is not None else "") + (" or none" if key.optional else "")

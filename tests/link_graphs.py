@@ -14,6 +14,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.registry import FromContext
 
 COLOURS = 4
 GRAPHS = 24
@@ -34,7 +35,7 @@ def _contacts(colour: torch.Tensor) -> torch.Tensor:
 class Contacts(DatasetBuilder):
     """Many graphs; states the true pairs only, as PCQM-Contact does."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = name
 
     @property
@@ -72,7 +73,7 @@ class Contacts(DatasetBuilder):
 class OneContactGraph(DatasetBuilder):
     """One graph of 40 nodes; its pairs, true and false ones, are the examples; true ones of training are its edges."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = name
 
     @property

@@ -3,5 +3,5 @@
 from graphbench.registry import register
 from tests.link_graphs import Contacts, OneContactGraph
 
-register("contacts", room="data/datasets")(Contacts)
-register("one-contact-graph", room="data/datasets")(OneContactGraph)
+register("contacts", namespace="data/datasets")(Contacts)
+register("one-contact-graph", namespace="data/datasets")(OneContactGraph)

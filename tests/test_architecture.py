@@ -18,6 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
     "errors": set(),
     "registry": set(),
+    "contract": set(),
     "structures": set(),
     "ops": {"structures"},
     "layers": {"structures", "ops"},
@@ -28,17 +29,18 @@ MAY_IMPORT = {
     "tasks": {"structures"},
     "data": {"structures", "blockwise"},
     "transforms": {"structures", "data"},
-    "runs": set(),
+    "runs": {"config"},
     "train": {"structures", "tasks", "runs", "blockwise"},
     "config": {"structures"},
     "factory": {
         *("structures", "config", "data", "transforms", "encoders", "layers", "heads", "models", "blockwise"),
         *("tasks", "train"),
     },
-    "experiment": {"structures", "config", "factory", "data", "tasks", "train", "runs"},
-    "comparison": {"config", "experiment", "runs"},
-    "cli": {"config", "factory", "experiment", "comparison", "runs"},
-    "sweeps": {"config", "experiment", "train", "runs"},
+    "preflight": {"structures", "config", "factory", "runs"},
+    "experiment": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight"},
+    "comparison": {"config", "preflight", "runs"},
+    "cli": {"config", "experiment", "preflight", "comparison", "runs"},
+    "sweeps": {"config", "experiment", "preflight", "train", "runs"},
     "tables": {"runs", "factory", "sweeps"},
     "prepare": {"config", "factory", "data"},
     "reproduce": {"sweeps", "tables"},
@@ -88,7 +90,7 @@ def test_imports_point_one_way(path: Path) -> None:
     room = _room(path)
     if room == "__init__":
         return
-    allowed = MAY_IMPORT[room] | {room, "errors", "registry", "__version__"}
+    allowed = MAY_IMPORT[room] | {room, "errors", "registry", "contract", "__version__"}
     if room in ("structures", "errors"):
         allowed = {room}
     for module, line in _imports(path):
@@ -127,31 +129,33 @@ def test_no_layer_pads_or_waits_for_the_device(room: str) -> None:
 def test_components_share_no_name_within_a_section() -> None:
     """But a convolution may bear the name of the layer around it when it adds no key to the layer's."""
     from graphbench import registry
-    from graphbench.config.load import _own_keys
-    from graphbench.config.schema import GROUPS, SUPPLIED, rooms_of_group
+    from graphbench.config.components import own_keys
+    from graphbench.config.schema import GROUPS, namespaces_of_group
 
     for group in GROUPS:
-        rooms = rooms_of_group(group)
+        namespaces = namespaces_of_group(group)
         found: dict[str, object] = {}
-        for room in rooms:
-            for name in registry.names(room):
-                component = registry.lookup(room, name)
+        for namespace in namespaces:
+            for name in registry.names(namespace):
+                component = registry.lookup(namespace, name)
                 first = found.setdefault(name, component)
-                inner = (room == "layers/local" and name in registry.names("layers/blocks")) or room == "models"
-                assert first is component or (
-                    inner and _own_keys(component).keys() - SUPPLIED <= _own_keys(first).keys()
-                ), f"{group}.{name} is ambiguous: {rooms}"
+                inner = namespace == "models" or (
+                    namespace == "layers/local" and name in registry.names("layers/blocks")
+                )
+                assert first is component or (inner and own_keys(component).keys() <= own_keys(first).keys()), (
+                    f"{group}.{name} is ambiguous: {namespaces}"
+                )
 
 
-def test_what_a_component_needs_is_supplied_or_its_own() -> None:
+def test_every_parameter_is_a_key_or_filled_from_the_context() -> None:
     from graphbench import registry
-    from graphbench.config.schema import SUPPLIED
-    from graphbench.config.values import key_of
+    from graphbench.config.components import settable_keys
+    from graphbench.registry import UNSET
 
-    for room in registry.ROOMS:
-        for name in registry.names(room):
-            for parameter in registry.parameters(registry.lookup(room, name)).values():
-                settable = key_of(parameter) is not None
-                assert settable or parameter.name in SUPPLIED or parameter.default is not parameter.empty, (
-                    f"{room}/{name}: nobody can supply '{parameter.name}: {parameter.annotation}'"
+    for namespace in registry.NAMESPACES:
+        for component in registry.components(namespace):
+            for parameter in registry.parameters(component).values():
+                settable = parameter.name in settable_keys(component)
+                assert settable or parameter.from_context or parameter.default is not UNSET, (
+                    f"{namespace}/{component.registered_name}: nobody can supply '{parameter.name}'"
                 )

@@ -11,7 +11,7 @@ import torch
 
 from graphbench import factory
 from graphbench.config import load_config
-from graphbench.experiment import describe
+from graphbench.preflight import describe
 from tests.paths import ROOT
 from tests.synthetic_batch import SIZES, batch_like
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphbench.config import load_config
-from graphbench.experiment import describe
+from graphbench.preflight import describe
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"

@@ -10,8 +10,8 @@ import torch
 
 from graphbench import factory
 from graphbench.config import Config, load_config
-from graphbench.experiment import seed_everything
 from graphbench.sweeps import read_sweep
+from graphbench.train.seeding import seed_everything
 from tests.paths import ROOT
 
 SWEEP = ROOT / "configs/sweeps/geco-beside.yaml"

@@ -86,7 +86,7 @@ def typo_in_a_section(tree: Tree, dice: random.Random) -> bool:
 
 def typo_in_a_name(tree: Tree, dice: random.Random) -> bool:
     """A component that does not exist."""
-    named = [key for key, value in leaves(tree) if key in SCHEMA and SCHEMA[key].rooms and isinstance(value, str)]
+    named = [key for key, value in leaves(tree) if key in SCHEMA and SCHEMA[key].namespaces and isinstance(value, str)]
     key = dice.choice(named)
     value = dict(leaves(tree))[key]
     parts = [part for part in value.split("+") if part != "None"]

@@ -14,16 +14,16 @@ from tests.paths import ROOT
 ATTENTION = '''
 """Mean of the graph, added with a learnable weight: the smallest global module there can be."""
 
-import torch
 from torch import nn
 
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.segment import segment_mean
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("MeanField")
-class MeanField(nn.Module):
-    def __init__(self, dim: int, heads: int, *, scale: float = 1.0):
+class MeanField(GlobalAttention):
+    def __init__(self, dim: FromContext[int], *, scale: float = 1.0):
         super().__init__()
         self.scale = scale
         self.lin = nn.Linear(dim, dim)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from graphbench.config import load_config
-from graphbench.experiment import describe
+from graphbench.preflight import describe
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"

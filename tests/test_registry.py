@@ -1,13 +1,20 @@
-"""Names, rooms, plug-ins and construction from signatures."""
+"""Names, namespaces, contracts, plug-ins and construction from signatures."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.errors import UserError
+from graphbench.layers.contract import GlobalAttention, LocalLayer
+from graphbench.registry import UNSET, FromContext
+from tests.paths import ROOT
 
 
 def test_unknown_name_lists_and_suggests() -> None:
@@ -16,25 +23,152 @@ def test_unknown_name_lists_and_suggests() -> None:
         registry.lookup("layers/local", "GatdGCN", "f.yaml:3")
 
 
+@pytest.mark.parametrize("namespace", registry.NAMESPACES)
+def test_names_read_from_the_sources_are_those_that_are_registered(namespace: str) -> None:
+    for component in registry.components(namespace):
+        assert issubclass(component, registry.base_class(namespace))
+    assert set(registry.names(namespace)) == set(registry._registered[namespace])
+
+
+def test_a_look_up_imports_one_module_and_not_its_neighbours() -> None:
+    code = (
+        "import sys; from graphbench import registry; registry.lookup('tasks/losses', 'l1');"
+        "print([name for name in sys.modules if name.startswith('graphbench.tasks.losses.')])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "['graphbench.tasks.losses.regression']"
+
+
+class Silent(GlobalAttention):
+    """Refused: no forward pass."""
+
+    def __init__(self, dim: FromContext[int]) -> None:
+        super().__init__()
+
+
+class Greedy(Silent):
+    """Refused: asks the model for what it does not offer."""
+
+    def __init__(self, dim: FromContext[int], width: FromContext[int]) -> None:
+        super().__init__(dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: object) -> Tensor:
+        return h
+
+
+@pytest.mark.parametrize(
+    ("component", "namespace", "message"),
+    [
+        (nn.Linear, "layers/attention", "Linear .*must be a subclass of graphbench.layers.contract.GlobalAttention"),
+        (Silent, "layers/attention", r"Silent \(in layers/attention\) lacks forward; see .*GlobalAttention"),
+        (Greedy, "layers/attention", "unknown FromContext parameter of Greedy 'width'.*heads"),
+        (nn.Linear, None, r"@register\('X'\) finds no namespace for Linear: derive it from .*GlobalAttention"),
+    ],
+)
+def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        registry.register("X", namespace=namespace)(component)
+
+
 def test_a_name_cannot_be_taken_twice() -> None:
-    registry.scan("layers/local")
+    registry.lookup("layers/local", "GCN")
+
+    class Other(LocalLayer):
+        def forward(self, h: Tensor, e: Tensor | None, batch: object) -> tuple[Tensor, Tensor | None]:
+            return h, e
+
     with pytest.raises(UserError, match="'GCN' is already taken in layers/local"):
-        registry.register("GCN", room="layers/local")(type("Other", (), {}))
+        registry.register("GCN")(Other)
 
 
-def test_outside_the_package_the_room_must_be_named() -> None:
-    with pytest.raises(UserError, match=r"@register\('X'\) needs room=..., one of: .*layers/attention"):
-        registry.register("X")(type("X", (), {}))
+@dataclass(frozen=True)
+class Offered:
+    a: int = UNSET
+    b: int = UNSET
+    c: int = UNSET
 
 
-def test_construct_prefers_own_then_context_then_default() -> None:
-    def component(a: int, b: int = 2, *, c: int = 3) -> tuple[int, int, int]:
+def test_arguments_win_over_the_context_which_fills_declared_parameters_only() -> None:
+    def component(a: FromContext[int], b: FromContext[int] = 2, *, c: int = 3) -> tuple[int, int, int]:
         return a, b, c
 
-    assert registry.construct(component, {}, {"a": 1, "unused": 0}) == (1, 2, 3)
-    assert registry.construct(component, {"a": 5, "c": 7}, {"a": 1, "b": 9}) == (5, 9, 7)
+    assert registry.construct(component, {}, Offered(a=1, c=9)) == (1, 2, 3)
+    assert registry.construct(component, {"a": 5, "c": 7, "unknown": 0}, Offered(a=1, b=9)) == (5, 9, 7)
     with pytest.raises(TypeError, match="needs 'a'"):
-        registry.construct(component, {}, {})
+        registry.construct(component, {}, Offered())
+
+
+OLD_NAMES = (
+    "dim dim_in dim_out dim_edge dim_encoded dim_pe node_in edge_in out_dim num_types heads dropout act batchnorm "
+    "layers layers_pre_mp layers_post_mp l2norm pooling encoder edge_encoder block local attention head task task_type "
+    "transductive size_average thresh params lr weight_decay momentum fused optimizer max_epoch num_warmup_epochs "
+    "steps lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
+    "edge_types max_nodes prepare decoding infer_link_label hidden_dropout use_edge_attr attention_type "
+    "num_random_blocks block_size use_bias hidden_act layer_norm_eps slic_compactness train_percent "
+    "add_reverse_edges add_self_loops stage_type agg normalize_adj self_msg msg_direction mlp edge_residual "
+    "dropout_inside standardize norm residual full_graph gamma mlp_dropout"
+).split()
+"""Parameters that were filled by their name alone, whatever component had them."""
+
+PLUGIN = """
+from graphbench.layers.contract import GlobalAttention
+from graphbench.registry import FromContext, register
+
+
+@register("OwnNames")
+class OwnNames(GlobalAttention):
+    def __init__(self, {context}*, {own}):
+        super().__init__()
+        self.received = dict(locals())
+
+    def forward(self, h, e, batch):
+        return h
+"""
+
+
+def test_a_parameter_of_a_plug_in_is_its_own_unless_it_says_otherwise(tmp_path: Path) -> None:
+    """Each of the names that were once filled from outside gets the plug-in's own default, and is a key."""
+    from graphbench import factory
+    from graphbench.config import load_config
+
+    (tmp_path / "plugin.py").write_text(PLUGIN.format(context="", own=", ".join(f"{n}: int = 77" for n in OLD_NAMES)))
+    yaml = tmp_path / "c.yaml"
+    yaml.write_text(
+        f"_base_: {ROOT}/configs/quickstart.yaml\nplugins: [plugin.py]\ngt: {{layer_type: None+OwnNames, layers: 1}}\n"
+    )
+    try:
+        config = load_config(yaml, ["gt.OwnNames.heads", "5"])
+        info = factory.declared_info(config)
+        assert info is not None
+        layer = factory.build_model(config, info).layers[0].sublayers[1]
+    finally:
+        registry.forget("layers/attention", "OwnNames")
+    received = {name: layer.received[name] for name in OLD_NAMES}
+    assert received == {**dict.fromkeys(OLD_NAMES, 77), "heads": 5}
+    assert config.component_args("gt", "OwnNames") == received
+    assert "gt.OwnNames.heads" in config.settings
+
+
+def test_a_plug_in_filled_from_the_context_says_so(tmp_path: Path) -> None:
+    from graphbench import factory
+    from graphbench.config import load_config
+
+    source = PLUGIN.format(
+        context="dim: FromContext[int], dropout: FromContext[float] = 0.0, ", own="gain: float = 2.0"
+    )
+    (tmp_path / "plugin.py").write_text(source)
+    yaml = tmp_path / "c.yaml"
+    base = f"_base_: {ROOT}/configs/quickstart.yaml\nplugins: [plugin.py]\n"
+    yaml.write_text(base + "gt: {layer_type: None+OwnNames, layers: 1, attn_dropout: 0.25}\n")
+    try:
+        config = load_config(yaml)
+        info = factory.declared_info(config)
+        assert info is not None
+        received = factory.build_model(config, info).layers[0].sublayers[1].received
+    finally:
+        registry.forget("layers/attention", "OwnNames")
+    assert (received["dim"], received["dropout"], received["gain"]) == (config.tree.gt.dim_hidden, 0.25, 2.0)
+    assert config.component_args("gt", "OwnNames") == {"gain": 2.0}
 
 
 def test_broken_plugin_is_one_message(tmp_path: Path) -> None:

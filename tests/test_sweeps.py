@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from graphbench.experiment import describe
+from graphbench.preflight import describe
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.plan import Planned, plan
 from graphbench.tables.published import read_published

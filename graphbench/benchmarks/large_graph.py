@@ -21,7 +21,6 @@ from graphbench.data.large.generator import power_law
 from graphbench.data.large.loader import PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.encoders.compose import NodeEncoder
-from graphbench.experiment import seed_everything
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
@@ -32,6 +31,7 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.loop import Loop
+from graphbench.train.seeding import seed_everything
 from graphbench.train.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,9 +13,9 @@ from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, now, place
 from graphbench.config import load_config
 from graphbench.data.loading.loader import DataLoaders
-from graphbench.experiment import seed_everything
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.loop import Loop
+from graphbench.train.seeding import seed_everything
 
 EPOCHS = 250
 PAIRS = 7

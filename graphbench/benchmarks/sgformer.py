@@ -27,11 +27,11 @@ from graphbench import factory
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, ROOT, held, paired, place, seconds_of
 from graphbench.config import load_config
-from graphbench.experiment import seed_everything
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
 from graphbench.train.loop import Loop
+from graphbench.train.seeding import seed_everything
 
 THREADS = 2
 PAIRS = 5

@@ -2,9 +2,9 @@
 
 Three kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
 a node depends on the node, on its incoming edges and on their sources; global attentions that read the other nodes
-through sums only, and say so by two methods: ``summarise(h) -> summary``, where summaries of disjoint nodes can be
-added, and ``attend(h, summary) -> h'``. A part that asks for more (the size of the graph, where it begins, its edges
-elsewhere) is refused by name: :class:`~graphbench.blockwise.graph.RowsOfGraph` does not have it.
+through sums only (:class:`~graphbench.layers.contract.BlockwiseAttention`). A part that asks for more (the size of the
+graph, where it begins, its edges elsewhere) is refused by name: :class:`~graphbench.blockwise.graph.RowsOfGraph` does
+not have it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from graphbench.blockwise.graph import HostRows, NodeBlocks, NodeRows, WholeGraphNeeded
 from graphbench.blockwise.neighborhood import NeighborhoodBatch
 from graphbench.encoders.expander import ExpanderEdges
-from graphbench.layers.gps import Branch, GPSBlock
+from graphbench.layers.contract import BlockwiseAttention, GraphLayer, LocalLayer, StatefulAttention
+from graphbench.layers.gps import GPSBlock, SubLayer
 from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
 from graphbench.structures import Features, SparseRows
@@ -80,13 +81,12 @@ class Blockwise:
         return out.rows()
 
     def messages(
-        self, layer: nn.Module, h: HostRows, e: HostRows | None, *others: HostRows, then: Callable[..., Tensor]
+        self, layer: GraphLayer, h: HostRows, e: HostRows | None, *others: HostRows, then: Callable[..., Tensor]
     ) -> tuple[HostRows, HostRows | None]:
         """``then(layer(h, e), *others)`` and the edge states behind the layer.
 
         Args:
-            layer: a local layer ``(h, e, batch) -> (h', e')``, an attention along edges ``(h, e, batch) -> h'``, or
-                either with a batch behind, which is left.
+            layer: a local layer, or an attention along edges; the batch it returns is left.
             h: states of the nodes.
             e: states of the edges, sorted by target, or None.
             others: states whose rows ``then`` reads beside the new ones.
@@ -98,34 +98,32 @@ class Blockwise:
             seen = NeighborhoodBatch.of(near)
             h_near = h.tensor.index_select(0, near.nodes).to(seen.device)
             e_near = None if e is None else self._slice(e, *near.edges)
-            answer = _applied(layer, readable(h_near, layer), e_near, seen)
-            new, *behind = answer if isinstance(answer, tuple) else (answer,)
+            new, e_new, _ = _applied(layer.step, readable(h_near, layer), e_near, seen)
             rest = (self._slice(each, first, last) for each in others)
             out.put(_applied(then, new[: near.size], *rest), first)
             for each in others if e is None else (e, *others):
                 if each is not h:  # which is read all over the place
                     each.release()
-            e_new = behind[0] if behind and isinstance(behind[0], Tensor) else e_near
             if e_new is not None and e_new is not e_near:
                 edges.put(e_new, near.edges[0])
         h.release()
         return out.rows(), edges.rows() if edges.started else e
 
     def attend(
-        self, layer: nn.Module, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
+        self, layer: GraphLayer, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
     ) -> HostRows:
         """``then(layer(h, e), h, *others)`` for an attention through sums, or along edges; ``then`` is of rows."""
-        if not hasattr(layer, "summarise"):
+        if not isinstance(layer, BlockwiseAttention):
             return self.messages(layer, h, e, h, *others, then=then)[0]
         summary: Any = None
         for _, first, last in self._blocks():
-            own = layer.summarise(self._slice(h, first, last))
+            own = layer.reduce_nodes(self._slice(h, first, last))
             summary = own if summary is None else summary + own
             h.release()
         out = _Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
             rows, *rest = (self._slice(each, first, last) for each in (h, *others))
-            out.put(_applied(then, layer.attend(rows, summary), rows, *rest), first)
+            out.put(_applied(then, layer.apply_summary(rows, summary), rows, *rest), first)
             for each in (h, *others):
                 each.release()
         return out.rows()
@@ -158,7 +156,7 @@ class Blockwise:
         return self.rows(finish, *(summed or (h,))), e
 
     def _branch(
-        self, branch: Branch, h: HostRows, e: HostRows | None, pairs: HostRows | None, *summed: HostRows
+        self, branch: SubLayer, h: HostRows, e: HostRows | None, pairs: HostRows | None, *summed: HostRows
     ) -> tuple[HostRows, HostRows | None]:
         """What the branch returns, plus ``summed``, and the edge states."""
         part = branch.part
@@ -172,9 +170,10 @@ class Blockwise:
             x = old + branch.dropout(new) if branch.adds_residual else new
             return sum(before, branch.norm(x, NodeRows.of(x.shape[0], x.device)))
 
-        if branch.is_local:
+        assert part is not None
+        if isinstance(part, LocalLayer):
             return self.messages(part, h, e, h, *summed, then=finish)
-        seen = pairs if pairs is not None and hasattr(part, "carries_state") else e
+        seen = pairs if pairs is not None and isinstance(part, StatefulAttention) else e
         return self.attend(part, h, *summed, then=finish, e=seen), e
 
     def pairs(self, prepare: nn.Module | None, e: HostRows | None) -> HostRows | None:

@@ -12,6 +12,7 @@ not on that of the graph. Worked example, the edges 0->1, 2->1, 1->3 in the bloc
 from __future__ import annotations
 
 import mmap
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -39,6 +40,24 @@ class HostRows:
         """Takes the pages of a mapped file out of the process; their content stays in the file."""
         if self.mapped is not None and hasattr(self.mapped, "madvise"):
             self.mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class BlockwiseModel(ABC):
+    """A model that can predict the nodes of one graph block by block."""
+
+    @abstractmethod
+    def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
+        """The predictions that ``forward`` makes for all nodes of one graph, in evaluation, with bounded memory.
+
+        Args:
+            graph: in blocks.
+
+        Returns:
+            (N, out_dim) on the host.
+
+        Raises:
+            ValueError: the encoder, a layer or the head cannot work block by block.
+        """
 
 
 class WholeGraphNeeded(ValueError):

@@ -10,7 +10,7 @@ NODE_ENCODERS = ("encoders/node", "encoders/positional")
 EDGE_ENCODERS = ("encoders/edge", "encoders/positional")
 
 DATASET = {
-    "format": Key("PyG", "family of data sets", rooms=("data/datasets",)),
+    "format": Key("PyG", "family of data sets", namespaces=("data/datasets",)),
     "name": Key("none", "data set within the family"),
     "dir": Key("./datasets", "data root; searched before the roots in $GRAPHBENCH_DATA", neutral=True),
     "task": Key("node", "what is predicted", allowed=TASKS),
@@ -23,7 +23,7 @@ DATASET = {
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),
     "split_seed": Key(None, "seed of random splits; none: the seed of the run", holds=int, optional=True, minimum=0),
     "node_encoder": Key(False, "encode node features"),
-    "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", rooms=NODE_ENCODERS),
+    "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", namespaces=NODE_ENCODERS),
     "node_encoder_join": Key(
         "concat",
         "features and encodings side by side, or added (then each has the full width: posenc_*.dim_pe)",
@@ -32,7 +32,9 @@ DATASET = {
     "node_encoder_bn": Key(True, "BatchNorm after the node encoder"),
     "node_encoder_num_types": Key(0, "vocabulary of TypeDictNode; 0: the data set card's", minimum=0),
     "edge_encoder": Key(False, "encode edge features"),
-    "edge_encoder_name": Key("Bond", "<features>, or a + composition with edge-wise encodings", rooms=EDGE_ENCODERS),
+    "edge_encoder_name": Key(
+        "Bond", "<features>, or a + composition with edge-wise encodings", namespaces=EDGE_ENCODERS
+    ),
     "edge_encoder_bn": Key(True, "BatchNorm after the edge encoder"),
     "edge_encoder_num_types": Key(0, "vocabulary of TypeDictEdge; 0: the data set card's", minimum=0),
     "slic_compactness": Key(10, "version of the superpixel data sets", allowed=(10, 30)),
@@ -163,13 +165,7 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         "layers": Key(2, "layers of the network that embeds the encoding", minimum=1),
         **_EIGEN,
     },
-    "posenc_GraphToken": {"enable": ENCODING["enable"]},
     "posenc_ERN": _RESISTANCE,
     "posenc_ERE": _RESISTANCE,
-    "posenc_SVDPE": {
-        **{name: ENCODING[name] for name in ("enable", "dim_pe", "raw_norm_type", "pass_as_var")},
-        "rank": Key(8, "singular values kept", minimum=1),
-        "matrix": Key("adjacency", "what is decomposed", allowed=("adjacency", "distance")),
-    },
 }
-"""The groups of the encodings that come with the package."""
+"""Groups of encodings in GraphGPS's vocabulary; those of other encoders are read from their constructors."""

@@ -23,8 +23,8 @@ class Key:
         minimum: smallest valid number (included).
         optional: None is valid as well.
         item: type of the elements of a list; None: any.
-        rooms: registry rooms the value is a name in; parts joined by ``+`` are looked up one by one.
-        extra: further valid names, which no room holds.
+        namespaces: registry rooms the value is a name in; parts joined by ``+`` are looked up one by one.
+        extra: further valid names, which no namespace holds.
         neutral: does not influence results, so it is left out of the configuration hash.
         inert: why setting it changes nothing here; the log says so once.
     """
@@ -36,7 +36,7 @@ class Key:
     minimum: float | None = None
     optional: bool = False
     item: type | None = None
-    rooms: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     neutral: bool = False
     inert: str = ""

@@ -9,8 +9,8 @@ GRAPH_LAYERS = ("layers/local", "layers/attention", "layers/blocks")
 POOLINGS = ("add", "sum", "mean", "max", "graph_token", "node_ensemble")
 
 MODEL = {
-    "type": Key("gnn", "model family", rooms=("models",)),
-    "loss_fun": Key("cross_entropy", "loss", rooms=("tasks/losses",)),
+    "type": Key("gnn", "model family", namespaces=("models",)),
+    "loss_fun": Key("cross_entropy", "loss", namespaces=("tasks/losses",)),
     "size_average": Key("mean", "reduction of the loss", allowed=("mean", "sum")),
     "thresh": Key(0.5, "probability from which a binary prediction is positive", minimum=0.0),
     "graph_pooling": Key("add", "readout of graph heads", allowed=POOLINGS),
@@ -19,13 +19,15 @@ MODEL = {
 }
 
 GNN = {
-    "head": Key("default", "prediction head; default: the one of dataset.task", rooms=("heads",), extra=("default",)),
+    "head": Key(
+        "default", "prediction head; default: the one of dataset.task", namespaces=("heads",), extra=("default",)
+    ),
     "layers_pre_mp": Key(0, "linear layers before message passing", minimum=0),
     "layers_mp": Key(2, "layers of models without attention", minimum=0),
     "layers_post_mp": Key(1, "linear layers of the head", minimum=0),
     "dim_inner": Key(16, "width of the model", minimum=1),
     "dim_edge": Key(None, "width of the edge state; none: as gnn.dim_inner", holds=int, optional=True, minimum=1),
-    "layer_type": Key("generalconv", "layer of models without attention", rooms=("layers/blocks", "layers/local")),
+    "layer_type": Key("generalconv", "layer of models without attention", namespaces=("layers/blocks", "layers/local")),
     "batchnorm": Key(True, "BatchNorm in the layers before and after message passing"),
     "act": Key("relu", "activation"),
     "dropout": Key(0.0, "dropout of the layers before message passing and of local branches", minimum=0.0),
@@ -54,7 +56,7 @@ GT = {
     "layer_type": Key(
         "SANLayer",
         "parts joined by +, e.g. <local>+<global>; None leaves a part out; name__edges works on an edge set",
-        rooms=GRAPH_LAYERS,
+        namespaces=GRAPH_LAYERS,
     ),
     "layers": Key(3, "number of layers", minimum=0),
     "n_heads": Key(8, "attention heads", minimum=1),

@@ -49,7 +49,7 @@ TOP = {
     "run_dir": Key("", "", inert=AT_RUN_TIME, neutral=True),
     "run_id": Key(0, "", inert=AT_RUN_TIME, neutral=True),
     "params": Key(0, "", inert=AT_RUN_TIME, neutral=True),
-    "custom_metrics": Key([], "further metrics to report", rooms=("tasks/metrics",)),
+    "custom_metrics": Key([], "further metrics to report", namespaces=("tasks/metrics",)),
 }
 
 TRAIN = {
@@ -117,7 +117,7 @@ VAL = {
 }
 
 OPTIM = {
-    "optimizer": Key("adam", "optimiser", rooms=("train/optimizers",)),
+    "optimizer": Key("adam", "optimiser", namespaces=("train/optimizers",)),
     "base_lr": Key(0.01, "learning rate", minimum=0.0),
     "weight_decay": Key(5e-4, "L2 penalty (adam) or decoupled decay (adamW)", minimum=0.0),
     "attention_weight_decay": Key(
@@ -127,7 +127,7 @@ OPTIM = {
         None, "learning rate of implicit filters (GECO, Hyena); none: base_lr", holds=float, optional=True, minimum=0.0
     ),
     "momentum": Key(0.9, "momentum of sgd", minimum=0.0),
-    "scheduler": Key("cos", "learning-rate schedule", rooms=("train/schedules",)),
+    "scheduler": Key("cos", "learning-rate schedule", namespaces=("train/schedules",)),
     "scheduler_step": Key(
         "epoch", "the rate changes after every epoch, or before every step", allowed=("epoch", "iteration")
     ),

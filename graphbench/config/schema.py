@@ -1,8 +1,7 @@
 """Every configuration key: default, type, allowed values, meaning. The vocabulary is GraphGPS's.
 
-A key with ``rooms`` names components (``a+b`` names several). The loader checks such names against the registry, and
-each named component opens a section of its own below the same group: ``gt.layer_type: GCN+SGFormer`` makes
-``gt.GCN.*`` and ``gt.SGFormer.*`` valid, with keys, types and defaults read from the constructors.
+A key with ``namespaces`` names components (``a+b`` names several). The loader checks such names against the registry,
+and each named component opens a section of its own below the same group, see :mod:`graphbench.config.components`.
 """
 
 from __future__ import annotations
@@ -11,22 +10,6 @@ from graphbench.config.data_keys import DATASET, ENCODINGS, PREP
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 from graphbench.config.model_keys import BIGBIRD, GNN, GRAPHORMER, GT, MODEL
 from graphbench.config.run_keys import OPTIM, PRETRAINED, TOP, TRAIN, VAL, WANDB
-
-SUPPLIED = frozenset(
-    "dim dim_in dim_out dim_edge dim_encoded dim_pe node_in edge_in out_dim num_types heads dropout act batchnorm "
-    "layers layers_pre_mp layers_post_mp l2norm pooling encoder edge_encoder block local attention head task task_type "
-    "transductive size_average thresh params lr weight_decay momentum fused optimizer max_epoch num_warmup_epochs "
-    "steps lr_decay reduce_factor schedule_patience min_lr name ogb_atom_vocabulary attn_dropout degrees equivstable "
-    "edge_types max_nodes prepare decoding infer_link_label "
-    "hidden_dropout use_edge_attr attention_type num_random_blocks block_size use_bias hidden_act layer_norm_eps "
-    "slic_compactness train_percent add_reverse_edges add_self_loops "
-    "stage_type agg normalize_adj self_msg msg_direction "
-    "mlp edge_residual dropout_inside standardize".split()  # what compat chooses, see build/compat.py
-)
-"""Constructor arguments that the surroundings supply; a component's own section may still set the plain ones."""
-
-SUPPLIED_TO_BLOCKS = SUPPLIED | frozenset("norm residual full_graph gamma mlp_dropout".split())
-"""The same for complete layers, which the general keys of ``gt`` and ``gnn`` describe."""
 
 GROUPS: dict[str, dict[str, Key]] = {
     "": TOP,
@@ -65,9 +48,9 @@ SCHEMA: dict[str, Key] = {
 """All keys by their dotted name."""
 
 
-def rooms_of_group(group: str) -> tuple[str, ...]:
-    """Rooms whose components may have a section below ``group`` (``gt``: layers and models)."""
-    found = {room for name, key in GROUPS.get(group, {}).items() for room in key.rooms}
+def namespaces_of_group(group: str) -> tuple[str, ...]:
+    """Namespaces whose components may have a section below ``group`` (``gt``: layers and models)."""
+    named = {namespace for key in GROUPS.get(group, {}).values() for namespace in key.namespaces}
     if group == "gt":  # a model's own arguments stand beside those of its layers
-        found.add("models")
-    return tuple(sorted(found))
+        named.add("models")
+    return tuple(sorted(named))

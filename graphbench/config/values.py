@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import types
@@ -11,6 +10,7 @@ from typing import Any
 
 from graphbench.config.key import Key
 from graphbench.errors import UserError, nearest
+from graphbench.registry import UNSET, Parameter
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _RANGE = re.compile(r"\s*range\(\s*(-?\d+)\s*(?:,\s*(-?\d+)\s*)?(?:,\s*(-?\d+)\s*)?\)\s*")
@@ -65,10 +65,10 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     return value
 
 
-def key_of(parameter: inspect.Parameter) -> Key | None:
+def key_of(parameter: Parameter) -> Key | None:
     """The key that a constructor parameter stands for; None when a YAML cannot express its type."""
     annotation = parameter.annotation
-    default = None if parameter.default is parameter.empty else parameter.default
+    default = None if parameter.default is UNSET else parameter.default
     optional = False
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         members = [each for each in typing.get_args(annotation) if each is not type(None)]

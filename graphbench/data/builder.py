@@ -15,6 +15,8 @@ download), compares them with the card, and adds the published splits that came 
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -121,8 +123,11 @@ class DatasetCollection(DatasetBuilder):
     @classmethod
     def members(cls) -> dict[str, tuple[type[DatasetBuilder], str]]:
         """Names here -> builder and its own name."""
-        registry.scan("data/datasets")
-        return dict(_offered.get(cls.registered_name, {}))
+        datasets = importlib.import_module("graphbench.data.datasets")
+        for module in pkgutil.iter_modules(datasets.__path__, f"{datasets.__name__}."):
+            importlib.import_module(module.name)
+        offered = _offered.get(cls.registered_name, {})
+        return dict(sorted(offered.items(), key=lambda item: item[1][0].__name__))
 
     @classmethod
     def _member(cls, name: str) -> tuple[type[DatasetBuilder], str]:

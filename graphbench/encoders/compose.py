@@ -29,9 +29,11 @@ class NodeEncoder(nn.Module):
         dim: width of the result.
         batch_norm: BatchNorm over the result (``dataset.node_encoder_bn``), after everything else.
         join: ``concat`` as above; ``add``: the parts, all of width ``dim``, are added (``dataset.node_encoder_join``).
-        contextual: modules ``(h, batch) -> (h, batch)`` by name (class attribute ``mode = "context"``), run one after
-            the other on the concatenation. They take no columns; they may change ``h``, leave what they computed for
-            later layers in the batch's state, and prepend nodes.
+        contextual: :class:`~graphbench.encoders.contract.BatchEncoder` modules by name, run one after the other on the
+            concatenation. They take no columns; they may change ``h``, leave what they computed for later layers in
+            the batch's state, and prepend nodes.
+        norm_eps: of the BatchNorm (``bn.eps``).
+        norm_momentum: of its running statistics (``bn.mom``).
 
     Shape:
         batch -> (N, dim) and the batch to go on with
@@ -45,13 +47,15 @@ class NodeEncoder(nn.Module):
         batch_norm: bool,
         contextual: Mapping[str, nn.Module] | None = None,
         join: Literal["concat", "add"] = "concat",
-    ):
+        norm_eps: float = 1e-5,
+        norm_momentum: float = 0.1,
+    ) -> None:
         super().__init__()
         self.join = join
         self.features = features
         self.positional = nn.ModuleDict(positional)
         self.contextual = nn.ModuleDict(contextual or {})
-        self.norm = BatchNorm(dim) if batch_norm else None
+        self.norm = BatchNorm(dim, eps=norm_eps, momentum=norm_momentum) if batch_norm else None
         self.dim = dim
         self.keeps_sparse = False
 
@@ -82,10 +86,12 @@ class EdgeEncoder(nn.Module):
 
     Args:
         features: module ``batch -> (E, d)``; None leaves the edge features out.
-        positional: modules ``batch -> (E, dim_pe)`` by name (class attribute ``level = "edge"``), in the order of the
-            result. With neither features nor encodings the result is ``batch.edge_attr`` as it is.
+        positional: modules ``batch -> (E, dim_pe)`` by name (``level = "edge"``), in the order of the result.
+            With neither features nor encodings the result is ``batch.edge_attr`` as it is.
         dim: width of the result, the sum of all parts.
         batch_norm: BatchNorm over the result (``dataset.edge_encoder_bn``).
+        norm_eps: of the BatchNorm (``bn.eps``).
+        norm_momentum: of its running statistics (``bn.mom``).
 
     Shape:
         batch -> (E, dim)
@@ -97,11 +103,13 @@ class EdgeEncoder(nn.Module):
         positional: Mapping[str, nn.Module],
         dim: int,
         batch_norm: bool,
-    ):
+        norm_eps: float = 1e-5,
+        norm_momentum: float = 0.1,
+    ) -> None:
         super().__init__()
         self.features = features
         self.positional = nn.ModuleDict(positional)
-        self.norm = BatchNorm(dim) if batch_norm else None
+        self.norm = BatchNorm(dim, eps=norm_eps, momentum=norm_momentum) if batch_norm else None
         self.dim = dim
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.structures import EdgeSet, GraphBatch, LayerState
 
 
@@ -44,11 +45,14 @@ class ExpanderEdges(nn.Module):
     ) -> None:
         super().__init__()
         if num_virtual_nodes < 0:
-            raise ValueError(f"num_virtual_nodes must be 0 or more, received {num_virtual_nodes}")
+            raise ArgumentError(
+                "num_virtual_nodes", f"num_virtual_nodes must be 0 or more, received {num_virtual_nodes}"
+            )
         if not (expander or add_edge_index or num_virtual_nodes):
-            raise ValueError(
+            raise ArgumentError(
+                ("expander", "add_edge_index"),
                 "nothing to attend along: use expander edges (prep.exp and prep.use_exp_edges), the edges "
-                "(prep.add_edge_index) or virtual nodes (prep.num_virt_node)"
+                "(prep.add_edge_index) or virtual nodes (prep.num_virt_node)",
             )
         self.uses = (add_edge_index, expander)
         self.expander = nn.Embedding(1, dim_edge)

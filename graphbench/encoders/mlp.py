@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.norm import BatchNorm
 
 
@@ -75,5 +76,5 @@ def raw_norm(encoder: str, kind: str, columns: int) -> BatchNorm | None:
         ValueError: another kind.
     """
     if kind.lower() not in ("none", "batchnorm"):
-        raise ValueError(f"{encoder}: raw_norm_type must be none or BatchNorm, received '{kind}'")
+        raise ArgumentError("raw_norm_type", f"{encoder}: raw_norm_type must be none or BatchNorm, received '{kind}'")
     return BatchNorm(columns) if kind.lower() == "batchnorm" else None

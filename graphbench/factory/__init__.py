@@ -7,7 +7,6 @@ default. Outside this package and ``config`` nothing reads a configuration.
 
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import build_splits, dataset_builder, declared_info, encode, read_data
-from graphbench.factory.encoders import batch_transform, build_transforms
 from graphbench.factory.loaders import build_loaders, check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, adopt_pretrained, load_pretrained
@@ -19,6 +18,7 @@ from graphbench.factory.training import (
     build_settings,
     build_task,
 )
+from graphbench.factory.transforms import batch_transform, build_transforms
 
 __all__ = [
     "INFERENCE_MODES",

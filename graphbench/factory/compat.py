@@ -32,9 +32,9 @@ VARIANTS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("lrgb", "layers/blocks", "gatedgcnconv"): _RELU | {"edge_residual": True},
     ("lrgb", "layers/blocks", "gineconv"): {"dropout_inside": True},
 }
-"""(compat, room, name) -> constructor arguments."""
+"""(compat, namespace, name) -> fields of the namespace's context."""
 
 
-def variant(config: Config, room: str, name: str) -> dict[str, Any]:
-    """Arguments that a component gets under the configuration's ``compat``."""
-    return VARIANTS.get((config.tree.compat, room, name), {})
+def variant(config: Config, namespace: str, name: str) -> dict[str, Any]:
+    """Fields of the context that the configuration's ``compat`` chooses for a component."""
+    return VARIANTS.get((config.tree.compat, namespace, name), {})

@@ -9,15 +9,15 @@ from graphbench import registry
 from graphbench.config import Config
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
+from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_mode, make_splits
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.encoders import build_transforms
+from graphbench.factory.transforms import build_transforms
 from graphbench.structures import DataInfo
 from graphbench.transforms.algorithms.cache import apply
 
@@ -29,18 +29,17 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     """The data set of the configuration, nothing read yet."""
     dataset = config.tree.dataset
     kind = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
-    supplied = {
-        "name": dataset.name,
-        "task": dataset.task,
-        "task_type": dataset.task_type,
-        "transductive": dataset.transductive,
-        "slic_compactness": dataset.slic_compactness,
+    context = DatasetContext(
+        name=dataset.name,
+        task=dataset.task,
+        task_type=dataset.task_type,
+        transductive=dataset.transductive,
+        slic_compactness=dataset.slic_compactness,
         **({name: config.tree.prep[name] for name in _OF_NODE_SETS} if config.tree.compat == "exphormer" else {}),
-        **variant(config, "data/datasets", dataset.format),
-    }
+    )
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name"):
         try:
-            built: DatasetBuilder = registry.construct(kind, config.own("dataset", dataset.format), supplied)
+            built: DatasetBuilder = registry.construct(kind, config.component_args("dataset", dataset.format), context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
     if config.tree.gnn.head == "infer_links":

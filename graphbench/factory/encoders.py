@@ -1,31 +1,30 @@
-"""From configuration to node and edge encoders, and to the transforms that feed them."""
+"""From configuration to node and edge encoders."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-from torch import nn
-from yacs.config import CfgNode
 
 from graphbench import registry
 from graphbench.config import Config
-from graphbench.config.load import component_names, parts_of
+from graphbench.config.config import flat
+from graphbench.config.layer_type import component_names
 from graphbench.config.values import parse_range
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.encoders.contract import (
+    BatchEncoder,
+    FeatureContext,
+    FeatureEncoder,
+    PositionalContext,
+    PositionalEncoder,
+)
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.layers import layer_kinds, reads_expander
-from graphbench.structures import DataInfo, GraphBatch
-from graphbench.transforms.algorithms.batch_hops import with_hops
-from graphbench.transforms.algorithms.cache import describe
+from graphbench.structures import DataInfo
 
 
-def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, int]:
+def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[NodeEncoder, int]:
     """The node encoder and the width of what it returns (``dim``, or the raw features' where nothing encodes them)."""
     dataset = config.tree.dataset
     if not dataset.node_encoder:
@@ -38,7 +37,7 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
     key = "dataset.node_encoder_name"
     named = _named(config, key, "encoders/node", level="node", added=dataset.node_encoder_join == "add")
     encodings = {name: _encoding(config, info, key, name, named.width_before(name, dim)) for name in named.encodings}
-    features: nn.Module | None = None
+    features: FeatureEncoder | None = None
     width = named.width_left(dim)
     if named.features or (info.node_in and width and named.concatenated):
         # An encoding on its own (GraphGPS: `LapPE`) keeps the node features through a linear map of them.
@@ -53,11 +52,13 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[nn.Module, i
             batch_norm=dataset.node_encoder_bn,
             contextual={name: encodings[name] for name in named.contextual},
             join=dataset.node_encoder_join,
+            norm_eps=config.tree.bn.eps,
+            norm_momentum=config.tree.bn.mom,
         )
     return encoder, dim
 
 
-def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> nn.Module | None:
+def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> EdgeEncoder | None:
     """The edge encoder, None where the configuration has none."""
     dataset = config.tree.dataset
     if not dataset.edge_encoder:
@@ -73,6 +74,8 @@ def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> nn.Module | N
             {name: _encoding(config, info, key, name, dim_edge) for name in named.concatenated},
             dim_edge,
             batch_norm=dataset.edge_encoder_bn,
+            norm_eps=config.tree.bn.eps,
+            norm_momentum=config.tree.bn.mom,
         )
 
 
@@ -123,141 +126,78 @@ class _Named:
         return dim
 
 
-def _named(config: Config, key: str, room: str, level: str, added: bool = False) -> _Named:
+def _named(config: Config, key: str, namespace: str, level: str, added: bool = False) -> _Named:
     where = config.where(key)
     names = component_names(config.value(key))
-    features = [name for name in names if name in registry.names(room)]
+    features = [name for name in names if name in registry.names(namespace)]
     if len(features) > 1:
         raise UserError(
             f"{where}: {key} names {len(features)} feature encoders ({', '.join(features)}); one is allowed."
         )
-    encodings = {name: registry.lookup("encoders/positional", name, where) for name in names if name not in features}
+    encodings: dict[str, type[PositionalEncoder]] = {
+        name: registry.lookup("encoders/positional", name, where) for name in names if name not in features
+    }
     for name, kind in encodings.items():
-        if getattr(kind, "level", "node") != level:
-            raise UserError(f"{where}: {name} encodes {getattr(kind, 'level', 'node')}s and cannot stand in {key}.")
-    contextual = tuple(name for name, kind in encodings.items() if getattr(kind, "mode", "concat") == "context")
+        if kind.level != level:
+            raise UserError(f"{where}: {name} encodes {kind.level}s and cannot stand in {key}.")
+    contextual = tuple(name for name, kind in encodings.items() if issubclass(kind, BatchEncoder))
     return _Named(config, key, features[0] if features else "", tuple(encodings), contextual, added)
 
 
-def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> nn.Module:
-    """A feature encoder of the room ``encoders/<kind>``."""
-    room, types_key = f"encoders/{kind}", f"dataset.{kind}_encoder_num_types"
+def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> FeatureEncoder:
+    """A feature encoder of the namespace ``encoders/<kind>``."""
+    namespace, types_key = f"encoders/{kind}", f"dataset.{kind}_encoder_num_types"
     vocabulary = info.vocabularies.get(kind, ())
-    supplied = {
-        "dim": width,
-        "node_in": info.node_in,
-        "edge_in": info.edge_in,
-        "num_types": config.value(types_key) or (vocabulary[0] if vocabulary else 0),
-        "ogb_atom_vocabulary": config.tree.ogb_atom_vocabulary,
-        **variant(config, room, name),
-    }
-    with config_errors(config, types_key, key):
-        built: nn.Module = registry.construct(
-            registry.lookup(room, name, config.where(key)), config.own("dataset", name), supplied
-        )
-    return built
+    context = FeatureContext(
+        dim=width,
+        node_in=info.node_in,
+        edge_in=info.edge_in,
+        num_types=config.value(types_key) or (vocabulary[0] if vocabulary else 0),
+        ogb_atom_vocabulary=config.tree.ogb_atom_vocabulary,
+        **variant(config, namespace, name),
+    )
+    component = registry.lookup(namespace, name, config.where(key))
+    with config_errors(config, f"dataset.{name}", types_key, key, filled={"num_types": types_key}):
+        encoder: FeatureEncoder = registry.construct(component, config.component_args("dataset", name), context)
+    return encoder
 
 
-def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> nn.Module:
+def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> PositionalEncoder:
     group, where = f"posenc_{name}", config.where(key)
-    kind = registry.lookup("encoders/positional", name, where)
+    component = registry.lookup("encoders/positional", name, where)
     if not config.tree[group].enable:
         raise UserError(f"{where}: {key} uses {name}, but {group}.enable is false; set it to true.")
     tree, vocabulary = config.tree, info.vocabularies.get("edge", ())
-    supplied = {
-        "dim": dim,
-        "act": tree.gnn.act,
-        "max_nodes": info.max_nodes,
-        "heads": tree.graphormer.num_heads,
-        "input_dropout": tree.graphormer.input_dropout,
-        "use_graph_token": tree.graphormer.use_graph_token,
-        "edge_types": tree.dataset.edge_encoder_num_types or (vocabulary[0] if len(vocabulary) == 1 else 0),
-        **variant(config, "encoders/positional", name),
-    }
-    with config_errors(config, group):
-        encoder: nn.Module = registry.construct(kind, encoding_arguments(config, name), supplied)
+    context = PositionalContext(
+        dim=dim,
+        act=tree.gnn.act,
+        max_nodes=info.max_nodes,
+        heads=tree.graphormer.num_heads,
+        input_dropout=tree.graphormer.input_dropout,
+        use_graph_token=tree.graphormer.use_graph_token,
+        edge_types=tree.dataset.edge_encoder_num_types or (vocabulary[0] if len(vocabulary) == 1 else 0),
+    )
+    with config_errors(config, group, filled={"act": "gnn.act", "heads": "graphormer.num_heads"}):
+        encoder: PositionalEncoder = registry.construct(component, encoding_arguments(config, name), context)
     return encoder
 
 
 def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
     """The keys of ``posenc_<name>`` without their sub-groups, ``times_func`` parsed to ``times``."""
     group = f"posenc_{name}"
-    flat: dict[str, Any] = {}
-    for key, value in config.tree[group].items():
-        flat.update(value if isinstance(value, CfgNode) else {key: value})
+    arguments = {key.rpartition(".")[2]: value for key, value in flat(config.tree[group]).items()}
     if name == "EquivStableLapPE":
         # GraphGPS computes one Laplacian for both encodings, from this key; published numbers contain it.
-        flat["laplacian_norm"] = config.tree.posenc_LapPE.eigen.laplacian_norm
-    if "times" in flat:
-        function = flat.pop("times_func")
+        arguments["laplacian_norm"] = config.tree.posenc_LapPE.eigen.laplacian_norm
+    if "times" in arguments:
+        function = arguments.pop("times_func")
         if function:
-            flat["times"] = parse_range(
+            arguments["times"] = parse_range(
                 function, f"{group}.kernel.times_func", config.where(f"{group}.kernel.times_func")
             )
-        if not flat["times"]:
+        if not arguments["times"]:
             raise UserError(
                 f"{config.where(group)}: {group} needs steps: set {group}.kernel.times (a list) or "
                 f"{group}.kernel.times_func, e.g. range(1,17)."
             )
-    return flat
-
-
-def build_transforms(config: Config) -> dict[str, Any]:
-    """The transforms that precompute what the model reads: of encoders by their names, of layers by the transforms'."""
-    dataset, found = config.tree.dataset, {}
-    used = [
-        *(component_names(dataset.node_encoder_name) if dataset.node_encoder else ()),
-        *(component_names(dataset.edge_encoder_name) if dataset.edge_encoder else ()),
-    ]
-    for name in used:
-        if name in registry.names("encoders/positional"):
-            transform = registry.lookup("encoders/positional", name).transform
-            if transform is not None:
-                with config_errors(config, f"posenc_{name}"):
-                    found[name] = registry.construct(
-                        registry.lookup("transforms", transform),
-                        encoding_arguments(config, name),
-                        {"edge_types": dataset.edge_encoder_num_types or None},
-                    )
-    prep = config.tree.prep
-    if prep.exp and prep.use_exp_edges and reads_expander(parts_of(config.tree.gt.layer_type)):
-        # Drawn with one fixed seed: the same expanders for every run of a data set, from one cache.
-        expander = {
-            "degree": prep.exp_deg,
-            "algorithm": prep.exp_algorithm,
-            "max_num_iters": prep.exp_max_num_iters,
-        }
-        with config_errors(config, "prep"):
-            found["expander"] = registry.construct(registry.lookup("transforms", "Expander"), expander, {})
-    found |= _transforms_of_layers(config)
-    if config.tree.dataset.distances == "batch":
-        found.pop("ShortestPaths", None)
-    return found
-
-
-def batch_transform(config: Config) -> Callable[[GraphBatch], GraphBatch] | None:
-    """What is computed for every batch instead (``dataset.distances batch``); None for nothing."""
-    if config.tree.dataset.distances != "batch":
-        return None
-    transform = _transforms_of_layers(config).get("ShortestPaths")
-    return None if transform is None else partial(with_hops, cutoff=transform.cutoff)
-
-
-def _transforms_of_layers(config: Config) -> dict[str, Any]:
-    """What layers say they read: ``transforms(own) -> {transform: arguments}``, from their own arguments."""
-    found: dict[str, Any] = {}
-    for group, layer, kind in layer_kinds(config):
-        if not hasattr(kind, "transforms"):
-            continue
-        defaults = {name: each.default for name, each in registry.parameters(kind).items()}
-        own = {name: value for name, value in defaults.items() if value is not inspect.Parameter.empty}
-        with config_errors(config, f"{group}.{layer}"):
-            for name, arguments in kind.transforms(own | config.own(group, layer)).items():
-                transform = registry.construct(registry.lookup("transforms", name), arguments, {})
-                if name in found and describe(found[name]) != describe(transform):
-                    raise ValueError(
-                        f"the layers of a model share one {name}, received the arguments "
-                        f"{describe(found[name])['arguments']} and {describe(transform)['arguments']}"
-                    )
-                found[name] = transform
-    return found
+    return arguments

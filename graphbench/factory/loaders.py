@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
+from graphbench.blockwise.graph import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
@@ -20,11 +21,18 @@ from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.encoders import batch_transform
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import batch_transform
+from graphbench.structures import DataInfo
 
 
-def check_samplers(config: Config, model: nn.Module) -> None:
+def check_samplers(config: Config, info: DataInfo, model: nn.Module) -> None:
     """Refuses ``train.sampler`` and ``val.sampler`` that do not go together, or with the model; needs no data.
+
+    Args:
+        config: a loaded configuration.
+        info: facts of the data.
+        model: of the configuration; its parameters need no values.
 
     Raises:
         UserError: naming both.
@@ -41,13 +49,13 @@ def check_samplers(config: Config, model: nn.Module) -> None:
             f"{train} cuts them; set train.sampler to full_batch."
         )
     if evaluation == "blocks":
-        if not hasattr(model, "in_blocks"):
+        if not isinstance(model, BlockwiseModel):
             raise UserError(
                 f"{config.where('val.sampler')}: model.type {config.tree.model.type} cannot be evaluated block by "
                 "block; set val.sampler to full_batch or random_node (the models gnn, GPSModel and TwoBranch can)."
             )
         with config_errors(config, "val.sampler"):
-            _try_blocks(model)
+            _try_blocks(build_model(config, info))
 
 
 def _try_blocks(model: nn.Module) -> None:
@@ -76,7 +84,7 @@ def _try_blocks(model: nn.Module) -> None:
         tried.edge_encoder = EdgeEncoder(None, {}, columns[1], False)
     tried.eval()
     with torch.no_grad():
-        found = tried.in_blocks(StoredBlocks.of(store, max_nodes=2))
+        found = tried.forward_blockwise(StoredBlocks.of(store, max_nodes=2))
         expected = tried(store.gather([0]))
     if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
         raise ValueError(

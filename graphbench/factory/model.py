@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
 
 from graphbench import registry
 from graphbench.config import Config
-from graphbench.config.load import component_names, parts_of
-from graphbench.config.model_keys import GRAPH_LAYERS
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.config.layer_type import component_names
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
 from graphbench.factory.layers import LayerFactory
+from graphbench.heads.contract import Head, HeadContext
+from graphbench.layers.contract import GraphLayer
 from graphbench.layers.gps import GPSBlock
-from graphbench.layers.norm import BatchNorm
 from graphbench.layers.single import SingleBlock
-from graphbench.models.gnn import ConvLayer
-from graphbench.models.stacked import PreLayer
+from graphbench.models.contract import Model, ModelContext
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head that ``gnn.head: default`` stands for."""
 
-_WITH_GRAPHGYM_NORM = (NodeEncoder, EdgeEncoder, PreLayer, ConvLayer)
-"""Whose BatchNorm the group ``bn`` describes; GPS layers have their own, as in GraphGPS."""
 
-_HEADS_OF_NODES = ("node", "inductive_node", "norm_mlp_node", "san_node", "edge", "inductive_edge", "link_pred")
-
-
-def build_model(config: Config, info: DataInfo) -> nn.Module:
+def build_model(config: Config, info: DataInfo) -> Model:
     """The model that the configuration describes, for data with the sizes in ``info``.
 
     Args:
@@ -47,48 +41,47 @@ def build_model(config: Config, info: DataInfo) -> nn.Module:
         UserError: unknown component, or values that do not fit each other.
     """
     tree = config.tree
-    kind = registry.lookup("models", tree.model.type, config.where("model.type"))
-    layers_from = getattr(kind, "layers_from", "gt")
-    _check_widths(config, layers_from)
-    _check_graphormer(config, layers_from)
-    dim_edge = _dim_edge(config, layers_from)
+    kind: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
+    wanted = registry.parameters(kind)
+    _check_widths(config, kind.layers_from)
+    _check_graphormer(config, kind.layers_from)
+    dim, dim_edge = tree.gnn.dim_inner, _dim_edge(config, kind.layers_from)
+    # The order in which modules are made is the order in which they draw their first parameters.
     edges = edge_encoder(config, info, dim_edge)
-    nodes, dim_encoded = node_encoder(config, info, tree.gnn.dim_inner)
+    nodes, dim_encoded = node_encoder(config, info, dim)
     _check_token(config, nodes)
-    factory = LayerFactory(
-        config,
-        info,
-        dim_edge,
-        edges is not None,
-        layers_from,
-        layer=getattr(kind, "layer", None),
-        feed_forward=getattr(kind, "feed_forward", True),
+    layers = LayerFactory(config, info, dim_edge, edges is not None, kind)
+    settings = LayerSettings(
+        batchnorm=tree.gnn.batchnorm,
+        dropout=tree.gnn.dropout,
+        act=tree.gnn.act,
+        l2norm=tree.gnn.l2norm,
+        norm_eps=tree.bn.eps,
+        norm_momentum=tree.bn.mom,
     )
-    supplied: dict[str, Any] = {
-        "encoder": nodes,
-        "dim_encoded": dim_encoded,
-        "edge_encoder": edges,
-        "dim": tree.gnn.dim_inner,
-        "dim_edge": dim_edge,
-        "layers": factory.number,
-        "block": factory.block,
-        "prepare": factory.prepare(),
-        "layers_pre_mp": tree.gnn.layers_pre_mp,
-        "stage_type": tree.gnn.stage_type,
-        "l2norm": tree.gnn.l2norm,
-        "batchnorm": tree.gnn.batchnorm,
-        "dropout": tree.gnn.dropout,
-        "act": tree.gnn.act,
-        "head": lambda dim_in: _head(config, info, dim_in),
-    }
-    if {"local", "attention"} & set(registry.parameters(kind)):
-        supplied |= {"local": factory.local(), "attention": factory.attention()}
-    with config_errors(config, f"gt.{tree.model.type}", "model.type"):
-        built: nn.Module = registry.construct(kind, config.own("gt", tree.model.type), supplied)
-    for module in built.modules():
-        if isinstance(module, _WITH_GRAPHGYM_NORM) and isinstance(module.norm, BatchNorm):
-            module.norm.eps, module.norm.momentum = tree.bn.eps, tree.bn.mom
-    return built
+    filled = {"act": "gnn.act", "dropout": "gnn.dropout", "layers": "gt.layers"}
+    with config_errors(config, f"gt.{tree.model.type}", "model.type", filled=filled):
+        context = ModelContext(
+            encoder=nodes,
+            dim_encoded=dim_encoded,
+            edge_encoder=edges,
+            dim=dim,
+            dim_edge=dim_edge,
+            layers=layers.number,
+            block=layers.block,
+            local=layers.local() if "local" in wanted else None,
+            attention=layers.attention() if "attention" in wanted else None,
+            head=lambda dim_in: _head(config, info, dim_in),
+            prepare=layers.prepare(),
+            pre_mp=pre_layers(dim_encoded, dim, tree.gnn.layers_pre_mp if "pre_mp" in wanted else 0, settings),
+            post=settings,
+            stage_type=tree.gnn.stage_type,
+            batchnorm=tree.gnn.batchnorm,
+            dropout=tree.gnn.dropout,
+            act=tree.gnn.act,
+        )
+        model: Model = registry.construct(kind, config.component_args("gt", tree.model.type), context)
+    return model
 
 
 def _check_widths(config: Config, layers_from: str) -> None:
@@ -114,11 +107,11 @@ def _check_graphormer(config: Config, layers_from: str) -> None:
         )
 
 
-def _check_token(config: Config, encoder: nn.Module) -> None:
+def _check_token(config: Config, encoder: NodeEncoder) -> None:
     """A graph token needs a head that has a use for it, and the other way round."""
     tree, key = config.tree, "dataset.node_encoder_name"
-    contextual = getattr(encoder, "contextual", {})
-    tokens = [name for name, each in contextual.items() if getattr(each, "token", None) is not None]
+    contextual = encoder.contextual.items()
+    tokens = [name for name, module in contextual if isinstance(module, BatchEncoder) and module.adds_token]
     bias = "graphormer.use_graph_token"
     if tree.model.graph_pooling == "graph_token" and not tokens:
         raise UserError(
@@ -130,7 +123,8 @@ def _check_token(config: Config, encoder: nn.Module) -> None:
             f"{config.where(key)}: {' and '.join(tokens)} each add a graph token, and graphs have one; leave "
             f"GraphToken out of {key}, or set {bias} to false."
         )
-    if tokens and tree.gnn.head in _HEADS_OF_NODES:
+    head = None if tree.gnn.head == "default" else registry.lookup("heads", tree.gnn.head, config.where("gnn.head"))
+    if tokens and head is not None and not head.accepts_graph_token:
         place, advice = (key, f"leave {tokens[0]} out of {key}")
         if "GraphormerBias" in tokens:
             place, advice = bias, f"set {bias} to false"
@@ -144,13 +138,13 @@ def _dim_edge(config: Config, layers_from: str) -> int:
     """Width of the edge states; narrower for PNA, as in GraphGPS."""
     tree = config.tree
     width = tree.gnn.dim_inner
-    if layers_from == "gt" and "PNA" in [part.name for part in parts_of(tree.gt.layer_type)]:
+    if layers_from == "gt" and "PNA" in component_names(tree.gt.layer_type):
         width = 16 if tree.compat == "exphormer" else min(128, width)
     chosen: int = tree.gt.dim_edge or tree.gnn.dim_edge or width
     return chosen
 
 
-def _head(config: Config, info: DataInfo, dim_in: int) -> nn.Module:
+def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     tree = config.tree
     name = tree.gnn.head
     if name == "default":
@@ -160,38 +154,35 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> nn.Module:
             )
         name = HEAD_OF_TASK[info.task]
     kind = registry.lookup("heads", name, config.where("gnn.head"))
-    supplied = {
-        "dim_in": dim_in,
-        "out_dim": info.out_dim,
-        "layers_post_mp": max(tree.gnn.layers_post_mp, 1),  # GraphGym: 0 stands for 1
-        "pooling": tree.model.graph_pooling,
-        "act": tree.gnn.act,
-        "dropout": tree.gnn.dropout,
-        "batchnorm": tree.gnn.batchnorm,
-        "decoding": tree.model.edge_decoding,
-        "infer_link_label": tree.dataset.infer_link_label,
-    }
-    with config_errors(config, "model.graph_pooling", "gnn.head"):
-        head: nn.Module = registry.construct(
-            kind, config.own("gnn", name), {**supplied, **variant(config, "heads", name)}
-        )
+    context = HeadContext(
+        dim_in=dim_in,
+        out_dim=info.out_dim,
+        layers_post_mp=max(tree.gnn.layers_post_mp, 1),  # GraphGym: 0 stands for 1
+        pooling=tree.model.graph_pooling,
+        act=tree.gnn.act,
+        dropout=tree.gnn.dropout,
+        batchnorm=tree.gnn.batchnorm,
+        decoding=tree.model.edge_decoding,
+        infer_link_label=tree.dataset.infer_link_label,
+        **variant(config, "heads", name),
+    )
+    filled = {"pooling": "model.graph_pooling", "decoding": "model.edge_decoding", "act": "gnn.act"}
+    with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
+        head: Head = registry.construct(kind, config.component_args("gnn", name), context)
     return head
 
 
 def layer_names(model: nn.Module) -> list[str]:
     """The layers of a model in order: ``<local>+<global>`` for a block, the registered name for a single layer."""
-    kinds = tuple(registry.lookup(room, name) for room in GRAPH_LAYERS for name in registry.names(room))
-    found: list[str] = []
+    names: list[str] = []
     inside: set[nn.Module] = set()
     for module in model.modules():
-        if isinstance(module, (GPSBlock, SingleBlock)):
-            found.append("+".join(_name(part) for part in module.parts))
+        if module in inside:
+            continue
+        if isinstance(module, GPSBlock | SingleBlock):
+            names.append("+".join("None" if layer is None else layer.registered_name for layer in module.sublayers))
             inside.update(module.modules())
-        elif isinstance(module, kinds) and module not in inside:
-            found.append(_name(module))
+        elif isinstance(module, GraphLayer) and module.registered_name:
+            names.append(module.registered_name)
             inside.update(module.modules())
-    return found
-
-
-def _name(layer: nn.Module | None) -> str:
-    return "None" if layer is None else str(type(layer).registered_name)  # type: ignore[attr-defined]
+    return names

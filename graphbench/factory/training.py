@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from lightning_fabric import Fabric
@@ -13,8 +12,11 @@ from graphbench.config import Config
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.wandb_name import wandb_name, wandb_tags
 from graphbench.structures import DataInfo
+from graphbench.tasks.contract import LossContext
+from graphbench.tasks.loss import Loss
 from graphbench.tasks.task import Task, logged_metrics
 from graphbench.train.accelerator import make_fabric
+from graphbench.train.contract import OptimizerContext, ScheduleContext
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from graphbench.train.parameter_groups import parameter_groups
 from graphbench.train.progress import ProgressBar
@@ -29,14 +31,15 @@ def build_task(config: Config, info: DataInfo) -> Task:
         return Task(build_loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
 
 
-def build_loss(config: Config, info: DataInfo) -> Callable[..., Any]:
+def build_loss(config: Config, info: DataInfo) -> Loss:
     """The loss function of the configuration."""
     tree = config.tree
     kind = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
-    supplied = {"task_type": info.task_type, "out_dim": info.out_dim, "size_average": tree.model.size_average}
-    with config_errors(config, "model.loss_fun"):
-        built: Callable[..., Any] = registry.construct(kind, config.own("model", tree.model.loss_fun), supplied)
-    return built
+    context = LossContext(task_type=info.task_type, out_dim=info.out_dim, size_average=tree.model.size_average)
+    arguments = config.component_args("model", tree.model.loss_fun)
+    with config_errors(config, f"model.{tree.model.loss_fun}", "model.loss_fun"):
+        loss: Loss = registry.construct(kind, arguments, context)
+    return loss
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Any:
@@ -44,31 +47,46 @@ def build_optimizer(config: Config, model: nn.Module) -> Any:
     optim = config.tree.optim
     own = {} if optim.attention_weight_decay is None else {"attention_branch": optim.attention_weight_decay}
     kind = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
-    with config_errors(config, "optim.filter_lr", "optim.attention_weight_decay", "optim.optimizer"):
+    filled = {"filter_lr": "optim.filter_lr", "weight_decay_of": "optim.attention_weight_decay"}
+    with config_errors(config, "optim.optimizer", filled=filled):
         groups = parameter_groups(model, optim.weight_decay, own, filter_lr=optim.filter_lr)
-    supplied = {"params": groups, "lr": optim.base_lr, "weight_decay": optim.weight_decay, "momentum": optim.momentum}
-    # Scaled float16 gradients are clipped between unscaling and step, which fused optimisers do in one.
-    supplied["fused"] = config.tree.precision != "16-mixed"
-    with config_errors(config, "optim.optimizer"):
-        return registry.construct(kind, config.own("optim", optim.optimizer), supplied)
+    context = OptimizerContext(
+        params=groups,
+        lr=optim.base_lr,
+        weight_decay=optim.weight_decay,
+        momentum=optim.momentum,
+        # Scaled float16 gradients are clipped between unscaling and step, which fused optimisers do in one.
+        fused=config.tree.precision != "16-mixed",
+    )
+    with config_errors(config, f"optim.{optim.optimizer}", "optim.optimizer"):
+        return registry.construct(kind, config.component_args("optim", optim.optimizer), context)
 
 
 def build_schedule(config: Config, optimizer: Any) -> Any:
     """The learning-rate schedule over an optimiser."""
     optim = config.tree.optim
     kind = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
-    names = ("max_epoch", "num_warmup_epochs", "steps", "lr_decay", "reduce_factor", "schedule_patience", "min_lr")
-    supplied = {"optimizer": optimizer, **{name: optim[name] for name in names}}
-    with config_errors(config, "optim.scheduler"):
+    context = ScheduleContext(
+        optimizer=optimizer,
+        max_epoch=optim.max_epoch,
+        num_warmup_epochs=optim.num_warmup_epochs,
+        steps=optim.steps,
+        lr_decay=optim.lr_decay,
+        reduce_factor=optim.reduce_factor,
+        schedule_patience=optim.schedule_patience,
+        min_lr=optim.min_lr,
+    )
+    with config_errors(config, f"optim.{optim.scheduler}", "optim.scheduler"):
         if optim.scheduler_step == "iteration" and not kind.follows_epoch:
             raise ValueError(f"{optim.scheduler} changes with the validation loss; set optim.scheduler_step to epoch")
-        return registry.construct(kind, config.own("optim", optim.scheduler), supplied)
+        return registry.construct(kind, config.component_args("optim", optim.scheduler), context)
 
 
 def build_settings(config: Config, info: DataInfo) -> Settings:
     """What the training loop is told."""
     optim, train = config.tree.optim, config.tree.train
-    with config_errors(config, "optim.clip_grad_norm_value", "optim.max_epoch"):
+    filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
+    with config_errors(config, "optim.max_epoch", filled=filled):
         return Settings(
             max_epoch=optim.max_epoch,
             metric=info.metric,
@@ -89,7 +107,8 @@ def build_settings(config: Config, info: DataInfo) -> Settings:
 def build_fabric(config: Config) -> Fabric:
     """Device, number format and processes, not launched yet."""
     tree = config.tree
-    with config_errors(config, "accelerator", "devices", "strategy", "precision"):
+    keys = ("accelerator", "devices", "strategy", "precision")
+    with config_errors(config, *keys, filled={key: key for key in keys}):
         return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision)
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from graphbench.errors import UserError
+from graphbench.contract import HasStatistics
+from graphbench.errors import ArgumentError, UserError
+from graphbench.heads.contract import Head
 from graphbench.heads.link_ranking import ranking_statistics
 from graphbench.heads.mlp import PredictionMLP
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import EdgeSet, GraphBatch
 
 DECODINGS = ("dot", "cosine_similarity", "concat")
 
 
 @register("edge", "link_pred")
-class EdgeHead(nn.Module):
+class EdgeHead(Head):
     r"""y_st = <z_s, z_t>, or <z_s, z_t> / (\|z_s\| \|z_t\|), or MLP([h_s | h_t]), with z = MLP(h).
 
     Args:
@@ -29,12 +33,26 @@ class EdgeHead(nn.Module):
         h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1, decoding: str = "dot"):
+    accepts_graph_token: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        layers_post_mp: FromContext[int] = 1,
+        decoding: FromContext[str] = "dot",
+    ):
         super().__init__()
         if decoding not in DECODINGS:
-            raise ValueError(f"edge_decoding must be one of {', '.join(DECODINGS)}; received '{decoding}'")
+            raise ArgumentError(
+                "decoding", f"edge_decoding must be one of {', '.join(DECODINGS)}; received '{decoding}'"
+            )
         if out_dim > 1 and decoding != "concat":
-            raise ValueError(f"edge_decoding {decoding} gives one number per pair, received out_dim = {out_dim}")
+            raise ArgumentError(
+                ("decoding", "out_dim"),
+                f"edge_decoding {decoding} gives one number per pair, received out_dim = {out_dim}",
+            )
         self.decoding = decoding
         widths = (2 * dim_in, out_dim) if decoding == "concat" else (dim_in, dim_in)
         self.mlp = PredictionMLP(*widths, layers_post_mp, dim_hidden=dim_in)
@@ -53,7 +71,7 @@ class EdgeHead(nn.Module):
 
 
 @register("inductive_edge")
-class InductiveEdgeHead(EdgeHead):
+class InductiveEdgeHead(EdgeHead, HasStatistics):
     """:class:`EdgeHead` for many graphs, which also ranks every true pair among all targets of its graph.
 
     The evaluation asks for :meth:`statistics`; see :func:`~graphbench.heads.link_ranking.ranking_statistics`.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from graphbench.heads.contract import Head
 from graphbench.heads.mlp import PredictionMLP
 from graphbench.heads.pooling import pooling_function
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("graph")
-class GraphHead(nn.Module):
+class GraphHead(Head):
     """y_g = MLP( pool over the nodes of g (h_i) ).
 
     Args:
@@ -24,7 +25,14 @@ class GraphHead(nn.Module):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1, pooling: str = "add"):
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        layers_post_mp: FromContext[int] = 1,
+        pooling: FromContext[str] = "add",
+    ):
         super().__init__()
         self.pool = pooling_function(pooling)
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)

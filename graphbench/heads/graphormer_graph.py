@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("graphormer_graph")
-class GraphormerGraphHead(nn.Module):
+class GraphormerGraphHead(Head):
     """y_g = W pool over the nodes of g ( LayerNorm(h_i) ) + b.
 
     Args:
@@ -22,7 +23,9 @@ class GraphormerGraphHead(nn.Module):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, pooling: str = "graph_token"):
+    def __init__(
+        self, dim_in: FromContext[int], out_dim: FromContext[int], *, pooling: FromContext[str] = "graph_token"
+    ):
         super().__init__()
         self.pool = pooling_function(pooling)
         self.norm = nn.LayerNorm(dim_in)

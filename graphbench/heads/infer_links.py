@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
 from graphbench.heads.edge import asked_pairs
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("infer_links")
-class InferLinksHead(nn.Module):
+class InferLinksHead(Head):
     """y_st = w <h_s, h_t> + b, one logit per class.
 
     Args:
@@ -22,10 +24,15 @@ class InferLinksHead(nn.Module):
         h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, infer_link_label: str = "edge"):
+    def __init__(
+        self, dim_in: FromContext[int], out_dim: FromContext[int], *, infer_link_label: FromContext[str] = "edge"
+    ):
         super().__init__()
         if infer_link_label != "edge":
-            raise ValueError(f"infer_link_label must be 'edge' for the head infer_links, received '{infer_link_label}'")
+            raise ArgumentError(
+                "infer_link_label",
+                f"infer_link_label must be 'edge' for the head infer_links, received '{infer_link_label}'",
+            )
         self.lin = nn.Linear(1, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.input_linear import InputLinear, Readable
 
 
@@ -29,7 +30,7 @@ class PredictionMLP(nn.Module):
     def __init__(self, dim_in: int, out_dim: int, layers: int, dim_hidden: int | None = None):
         super().__init__()
         if layers < 0:
-            raise ValueError(f"layers_post_mp must be 0 or more, received {layers}")
+            raise ArgumentError("layers_post_mp", f"layers_post_mp must be 0 or more, received {layers}")
         hidden = dim_in if dim_hidden is None else dim_hidden
         widths = [dim_in, *[hidden] * (max(layers, 1) - 1), out_dim]
         self.lin = nn.ModuleList(InputLinear(a, b) for a, b in pairwise(widths))

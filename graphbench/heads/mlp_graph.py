@@ -6,15 +6,16 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("mlp_graph")
-class MLPGraphHead(nn.Module):
+class MLPGraphHead(Head):
     """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift; hidden layers keep the width.
 
     Every linear map follows a dropout, every one but the last is followed by the activation. With the pooling
@@ -44,13 +45,13 @@ class MLPGraphHead(nn.Module):
 
     def __init__(
         self,
-        dim_in: int,
-        out_dim: int,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
         *,
-        layers_post_mp: int = 1,
-        pooling: str = "mean",
-        act: str = "relu",
-        dropout: float = 0.0,
+        layers_post_mp: FromContext[int] = 1,
+        pooling: FromContext[str] = "mean",
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
     ):
         super().__init__()
         self.nodes_first = pooling == "node_ensemble"

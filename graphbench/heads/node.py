@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import ClassVar
 
+from torch import Tensor
+
+from graphbench.heads.contract import Head
 from graphbench.heads.mlp import PredictionMLP
 from graphbench.layers.input_linear import Readable
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("node", "inductive_node")
-class NodeHead(nn.Module):
+class NodeHead(Head):
     """y_i = MLP(h_i).
 
     Transductive (``node``, one graph, part of the rows count) and inductive (``inductive_node``, many graphs, all
@@ -26,9 +29,11 @@ class NodeHead(nn.Module):
         h (N, dim_in) -> (N, out_dim)
     """
 
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
-    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 1):
+    accepts_graph_token: ClassVar[bool] = False
+
+    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 1):
         super().__init__()
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
+from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("norm_mlp_node")
-class NormMLPNodeHead(nn.Module):
+class NormMLPNodeHead(Head):
     """y_i = W_L gelu( .. gelu(W_1 LayerNorm(h_i)) ); hidden layers keep the width.
 
     Args:
@@ -22,7 +25,9 @@ class NormMLPNodeHead(nn.Module):
         h (N, dim_in) -> (N, out_dim)
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 2):
+    accepts_graph_token: ClassVar[bool] = False
+
+    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 2):
         super().__init__()
         self.norm = nn.LayerNorm(dim_in)
         self.hidden = nn.ModuleList(nn.Linear(dim_in, dim_in) for _ in range(max(layers_post_mp, 1) - 1))
@@ -53,7 +58,16 @@ class NormMLPGraphHead(NormMLPNodeHead):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, layers_post_mp: int = 2, pooling: str = "graph_token"):
+    accepts_graph_token: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        layers_post_mp: FromContext[int] = 2,
+        pooling: FromContext[str] = "graph_token",
+    ):
         super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp)
         self.pool = pooling_function(pooling)
 

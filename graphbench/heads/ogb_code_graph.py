@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("ogb_code_graph")
-class OGBCodeGraphHead(nn.Module):
+class OGBCodeGraphHead(Head):
     """y_gp = W_p pool over the nodes of g (h_i) + b_p, one linear map per position p of the sequence.
 
     ``gnn.layers_post_mp`` is not read, as in GraphGPS.
@@ -26,10 +28,17 @@ class OGBCodeGraphHead(nn.Module):
         h (N, dim_in) -> (G, positions, out_dim)
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, pooling: str = "mean", positions: int = 5):
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        pooling: FromContext[str] = "mean",
+        positions: int = 5,
+    ):
         super().__init__()
         if positions < 1:
-            raise ValueError(f"positions must be 1 or more, received {positions}")
+            raise ArgumentError("positions", f"positions must be 1 or more, received {positions}")
         self.pool = pooling_function(pooling)
         self.lin = nn.ModuleList(nn.Linear(dim_in, out_dim) for _ in range(positions))
 

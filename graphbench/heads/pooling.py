@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from graphbench.errors import ArgumentError
 from graphbench.ops.segment import segment_max, segment_mean, segment_sum
 from graphbench.structures import Ragged
 
@@ -36,5 +37,5 @@ def pooling_function(name: str) -> Callable[[Tensor, Ragged], Tensor]:
         ValueError: unknown name.
     """
     if name not in POOLINGS:
-        raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; received '{name}'")
+        raise ArgumentError("pooling", f"pooling must be one of {', '.join(POOLINGS)}; received '{name}'")
     return POOLINGS[name]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("san_graph")
-class SANGraphHead(nn.Module):
+class SANGraphHead(Head):
     """y_g = W_3 act( W_2 act( W_1 pool over the nodes of g (h_i) ) ), widths d, d/2, d/4, out.
 
     Args:
@@ -26,7 +28,14 @@ class SANGraphHead(nn.Module):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, pooling: str = "add", act: str = "relu"):
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        pooling: FromContext[str] = "add",
+        act: FromContext[str] = "relu",
+    ):
         super().__init__()
         self.pool = pooling_function(pooling)
         self.act = activation(act)
@@ -38,7 +47,7 @@ class SANGraphHead(nn.Module):
 
 
 @register("san_node")
-class SANNodeHead(nn.Module):
+class SANNodeHead(Head):
     """y_i = W_3 act( W_2 act( W_1 h_i ) ), widths d, d/2, d/4, out.
 
     Args:
@@ -50,7 +59,9 @@ class SANNodeHead(nn.Module):
         h (N, dim_in) -> (N, out_dim)
     """
 
-    def __init__(self, dim_in: int, out_dim: int, *, act: str = "relu"):
+    accepts_graph_token: ClassVar[bool] = False
+
+    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, act: FromContext[str] = "relu"):
         super().__init__()
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from graphbench.errors import nearest
+from graphbench.errors import ArgumentError, nearest
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -37,8 +37,9 @@ def activation(name: str) -> nn.Module:
     """
     if name not in ACTIVATIONS:
         hint = nearest(name, ACTIVATIONS)
-        raise ValueError(
+        raise ArgumentError(
+            "act",
             f"act must be one of {', '.join(ACTIVATIONS)}; received {name!r}"
-            + (f", did you mean {hint!r}?" if hint else "")
+            + (f", did you mean {hint!r}?" if hint else ""),
         )
     return ACTIVATIONS[name]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from graphbench.errors import ArgumentError
 from graphbench.ops.dropout import dropout
 from graphbench.structures import Features, SparseRows
 
@@ -21,7 +22,7 @@ class Dropout(nn.Module):
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         if not 0.0 <= p <= 1.0:
-            raise ValueError(f"dropout must lie in [0, 1], received {p}")
+            raise ArgumentError("dropout", f"dropout must lie in [0, 1], received {p}")
         self.p = p
 
     def forward(self, x: Features) -> Features:

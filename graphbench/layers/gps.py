@@ -1,4 +1,4 @@
-"""Message passing and attention side by side: the block of GraphGPS and of Exphormer.
+"""Message passing and attention in parallel: the block of GraphGPS and of Exphormer.
 
 Rampasek et al., https://arxiv.org/abs/2205.12454; Shirzad et al., https://arxiv.org/abs/2303.06147.
 """
@@ -9,43 +9,43 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from graphbench.layers.contract import Block, GlobalAttention, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.structures import GraphBatch
 
 
-class GPSBlock(nn.Module):
-    """Any number of parts read the same state; their sum goes through a feed-forward part.
+class GPSBlock(Block):
+    """Any number of sublayers read the same state; their sum goes through a feed-forward network.
 
     Equations::
 
-        h_p = norm_p(h + drop(part_p(h, e)))        for every part p
+        h_p = norm_p(h + drop(sublayer_p(h, e)))        for every sublayer p
         h'  = norm(x + ffn(x)),   x = sum over p of h_p
 
-    A part is a local layer ``(h, e, batch) -> (h', e')`` or an attention ``(h, e, batch) -> h'`` (one with
-    ``carries_state`` returns ``(h', batch')``). A local layer that adds its residual itself (``residual_inside``:
-    GatedGCN) is normalised once more and nothing else. Edge states go from part to part and from block to block.
+    A local layer that adds its residual itself (``has_residual``: GatedGCN) is normalised once more and nothing else.
+    Edge states go from sublayer to sublayer and from block to block.
 
     Args:
         dim: channels of nodes.
-        parts: the layers; None for a part left out.
-        edges: name of the edge set that each part reads in place of the edges, None for the edges themselves.
-        dropout: probability of dropping an entry after each part and inside the feed-forward part.
-        act: activation of the feed-forward part.
+        sublayers: local layers and attentions; None for one left out.
+        edges: name of the edge set that each sublayer reads in place of the edges, None for the edges themselves.
+        dropout: probability of dropping an entry after each sublayer and inside the feed-forward network.
+        act: activation of the feed-forward network.
         norm: ``"batch"``, ``"layer"`` (per graph), ``"graph"`` (per graph and channel) or ``"none"``.
 
     Shape:
         h (N, dim), e (E, dim_edge) or None -> the same, and the batch for the next block.
 
-    Differences from the paper: none known. As in the released code a part left out still owns its norm, which
+    Differences from the paper: none known. As in the released code a sublayer left out still owns its norm, which
     counts among the parameters and gets no gradient; published parameter counts include it.
     """
 
     def __init__(
         self,
         dim: int,
-        parts: Sequence[nn.Module | None],
+        sublayers: Sequence[LocalLayer | GlobalAttention | None],
         *,
         edges: Sequence[str | None] | None = None,
         dropout: float = 0.0,
@@ -53,66 +53,70 @@ class GPSBlock(nn.Module):
         norm: str = "batch",
     ) -> None:
         super().__init__()
-        edges = edges or [None] * len(parts)
+        edges = edges or [None] * len(sublayers)
         self.branches = nn.ModuleList(
-            Branch(part, make_norm(norm, dim), dropout=dropout, edges=each)
-            for part, each in zip(parts, edges, strict=True)
+            SubLayer(layer, make_norm(norm, dim), dropout=dropout, edges=edge_set)
+            for layer, edge_set in zip(sublayers, edges, strict=True)
         )
         self.feed_forward = FeedForward(dim, act=act, dropout=dropout)
         self.norm_out = make_norm(norm, dim)
 
     @property
-    def parts(self) -> list[nn.Module | None]:
-        """The layers side by side, None for one left out."""
+    def sublayers(self) -> list[LocalLayer | GlobalAttention | None]:
+        """The layers that run in parallel, None for one left out."""
         return [branch.part for branch in self.branches]
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states, and the batch with what the parts leave for the next block."""
+        """New node and edge states, and the batch for the next block."""
         outputs = []
         for branch in self.branches:
             if branch.part is not None:
-                h_part, e, batch = branch(h, e, batch)
-                outputs.append(h_part)
+                h_branch, e, batch = branch(h, e, batch)
+                outputs.append(h_branch)
         x = sum(outputs[1:], outputs[0]) if outputs else h
         return self.norm_out(x + self.feed_forward(x), batch), e, batch
 
 
-class Branch(nn.Module):
-    """One part of a block with its dropout, residual and norm.
+class SubLayer(nn.Module):
+    """One layer of a block with its dropout, residual and norm.
 
     Args:
-        part: a local layer or an attention, see :class:`GPSBlock`; None for a part left out.
+        layer: a local layer or an attention; None for one left out, whose norm exists all the same. Its attribute is
+            called ``part``, as in stored checkpoints.
         norm: called as ``norm(h, batch)``.
-        dropout: probability of dropping an entry of what the part returns.
-        edges: edge set that the part reads; what the model knows about its pairs is ``state.edge_states[name]``, else
-            the set's attributes.
+        dropout: probability of dropping an entry of what the layer returns.
+        edges: edge set that the layer reads; its hidden states are ``state.edge_states[name]``, else the set's
+            attributes.
     """
 
-    def __init__(self, part: nn.Module | None, norm: nn.Module, *, dropout: float, edges: str | None = None) -> None:
+    def __init__(
+        self, layer: LocalLayer | GlobalAttention | None, norm: nn.Module, *, dropout: float, edges: str | None = None
+    ) -> None:
         super().__init__()
-        self.part = part
+        self.part = layer
         self.norm = norm
         self.dropout = Dropout(dropout)
         self.edges = edges
-        self.is_local = hasattr(part, "residual_inside")
-        self.adds_residual = not getattr(part, "residual_inside", False)
+        self.adds_residual = not (isinstance(layer, LocalLayer) and layer.has_residual)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The part's contribution to the sum, the edge states and the batch for the next part."""
-        seen, e_seen = batch, e
-        if self.edges is not None:
-            seen = batch.on_edges(self.edges)
-            e_seen = batch.state.edge_states.get(self.edges, seen.edge_attr)
-        new = self.part(h, e_seen, seen)
-        if self.is_local:
-            new, e_new = new
-            if self.edges is None:
-                e = e_new
-            else:
-                batch = batch.with_state(edge_states={**batch.state.edge_states, self.edges: e_new})
-        elif isinstance(new, tuple):  # an attention that carries state
-            new, seen = new
-            batch = batch.with_state(seen.state)
+        """The layer's contribution to the sum, and edge states and batch for the next sublayer."""
+        assert self.part is not None
+        if self.edges is None:
+            new, e, batch = self.part.step(h, e, batch)
+        else:
+            new, batch = self._on_edge_set(h, batch, self.edges)
         if self.adds_residual:
             new = h + self.dropout(new)
         return self.norm(new, batch), e, batch
+
+    def _on_edge_set(self, h: Tensor, batch: GraphBatch, name: str) -> tuple[Tensor, GraphBatch]:
+        """The layer on another set of pairs, whose states stay apart from those of the edges."""
+        assert self.part is not None
+        pairs = batch.on_edges(name)
+        e = batch.state.edge_states.get(name, pairs.edge_attr)
+        new, e_new, pairs = self.part.step(h, e, pairs)
+        batch = batch.with_state(pairs.state)
+        if e_new is not None and e_new is not e:
+            batch = batch.with_state(edge_states={**batch.state.edge_states, name: e_new})
+        return new, batch

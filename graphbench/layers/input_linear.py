@@ -7,7 +7,7 @@ A module whose first step is such a map says so by ``reads_sparse = True``; a mo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -69,6 +69,12 @@ def propagated(adjacency: Adjacency, h: Features, hops: int = 1) -> Readable:
     return h
 
 
-def readable(h: Features, module: nn.Module) -> Features:
+class MayReadSparse(Protocol):
+    """A layer, head or model that says whether it reads sparse rows."""
+
+    reads_sparse: ClassVar[bool]
+
+
+def readable(h: Features, module: MayReadSparse) -> Features:
     """``h`` as ``module`` can read it: dense, unless it has ``reads_sparse``."""
-    return h if getattr(module, "reads_sparse", False) else as_dense(h)
+    return h if module.reads_sparse else as_dense(h)

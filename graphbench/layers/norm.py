@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import nearest
+from graphbench.errors import ArgumentError, nearest
 from graphbench.ops.segment import segment_mean, segment_sum
 from graphbench.structures import GraphBatch
 
@@ -32,8 +32,9 @@ def make_norm(kind: str, dim: int) -> nn.Module:
     if kind == "none":
         return NoNorm()
     hint = nearest(kind, NORMS)
-    raise ValueError(
-        f"norm must be one of {', '.join(NORMS)}; received {kind!r}" + (f", did you mean {hint!r}?" if hint else "")
+    raise ArgumentError(
+        "norm",
+        f"norm must be one of {', '.join(NORMS)}; received {kind!r}" + (f", did you mean {hint!r}?" if hint else ""),
     )
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from torch import nn
 
+from graphbench.contract import TiesParameters
+
 
 def tie_layers(layers: nn.Module) -> None:
-    """Calls ``layer.tie(first)`` wherever a part of the layers has that method; ``first`` is the first of its class.
-
-    There a layer puts parameters of the first in place of its own, so that they are learned and counted as one.
+    """Calls ``module.tie(first)`` on every module that :class:`~graphbench.contract.TiesParameters`.
 
     Args:
-        layers: the blocks of a model, in order.
+        layers: the blocks of a model, in order; ``first`` is the first module of the same class in them.
     """
-    first: dict[type, nn.Module] = {}
+    first: dict[type, TiesParameters] = {}
     for module in list(layers.modules()):
-        if hasattr(type(module), "tie"):
+        if isinstance(module, TiesParameters):
             leader = first.setdefault(type(module), module)
             if leader is not module:
                 module.tie(leader)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from graphbench.layers.gps import Branch
+from graphbench.layers.contract import Block, GlobalAttention, LocalLayer
+from graphbench.layers.gps import SubLayer
 from graphbench.layers.norm import make_norm
 from graphbench.structures import GraphBatch
 
 
-class SingleBlock(nn.Module):
-    """``h' = relu(norm(h + drop(part(h, e))))``: a part of a :class:`~graphbench.layers.gps.GPSBlock` without the rest.
+class SingleBlock(Block):
+    """``h' = relu(norm(h + drop(layer(h, e))))``: one sublayer, no feed-forward network.
 
     Args:
         dim: channels of nodes.
-        part: a local layer or an attention.
+        layer: a local layer or an attention.
         edges: name of the edge set that it reads in place of the edges, None for the edges themselves.
-        dropout: probability of dropping an entry of what the part returns.
+        dropout: probability of dropping an entry of what the layer returns.
         norm: see :func:`~graphbench.layers.norm.make_norm`.
 
     Shape:
@@ -24,17 +25,23 @@ class SingleBlock(nn.Module):
     """
 
     def __init__(
-        self, dim: int, part: nn.Module, *, edges: str | None = None, dropout: float = 0.0, norm: str = "batch"
+        self,
+        dim: int,
+        layer: LocalLayer | GlobalAttention,
+        *,
+        edges: str | None = None,
+        dropout: float = 0.0,
+        norm: str = "batch",
     ) -> None:
         super().__init__()
-        self.branch = Branch(part, make_norm(norm, dim), dropout=dropout, edges=edges)
+        self.branch = SubLayer(layer, make_norm(norm, dim), dropout=dropout, edges=edges)
 
     @property
-    def parts(self) -> list[nn.Module | None]:
+    def sublayers(self) -> list[LocalLayer | GlobalAttention | None]:
         """The one layer."""
         return [self.branch.part]
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states, and the batch with what the part leaves for the next block."""
+        """New node and edge states, and the batch for the next block."""
         h, e, batch = self.branch(h, e, batch)
         return h.relu(), e, batch

@@ -5,32 +5,34 @@ Encoder, linear layers, propagation, head: they differ in the propagation. A^ = 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import keep_sparse
+from graphbench.encoders.compose import NodeEncoder, keep_sparse
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, Readable, propagated, readable
-from graphbench.models.stacked import PreLayer
+from graphbench.models.contract import Model
 from graphbench.ops.propagate import propagate
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
 from graphbench.structures.adjacency import Adjacency, adjacency
 
 
-class Decoupled(nn.Module):
+class Decoupled(Model):
     """y = head(spread(pre(X))); a subclass says what ``spread`` is and makes the head.
 
     Args:
         encoder: module ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width.
         dim: width of the linear layers (``gnn.dim_inner``).
-        layers_pre_mp: number of linear layers, each a :class:`~graphbench.models.stacked.PreLayer` with ``post``.
-        post: its ``batchnorm``, ``dropout``, ``act`` and ``l2norm``.
+        pre_mp: linear layers of that width (``gnn.layers_pre_mp``); None for none.
 
     Attributes:
         layers_from: see :class:`~graphbench.models.stacked.GPSModel`; widths come from ``gnn``.
@@ -41,17 +43,14 @@ class Decoupled(nn.Module):
     """
 
     layers_from: ClassVar[str] = "gnn"
-    head: nn.Module
+    reads_sparse: ClassVar[bool] = False
+    head: Head
 
-    def __init__(
-        self, encoder: nn.Module, dim_encoded: int, dim: int, layers_pre_mp: int, **post: bool | float | str
-    ) -> None:
+    def __init__(self, encoder: NodeEncoder, dim_encoded: int, dim: int, pre_mp: nn.ModuleList | None) -> None:
         super().__init__()
-        if layers_pre_mp < 0:
-            raise ValueError(f"layers_pre_mp must be 0 or more, received {layers_pre_mp}")
         self.encoder = keep_sparse(encoder)
-        self.pre_mp = nn.ModuleList(PreLayer(dim if i else dim_encoded, dim, **post) for i in range(layers_pre_mp))
-        self.width = dim if layers_pre_mp else dim_encoded
+        self.pre_mp = nn.ModuleList() if pre_mp is None else pre_mp
+        self.width = dim if self.pre_mp else dim_encoded
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""
@@ -60,9 +59,9 @@ class Decoupled(nn.Module):
             h = layer(h)
         return self.head(self.spread(readable(h, self), batch), batch)
 
+    @abstractmethod
     def spread(self, h: Features, batch: GraphBatch) -> Readable:
         """What the head reads, from the states (N, width); sparse ones only with ``reads_sparse``."""
-        raise NotImplementedError
 
 
 @register("SGC")
@@ -74,7 +73,7 @@ class SGC(Decoupled):
     layers before it, this is the paper's logistic regression.
 
     Args:
-        encoder, dim_encoded, dim, layers_pre_mp, batchnorm, dropout, act, l2norm: see :class:`Decoupled`.
+        encoder, dim_encoded, dim, pre_mp: see :class:`Decoupled`.
         head: makes the head from the width of the states, ``(h, batch) -> prediction``.
         hops: K.
 
@@ -82,24 +81,19 @@ class SGC(Decoupled):
         batch -> what the head returns
     """
 
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        dim: int,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
+        pre_mp: FromContext[nn.ModuleList | None] = None,
         hops: int = 2,
     ):
-        post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
-        super().__init__(encoder, dim_encoded, dim, layers_pre_mp, **post)
+        super().__init__(encoder, dim_encoded, dim, pre_mp)
         self.hops = _counted("hops", hops)
         self.head = head(self.width)
 
@@ -120,7 +114,7 @@ class SIGN(Decoupled):
         y = head(drop(act([X W_0 | A^ X W_1 | .. | (A^)^K X W_K])))
 
     Args:
-        encoder, dim_encoded, layers_pre_mp, batchnorm, l2norm: see :class:`Decoupled`.
+        encoder, dim_encoded, pre_mp: see :class:`Decoupled`.
         dim: width of every W as well.
         dropout: drop above, too.
         act: act above, too.
@@ -134,24 +128,21 @@ class SIGN(Decoupled):
     which is the same and needs no memory for (A^)^k X.
     """
 
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        dim: int,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
+        pre_mp: FromContext[nn.ModuleList | None] = None,
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
         hops: int = 3,
     ):
-        post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
-        super().__init__(encoder, dim_encoded, dim, layers_pre_mp, **post)
+        super().__init__(encoder, dim_encoded, dim, pre_mp)
         self.lin = InputLinear(self.width, (_counted("hops", hops) + 1) * dim, bias=False)
         self.bias = nn.Parameter(torch.zeros((hops + 1) * dim))
         self.act, self.dropout = activation(act), Dropout(dropout)
@@ -180,7 +171,7 @@ class APPNP(Decoupled):
         Z_0 = H = pre(X),   Z_k = (1 - alpha) A^ Z_{k-1} + alpha H,   y = head(Z_K)
 
     Args:
-        encoder, dim_encoded, dim, layers_pre_mp, batchnorm, dropout, act, l2norm: see :class:`Decoupled`.
+        encoder, dim_encoded, dim, pre_mp: see :class:`Decoupled`.
         head: makes the head from the width of the states, ``(h, batch) -> prediction``.
         hops: K.
         alpha: probability of teleporting.
@@ -194,23 +185,18 @@ class APPNP(Decoupled):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        dim: int,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
+        pre_mp: FromContext[nn.ModuleList | None] = None,
         hops: int = 10,
         alpha: float = 0.1,
     ):
-        post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
-        super().__init__(encoder, dim_encoded, dim, layers_pre_mp, **post)
+        super().__init__(encoder, dim_encoded, dim, pre_mp)
         if not 0.0 <= alpha <= 1.0:
-            raise ValueError(f"alpha must lie between 0 and 1, received {alpha}")
+            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
         self.hops, self.alpha = _counted("hops", hops), alpha
         self.head = head(self.width)
 
@@ -231,7 +217,7 @@ class H2GCN(Decoupled):
         R_0 = pre(X),   R_k = [A_1 R_{k-1} | A_2 R_{k-1}],   y = head(drop([R_0 | R_1 | .. | R_K]))
 
     Args:
-        encoder, dim_encoded, dim, layers_pre_mp, batchnorm, act, l2norm: see :class:`Decoupled`; the paper has one
+        encoder, dim_encoded, dim, pre_mp: see :class:`Decoupled`; the paper has one
             linear layer.
         dropout: drop above, too.
         head: makes the head from the width of the states, (2^(K+1) - 1) ``dim``.
@@ -245,20 +231,16 @@ class H2GCN(Decoupled):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        dim: int,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
+        pre_mp: FromContext[nn.ModuleList | None] = None,
+        dropout: FromContext[float] = 0.0,
         rounds: int = 2,
     ):
-        post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
-        super().__init__(encoder, dim_encoded, dim, layers_pre_mp, **post)
+        super().__init__(encoder, dim_encoded, dim, pre_mp)
         self.rounds = _counted("rounds", rounds)
         self.dropout = Dropout(dropout)
         self.head = head((2 ** (rounds + 1) - 1) * self.width)
@@ -275,7 +257,7 @@ class H2GCN(Decoupled):
 
 def _counted(name: str, number: int) -> int:
     if number < 0:
-        raise ValueError(f"{name} must be 0 or more, received {number}")
+        raise ArgumentError(name, f"{name} must be 0 or more, received {number}")
     return number
 
 

@@ -9,14 +9,18 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
+from graphbench.layers.contract import Block, GlobalAttention, LocalLayer, StatefulAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.models.stacked import GPSModel
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
-class PostNormBlock(nn.Module):
+class PostNormBlock(Block):
     """X <- LayerNorm(X + drop(sum of parts(X)));  X <- LayerNorm(X + drop(W_2 drop(act(W_1 X)))), W_i from d to d.
 
     Args:
@@ -36,7 +40,7 @@ class PostNormBlock(nn.Module):
     def __init__(self, dim: int, parts: Sequence[nn.Module], *, act: str, dropout: float) -> None:
         super().__init__()
         for part in parts:
-            if getattr(part, "residual_inside", False) or getattr(part, "carries_state", False):
+            if isinstance(part, StatefulAttention) or (isinstance(part, LocalLayer) and part.has_residual):
                 raise ValueError(
                     f"{type(part).__name__} brings its own residual or pairs and cannot stand in this block; use "
                     "model.type GPSModel"
@@ -51,9 +55,7 @@ class PostNormBlock(nn.Module):
         """New states of the nodes."""
         new = []
         for part in self.parts:
-            out = part(h, e, batch)
-            if isinstance(out, tuple):
-                out, e = out
+            out, e, batch = part.step(h, e, batch)
             new.append(out)
         x = self.norm(h + self.dropout(sum(new[1:], new[0])))
         return self.norm_out(x + self.feed_forward(x)), e, batch
@@ -75,11 +77,9 @@ class GECOModel(GPSModel):
         attention: makes one attention; None leaves it out.
         local: makes one local layer from its widths; None leaves it out.
         head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
-        layers_pre_mp: number of :class:`~graphbench.models.stacked.PreLayer` between encoder and blocks.
-        batchnorm: their BatchNorm (``gnn.batchnorm``).
-        dropout: dropout of blocks and these layers (``gnn.dropout``).
-        act: activation of both (``gnn.act``).
-        l2norm: whether these layers end with rows of length one (``gnn.l2norm``).
+        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``); None for none.
+        dropout: dropout of the blocks (``gnn.dropout``).
+        act: activation of the blocks (``gnn.act``).
 
     Shape:
         batch -> what the head returns
@@ -90,39 +90,26 @@ class GECOModel(GPSModel):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        edge_encoder: nn.Module | None,
-        dim: int,
-        layers: int,
-        attention: Callable[[], nn.Module] | None,
-        local: Callable[[int, int], nn.Module] | None,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        attention: FromContext[Callable[[], GlobalAttention] | None],
+        local: FromContext[Callable[[int, int], LocalLayer] | None],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
-    ):
+        pre_mp: FromContext[nn.ModuleList | None] = None,
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
+    ) -> None:
         if attention is None and local is None:
-            raise ValueError("a block needs an attention, a local layer or both, received neither")
+            raise ArgumentError(
+                ("attention", "local"), "a block needs an attention, a local layer or both, received neither"
+            )
 
         def block() -> nn.Module:
             parts = [] if local is None else [local(dim, dim)]
             return PostNormBlock(dim, parts + ([] if attention is None else [attention()]), act=act, dropout=dropout)
 
-        super().__init__(
-            encoder,
-            dim_encoded,
-            edge_encoder,
-            dim,
-            layers,
-            block,
-            head,
-            layers_pre_mp=layers_pre_mp,
-            batchnorm=batchnorm,
-            dropout=dropout,
-            act=act,
-            l2norm=l2norm,
-        )
+        super().__init__(encoder, dim_encoded, edge_encoder, dim, layers, block, head, pre_mp=pre_mp)

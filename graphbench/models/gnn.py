@@ -11,21 +11,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import NodeBlocks
-from graphbench.encoders.compose import keep_sparse
-from graphbench.layers.activation import activation
-from graphbench.layers.dropout import Dropout
+from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import readable
-from graphbench.layers.norm import BatchNorm
-from graphbench.models.stacked import PreLayer
-from graphbench.registry import register
+from graphbench.models.contract import Model
+from graphbench.models.pre_layers import LayerSettings, PostLayer
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
 
 STAGES = ("stack", "skipsum", "skipconcat")
 
 
 @register("gnn")
-class GNN(nn.Module):
+class GNN(Model, BlockwiseModel):
     r"""Linear layers, convolutions in stages, a head.
 
     With ``u_l = n(act(drop(BN(CONV_l(h_{l-1})))))`` and n dividing rows by their length (``l2norm``)::
@@ -44,12 +45,9 @@ class GNN(nn.Module):
         layers: number of convolutions (``gnn.layers_mp``).
         local: makes a convolution from its widths, ``(h, e, batch) -> (h, e)`` (``gnn.layer_type``).
         head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
-        layers_pre_mp: number of linear layers before (``gnn.layers_pre_mp``).
+        pre_mp: linear layers before (``gnn.layers_pre_mp``); None for none.
         stage_type: as above (``gnn.stage_type``).
-        batchnorm: BatchNorm after every linear map and convolution (``gnn.batchnorm``).
-        dropout: dropout after it (``gnn.dropout``).
-        act: activation after that (``gnn.act``).
-        l2norm: n as above; without it n is the identity (``gnn.l2norm``).
+        post: BatchNorm, dropout, activation and n after every convolution; without ``l2norm`` n is the identity.
 
     Shape:
         batch -> what the head returns
@@ -62,41 +60,39 @@ class GNN(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        edge_encoder: nn.Module | None,
-        dim: int,
-        layers: int,
-        local: Callable[[int, int], nn.Module],
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        local: FromContext[Callable[[int, int], LocalLayer]],
+        head: FromContext[Callable[[int], Head]],
         *,
-        layers_pre_mp: int = 0,
-        stage_type: Literal["stack", "skipsum", "skipconcat"] = "stack",
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
-    ):
+        pre_mp: FromContext[nn.ModuleList | None] = None,
+        stage_type: FromContext[Literal["stack", "skipsum", "skipconcat"]] = "stack",
+        post: FromContext[LayerSettings] = LayerSettings(),  # noqa: B008  frozen
+    ) -> None:
         super().__init__()
         if stage_type not in STAGES:
-            raise ValueError(f"stage_type must be one of {', '.join(STAGES)}; received {stage_type!r}")
-        if layers < 0 or layers_pre_mp < 0:
-            raise ValueError(f"layers_mp and layers_pre_mp must be 0 or more, received {layers} and {layers_pre_mp}")
-        width = dim if layers_pre_mp else dim_encoded
+            raise ArgumentError("stage_type", f"stage_type must be one of {', '.join(STAGES)}; received {stage_type!r}")
+        if layers < 0:
+            raise ArgumentError("layers", f"layers_mp must be 0 or more, received {layers}")
+        pre_mp = nn.ModuleList() if pre_mp is None else pre_mp
+        width = dim if pre_mp else dim_encoded
         if width != dim and (layers == 0 or stage_type == "skipsum"):
-            raise ValueError(
+            raise ArgumentError(
+                ("encoder", "dim_encoded", "dim", "layers", "stage_type"),
                 f"the node encoder gives {dim_encoded} columns where {dim} are read: map them with "
-                f"gnn.layers_pre_mp of 1 or more (received layers_mp={layers}, stage_type={stage_type})"
+                f"gnn.layers_pre_mp of 1 or more (received layers_mp={layers}, stage_type={stage_type})",
             )
-        post = {"batchnorm": batchnorm, "dropout": dropout, "act": act, "l2norm": l2norm}
         self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
-        self.pre_mp = nn.ModuleList(PreLayer(dim if i else dim_encoded, dim, **post) for i in range(layers_pre_mp))
+        self.pre_mp = pre_mp
         grows = dim if stage_type == "skipconcat" else 0
         widths = [width + grows * i if grows or i == 0 else dim for i in range(layers)]
-        self.layers = nn.ModuleList(ConvLayer(local(each, dim), dim, **post) for each in widths)
+        self.layers = nn.ModuleList(ConvLayer(local(width_in, dim), dim, post) for width_in in widths)
         self.head = head(dim)
-        self.stage_type, self.l2norm = stage_type, l2norm
+        self.stage_type, self.l2norm = stage_type, post.l2norm
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predicts from a batch."""
@@ -109,18 +105,8 @@ class GNN(nn.Module):
             h = self._joined(new, h, number)
         return self._predict(h, batch)
 
-    def in_blocks(self, graph: NodeBlocks) -> Tensor:
-        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
-
-        Args:
-            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
-
-        Returns:
-            (N, out_dim) on the host.
-
-        Raises:
-            ValueError: the encoder, a convolution or the head cannot work block by block.
-        """
+    def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
+        """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
         blocks = Blockwise(graph, self)
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         h = blocks.nodes(self.encoder)
@@ -146,35 +132,24 @@ class GNN(nn.Module):
         return self.head(F.normalize(h, dim=-1) if self.l2norm and len(self.layers) else h, batch)
 
 
-class ConvLayer(nn.Module):
-    r"""u <- act(drop(BN(CONV(h, e)))), rows divided by their length where ``l2norm`` says so.
+class ConvLayer(PostLayer):
+    """A convolution with what follows it.
 
     Args:
         conv: the convolution, ``(h, e, batch) -> (h, e)``.
         dim: width of what it returns.
-        batchnorm: whether there is a BatchNorm.
-        dropout: probability.
-        act: name of the activation.
-        l2norm: whether rows get length one.
+        settings: see :class:`~graphbench.models.pre_layers.LayerSettings`.
 
     Shape:
         h, e -> u (N, dim), e
     """
 
-    def __init__(self, conv: nn.Module, dim: int, *, batchnorm: bool, dropout: float, act: str, l2norm: bool):
+    def __init__(self, conv: LocalLayer, dim: int, settings: LayerSettings) -> None:
         super().__init__()
         self.conv = conv
-        self.norm = BatchNorm(dim) if batchnorm else nn.Identity()
-        self.dropout = Dropout(dropout)
-        self.act = activation(act)
-        self.l2norm = l2norm
+        self.add_steps(dim, settings)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """Maps every node."""
         new, e = self.conv(readable(h, self.conv), e, batch)
         return self.finish(new), e
-
-    def finish(self, new: Tensor) -> Tensor:
-        """What follows the convolution, row by row."""
-        u = self.act(self.dropout(self.norm(new)))
-        return F.normalize(u, dim=-1) if self.l2norm else u

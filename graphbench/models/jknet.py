@@ -8,17 +8,21 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import keep_sparse
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
 from graphbench.layers.norm import BatchNorm
-from graphbench.registry import register
+from graphbench.models.contract import Model
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("JKNet")
-class JKNet(nn.Module):
+class JKNet(Model):
     """A stack of local layers whose states are all read at the end.
 
     Equation::
@@ -48,27 +52,28 @@ class JKNet(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        edge_encoder: nn.Module | None,
-        dim: int,
-        layers: int,
-        local: Callable[[int, int], nn.Module] | None,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        local: FromContext[Callable[[int, int], LocalLayer] | None],
+        head: FromContext[Callable[[int], Head]],
         *,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
+        batchnorm: FromContext[bool] = True,
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
         jump: Literal["cat", "max"] = "cat",
     ):
         super().__init__()
         if local is None or layers < 1:
-            raise ValueError(
+            raise ArgumentError(
+                ("local", "layers"),
                 f"JKNet needs a local layer and 1 or more of them, received {layers} of "
-                f"{'none' if local is None else 'one kind'}"
+                f"{'none' if local is None else 'one kind'}",
             )
         if jump not in ("cat", "max"):
-            raise ValueError(f"jump must be cat or max, received {jump!r}")
+            raise ArgumentError("jump", f"jump must be cat or max, received {jump!r}")
         self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
         self.layers = nn.ModuleList(local(dim if i else dim_encoded, dim) for i in range(layers))

@@ -7,31 +7,24 @@ of this shape is a subclass that says where its blocks come from; see :class:`GP
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import NodeBlocks
-from graphbench.encoders.compose import keep_sparse
-from graphbench.layers.activation import activation
-from graphbench.layers.dropout import Dropout
-from graphbench.layers.input_linear import InputLinear
-from graphbench.layers.norm import BatchNorm
+from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
+from graphbench.layers.contract import Block
 from graphbench.layers.sharing import tie_layers
-from graphbench.registry import register
-from graphbench.structures import Features, GraphBatch
+from graphbench.models.contract import Model
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch
 
 
 @register("GPSModel")
-class GPSModel(nn.Module):
+class GPSModel(Model, BlockwiseModel):
     r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
-
-    Attributes:
-        layers_from: group of the configuration that names and counts the blocks: ``gt`` (``gt.layer_type``,
-            ``gt.layers``) or ``gnn`` (``gnn.layer_type``, ``gnn.layers_mp``).
-        layer: the one kind of block that a subclass is made of, a name in ``layers/blocks``; None: ``layer_type``.
 
     Args:
         encoder: module ``batch -> ((N, dim_encoded), batch')``.
@@ -42,51 +35,38 @@ class GPSModel(nn.Module):
         block: makes one block, ``(h, e, batch) -> (h, e, batch')``.
         head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
         prepare: module ``(h, e, batch) -> batch'`` before the first block, for what all blocks share; None for none.
-        layers_pre_mp: number of :class:`PreLayer` between encoder and blocks.
-        batchnorm: their BatchNorm (``gnn.batchnorm``).
-        dropout: their dropout (``gnn.dropout``).
-        act: their activation (``gnn.act``).
-        l2norm: whether they end with rows of length one (``gnn.l2norm``).
+        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``); None for none.
 
     Shape:
         batch -> what the head returns
     """
 
-    layers_from: ClassVar[str] = "gt"
-    layer: ClassVar[str | None] = None
-
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        edge_encoder: nn.Module | None,
-        dim: int,
-        layers: int,
-        block: Callable[[], nn.Module],
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        block: FromContext[Callable[[], Block]],
+        head: FromContext[Callable[[int], Head]],
         *,
-        prepare: nn.Module | None = None,
-        layers_pre_mp: int = 0,
-        batchnorm: bool = True,
-        dropout: float = 0.0,
-        act: str = "relu",
-        l2norm: bool = True,
-    ):
+        prepare: FromContext[nn.Module | None] = None,
+        pre_mp: FromContext[nn.ModuleList | None] = None,
+    ) -> None:
         super().__init__()
-        if layers < 0 or layers_pre_mp < 0:
-            raise ValueError(f"layers and layers_pre_mp must be 0 or more, received {layers} and {layers_pre_mp}")
-        if layers_pre_mp == 0 and dim_encoded != dim:
-            raise ValueError(
+        if layers < 0:
+            raise ArgumentError("layers", f"layers must be 0 or more, received {layers}")
+        if not pre_mp and dim_encoded != dim:
+            raise ArgumentError(
+                ("encoder", "dim_encoded", "dim"),
                 f"the node encoder gives {dim_encoded} columns and the blocks read {dim}: name a node encoder, "
-                "or map the columns with gnn.layers_pre_mp of 1 or more"
+                "or map the columns with gnn.layers_pre_mp of 1 or more",
             )
-        self.encoder = keep_sparse(encoder) if layers_pre_mp else encoder  # blocks add their input to their output
+        self.encoder = keep_sparse(encoder) if pre_mp else encoder  # blocks add their input to their output
         self.edge_encoder = edge_encoder
         self.prepare = prepare
-        self.pre_mp = nn.ModuleList(
-            PreLayer(dim if i else dim_encoded, dim, batchnorm=batchnorm, dropout=dropout, act=act, l2norm=l2norm)
-            for i in range(layers_pre_mp)
-        )
+        self.pre_mp = nn.ModuleList() if pre_mp is None else pre_mp
         self.layers = nn.ModuleList(block() for _ in range(layers))
         tie_layers(self.layers)
         self.head = head(dim)
@@ -103,18 +83,8 @@ class GPSModel(nn.Module):
             h, e, batch = block(h, e, batch)
         return self.head(h, batch)
 
-    def in_blocks(self, graph: NodeBlocks) -> Tensor:
-        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
-
-        Args:
-            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
-
-        Returns:
-            (N, out_dim) on the host.
-
-        Raises:
-            ValueError: the encoder, a layer or the head cannot work block by block.
-        """
+    def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
+        """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
         blocks = Blockwise(graph, self)
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         pairs = blocks.pairs(self.prepare, e)
@@ -124,32 +94,3 @@ class GPSModel(nn.Module):
         for block in self.layers:
             h, e = blocks.step(block, h, e, pairs)
         return blocks.rows(self.head, h).tensor
-
-
-class PreLayer(nn.Module):
-    r"""h <- u / \|u\|_2 with u = act(dropout(BatchNorm(W h))): GraphGym's general linear layer.
-
-    Args:
-        dim_in: width of the input.
-        dim: width of the output.
-        batchnorm: without it the linear map has a bias instead.
-        dropout: probability.
-        act: name of the activation.
-        l2norm: divide every row by its length.
-
-    Shape:
-        (N, dim_in) -> (N, dim)
-    """
-
-    def __init__(self, dim_in: int, dim: int, *, batchnorm: bool, dropout: float, act: str, l2norm: bool):
-        super().__init__()
-        self.lin = InputLinear(dim_in, dim, bias=not batchnorm)
-        self.norm = BatchNorm(dim) if batchnorm else nn.Identity()
-        self.dropout = Dropout(dropout)
-        self.act = activation(act)
-        self.l2norm = l2norm
-
-    def forward(self, h: Features, batch: GraphBatch | None = None) -> Tensor:
-        """Maps every row; the batch is not needed."""
-        u = self.act(self.dropout(self.norm(self.lin(h))))
-        return F.normalize(u, dim=-1) if self.l2norm else u

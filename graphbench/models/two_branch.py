@@ -15,19 +15,23 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import HostRows, NodeBlocks
-from graphbench.encoders.compose import keep_sparse
+from graphbench.blockwise.graph import BlockwiseModel, HostRows, NodeBlocks
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.norm import BatchNorm
 from graphbench.layers.sharing import tie_layers
-from graphbench.registry import register
+from graphbench.models.contract import Model
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 
 
 @register("TwoBranch")
-class TwoBranch(nn.Module):
+class TwoBranch(Model, BlockwiseModel):
     r"""y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X being the encoded nodes and a the ``graph_weight``.
 
     Args:
@@ -67,17 +71,17 @@ class TwoBranch(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        dim_encoded: int,
-        edge_encoder: nn.Module | None,
-        dim: int,
-        layers: int,
-        attention: Callable[[], nn.Module] | None,
-        local: Callable[[int, int], nn.Module] | None,
-        head: Callable[[int], nn.Module],
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        attention: FromContext[Callable[[], GlobalAttention] | None],
+        local: FromContext[Callable[[int, int], LocalLayer] | None],
+        head: FromContext[Callable[[int], Head]],
         *,
-        act: str = "relu",
-        dropout: float = 0.0,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
         graph_weight: float = 0.8,
         aggregate: Literal["add", "cat"] = "add",
         attention_dropout: float | None = None,
@@ -94,11 +98,13 @@ class TwoBranch(nn.Module):
     ):
         super().__init__()
         if attention is None and local is None:
-            raise ValueError("a two-branch model needs a local layer, an attention or both, received neither")
+            raise ArgumentError(
+                ("local", "attention"), "a two-branch model needs a local layer, an attention or both, received neither"
+            )
         if aggregate not in ("add", "cat"):
-            raise ValueError(f"aggregate must be add or cat, received '{aggregate}'")
+            raise ArgumentError("aggregate", f"aggregate must be add or cat, received '{aggregate}'")
         if not 0.0 <= graph_weight <= 1.0:
-            raise ValueError(f"graph_weight must lie between 0 and 1, received {graph_weight}")
+            raise ArgumentError("graph_weight", f"graph_weight must lie between 0 and 1, received {graph_weight}")
         self.encoder = keep_sparse(encoder)
         self.edge_encoder = edge_encoder
         self.attention_branch = self.local_branch = None
@@ -138,22 +144,14 @@ class TwoBranch(nn.Module):
         x, batch = self.encoder(batch)
         return self.head(self.mix(x, e, batch), batch)
 
-    def in_blocks(self, graph: NodeBlocks) -> Tensor:
-        """The predictions :meth:`forward` makes for all nodes of one graph, in evaluation, with bounded memory.
-
-        Args:
-            graph: in blocks, see :mod:`graphbench.blockwise.graph`.
-
-        Returns:
-            (N, out_dim) on the host.
-
-        Raises:
-            ValueError: the encoder, a layer or the head cannot work block by block.
-        """
+    def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
+        """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
         blocks = Blockwise(graph, self)
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         x = blocks.nodes(self.encoder)
-        return blocks.rows(self._predict, *[branch.in_blocks(x, e, blocks) for branch in self._branches()]).tensor
+        return blocks.rows(
+            self._predict, *[branch.forward_blockwise(x, e, blocks) for branch in self._branches()]
+        ).tensor
 
     def mix(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """The hidden state that the head reads: (N, dim), or (N, 2 dim) side by side."""
@@ -208,9 +206,11 @@ class AttentionBranch(nn.Module):
     ):
         super().__init__()
         if residual not in ("none", "mix", "mean"):
-            raise ValueError(f"attention_residual must be none, mix or mean, received '{residual}'")
+            raise ArgumentError(
+                "attention_residual", f"attention_residual must be none, mix or mean, received '{residual}'"
+            )
         if not 0.0 <= alpha <= 1.0:
-            raise ValueError(f"alpha must lie between 0 and 1, received {alpha}")
+            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
         self.lin_in = InputLinear(dim_in, dim)
         self.layers = nn.ModuleList(layers)
         tie_layers(self.layers)
@@ -227,8 +227,8 @@ class AttentionBranch(nn.Module):
             z = self._finish(attention(z, e, batch), z, i=i)
         return z
 
-    def in_blocks(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
-        """The same for one graph in blocks; see :meth:`TwoBranch.in_blocks`."""
+    def forward_blockwise(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
+        """The same for one graph in blocks; see :meth:`TwoBranch.forward_blockwise`."""
         z = blocks.rows(self._enter, x)
         for i, attention in enumerate(self.layers):
             z = blocks.attend(attention, z, then=partial(self._finish, i=i), e=e)
@@ -285,9 +285,12 @@ class LocalBranch(nn.Module):
     ):
         super().__init__()
         if layers < 1:
-            raise ValueError(f"local_layers must be 1 or more, received {layers}")
+            raise ArgumentError("local_layers", f"local_layers must be 1 or more, received {layers}")
         if (residual or init) and not stem:
-            raise ValueError("local_residual and local_init add the output of the stem; set local_stem to true")
+            raise ArgumentError(
+                ("local_residual", "local_init", "local_stem"),
+                "local_residual and local_init add the output of the stem; set local_stem to true",
+            )
         self.lin_in = InputLinear(dim_in, dim) if stem else None
         self.layers = nn.ModuleList(local(dim_in if i == 0 and not stem else dim, dim) for i in range(layers))
         self.init_maps = nn.ModuleList(nn.Linear(dim, dim, bias=False) for _ in range(layers if init else 0))
@@ -306,8 +309,8 @@ class LocalBranch(nn.Module):
             h = self._finish(new, *first, i=i)
         return h
 
-    def in_blocks(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
-        """The same for one graph in blocks; see :meth:`TwoBranch.in_blocks`."""
+    def forward_blockwise(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
+        """The same for one graph in blocks; see :meth:`TwoBranch.forward_blockwise`."""
         h = x if self.lin_in is None else blocks.rows(self._enter, x)
         first = () if self.lin_in is None else (h,)
         for i, layer in enumerate(self.layers):

@@ -82,7 +82,7 @@ def read_starts(path: Path) -> Starts:
     run = path if (path / "val").is_dir() else path / "0"
     if not (run / "config.yaml").is_file():
         raise UserError(f"{path} is no run directory: there is no {run / 'config.yaml'}.")
-    own = load_config(run / "config.yaml").own("gt", LAYER)
+    own = load_config(run / "config.yaml").component_args("gt", LAYER)
     file = run / "val/stats.json"
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
     heads = sorted((name for name in (lines[0] if lines else {}) if re.fullmatch(r"start_\d+", name)), key=_number)

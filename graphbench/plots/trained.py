@@ -13,10 +13,10 @@ from graphbench import factory
 from graphbench.config import load_config
 from graphbench.data.loading.loader import DataLoaders
 from graphbench.errors import UserError
-from graphbench.experiment import seed_everything
 from graphbench.runs.record import RunRecord
 from graphbench.structures import GraphBatch
 from graphbench.train.pretrained import find_run, load_parameters, read_best
+from graphbench.train.seeding import seed_everything
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphbench import factory
 from graphbench.config import load_config
-from graphbench.experiment import seed_everything
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.train.failures import is_out_of_memory
+from graphbench.train.seeding import seed_everything
 
 OUT_OF_MEMORY = 3
 """Exit code of a process whose memory, or that of its GPU, did not suffice."""

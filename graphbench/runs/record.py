@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from graphbench.config.config import flat
+from graphbench.config.settings import settings_hash, settings_of
 from graphbench.runs import atomic, json_text
 from graphbench.runs.environment import environment
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2 since records hold the settings of their configuration."""
 STATUSES = ("running", "finished", "failed", "interrupted", "pruned")
 
 
@@ -67,8 +72,9 @@ class RunRecord:
 
     Attributes:
         config: name of the configuration.
-        config_hash: hash of the full configuration, seed left out.
+        config_hash: hash of ``settings``.
         seed: seed of this run.
+        settings: what tells the configuration from another, see :mod:`graphbench.config.settings`.
         run_id: folder of this run: the seed, or the split index where a run is repeated over splits.
         status: one of :data:`STATUSES`.
         reason: why it stopped: ``max_epoch``, ``early stopping``, or the message of the failure.
@@ -93,6 +99,7 @@ class RunRecord:
     config_hash: str
     seed: int
     run_id: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
     status: str = "running"
     reason: str | None = None
     metric: str | None = None
@@ -165,9 +172,27 @@ class RunRecord:
     def read(cls, path: Path) -> RunRecord | None:
         """The record in a file; None where there is no file or it is none of ours."""
         try:
-            return cls.from_json(path.read_text())
+            record = cls.from_json(path.read_text())
         except (OSError, ValueError):
             return None
+        return record if record.schema_version >= 2 else record.with_settings_of(path.with_name("config.yaml"))
+
+    def with_settings_of(self, dumped: Path) -> RunRecord:
+        """A record of version 1, whose hash was made otherwise, with the settings of the configuration beside it.
+
+        Args:
+            dumped: ``config.yaml`` of the run's folder; without it the record stays as it is.
+        """
+        try:
+            values = yaml.safe_load(dumped.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError):
+            return self
+        return self.with_values(flat(values)) if isinstance(values, dict) else self
+
+    def with_values(self, values: Mapping[str, Any]) -> RunRecord:
+        """A copy with the settings, and the hash, of a complete set of values by dotted key."""
+        settings = settings_of(values)
+        return dataclasses.replace(self, settings=settings, config_hash=settings_hash(settings))
 
 
 def _score(each: Mapping[str, Any]) -> Score:

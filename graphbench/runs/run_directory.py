@@ -54,6 +54,20 @@ class RunDirectory:
         """The record on disk, None where there is none (or a damaged one)."""
         return RunRecord.read(self.record_file)
 
+    def refuse_another(self, config_hash: str) -> None:
+        """Refuses a folder with a run of another configuration.
+
+        Raises:
+            UserError: saying how to go on.
+        """
+        record = self.record
+        if record is not None and record.config_hash != config_hash:
+            raise UserError(
+                f"{self.path}: holds a run ({record.status}) of another configuration (hash "
+                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; see {self.path / 'config.yaml'}). "
+                f"{_ADVICE}"
+            )
+
     @contextmanager
     def open(self, *, config_hash: str, config_text: str, overwrite: bool = False) -> Iterator[Decision]:
         """Locks the folder, decides, prepares it and writes the log file until the block ends.
@@ -123,12 +137,7 @@ class RunDirectory:
                     f"configuration they belong to. {_ADVICE}"
                 )
             return "fresh"  # killed between making the folder and writing the record
-        if record.config_hash != config_hash:
-            raise UserError(
-                f"{self.path}: holds a run ({record.status}) of another configuration (hash "
-                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; see {self.path / 'config.yaml'}). "
-                f"{_ADVICE}"
-            )
+        self.refuse_another(config_hash)
         return "skip" if record.status == "finished" else "resume"
 
     def _aside(self) -> Path:

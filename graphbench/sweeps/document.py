@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_nodes import compose, construct
+from graphbench.config.yaml_files import compose, construct
 from graphbench.errors import UserError, unknown
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
-from graphbench.experiment import Checked, Run, check
+from graphbench.preflight import Checked, Run, check
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Standing, Study, load_optuna
 from graphbench.sweeps.sweep import Entry, Sweep

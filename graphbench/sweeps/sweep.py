@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphbench.config import Config, load_config
-from graphbench.config.load import COMMAND_LINE
+from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
 from graphbench.sweeps.document import Placed, read_document
 from graphbench.sweeps.search import PRUNERS, Search, read_search

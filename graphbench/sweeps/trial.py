@@ -64,7 +64,8 @@ class Pruning(Reporter):
 
 def run_trial(task: Task, plan: SearchPlan) -> Answer:
     """Claims a trial, trains it and tells the study how it ended."""
-    from graphbench.experiment import check, run
+    from graphbench.experiment import run
+    from graphbench.preflight import check
     from graphbench.sweeps.sweep import load_entry
     from graphbench.sweeps.worker import Answer, answered, load_unchanged
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import ClassVar
+
 from torch import Tensor
 
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
@@ -12,21 +17,26 @@ class Loss:
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.
 
+    Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`.
+        kinds: of task that it is for.
+
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
         out_dim: width of the prediction.
         size_average: ``mean`` or ``sum`` over rows (and columns).
     """
 
-    kinds: tuple[str, ...] = ()
+    registered_name: ClassVar[str] = ""
+    kinds: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, task_type: str, out_dim: int, size_average: str = "mean"):
+    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
-            name = getattr(self, "registered_name", type(self).__name__)
+            name = self.registered_name or type(self).__name__
             raise ValueError(f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
         if size_average not in ("mean", "sum"):
-            raise ValueError(f"size_average must be mean or sum, received '{size_average}'")
+            raise ArgumentError("size_average", f"size_average must be mean or sum, received '{size_average}'")
         self.out_dim = out_dim
         self.size_average = size_average
 
@@ -45,9 +55,9 @@ class Loss:
             check_labels(true, self.kind, self.out_dim)
         return self.value(pred, true)
 
+    @abstractmethod
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The loss from aligned tensors."""
-        raise NotImplementedError
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
         """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""

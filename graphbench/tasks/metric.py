@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
@@ -27,20 +31,24 @@ class Metric:
         thresh: probability above which a label counts as predicted (``model.thresh``).
 
     Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`.
         maximize: True when larger values are better.
+        needs_order: rows belong together by their order, so that processes must not take turns with them.
         reason: why the last call gave NaN; None when it gave a number.
     """
 
-    maximize: bool = True
-    kinds: tuple[str, ...] = ()
+    maximize: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = False
+    registered_name: ClassVar[str] = ""
+    kinds: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, task_type: str, out_dim: int, thresh: float = 0.5):
+    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], thresh: FromContext[float] = 0.5):
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
-            name = getattr(self, "registered_name", type(self).__name__)
+            name = self.registered_name or type(self).__name__
             raise ValueError(f"the metric {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
         if not 0.0 < thresh < 1.0:
-            raise ValueError(f"thresh must lie strictly between 0 and 1, received {thresh}")
+            raise ArgumentError("thresh", f"thresh must lie strictly between 0 and 1, received {thresh}")
         self.out_dim = out_dim
         self.logit_threshold = math.log(thresh / (1.0 - thresh))
         self.reason: str | None = None
@@ -72,13 +80,13 @@ class Metric:
             self.reason = str(why)
             return math.nan
 
+    @abstractmethod
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned, non-empty tensors.
 
         Raises:
             Undefined: it has no value for these labels.
         """
-        raise NotImplementedError
 
     def predicted(self, pred: Tensor) -> Tensor:
         """Predicted labels: the largest logit (multiclass), or the logits above the threshold."""

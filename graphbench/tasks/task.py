@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphbench import registry
 from graphbench.structures import DataInfo
+from graphbench.tasks.contract import MetricContext
 from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, wide
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
@@ -62,7 +63,7 @@ class Task:
         self.kind = kind_of(task_type, out_dim)
         self.out_dim = out_dim
         self._loss = loss
-        self._context = {"task_type": task_type, "out_dim": out_dim, "thresh": thresh}
+        self._context = MetricContext(task_type=task_type, out_dim=out_dim, thresh=thresh)
         self.metrics: dict[str, Metric] = {name: self._metric(name) for name in metrics}
         self.undefined: dict[str, str] = {}
 
@@ -141,8 +142,8 @@ class Task:
         return self._is_metric(name) and (self.metrics.get(name) or self._metric(name)).maximize
 
     def _metric(self, name: str) -> Metric:
-        built: Metric = registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
-        return built
+        metric: Metric = registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
+        return metric
 
     def _is_metric(self, name: str) -> bool:
         return name in self.metrics or name in registry.names("tasks/metrics")

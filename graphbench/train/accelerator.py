@@ -10,6 +10,8 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
 from lightning_fabric.strategies import DDPStrategy
 
+from graphbench.errors import ArgumentError
+
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
 STRATEGIES = ("auto", "ddp")
 
@@ -35,21 +37,25 @@ def make_fabric(
     """
     kind, _, number = accelerator.partition(":")
     if kind not in ("auto", "cpu", "cuda", "gpu", "mps") or (number and not (kind == "cuda" and number.isdigit())):
-        raise ValueError(f"accelerator must be auto, cpu, cuda, cuda:N or mps, received {accelerator!r}")
+        raise ArgumentError(
+            "accelerator", f"accelerator must be auto, cpu, cuda, cuda:N or mps, received {accelerator!r}"
+        )
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {STRATEGIES}, received {strategy!r}")
+        raise ArgumentError("strategy", f"strategy must be one of {STRATEGIES}, received {strategy!r}")
     if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {PRECISIONS}, received {precision!r}")
+        raise ArgumentError("precision", f"precision must be one of {PRECISIONS}, received {precision!r}")
     present = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind in ("cuda", "gpu") and present <= int(number or 0):
-        raise ValueError(f"accelerator is {accelerator!r}, but PyTorch sees {present} CUDA devices here; use 'cpu'")
+        raise ArgumentError(
+            "accelerator", f"accelerator is {accelerator!r}, but PyTorch sees {present} CUDA devices here; use 'cpu'"
+        )
     if kind == "auto" and not present:
         kind = "cpu"  # not mps: half of the sparse operators are missing there
     count = 1 if devices is None else devices
     if count < 1:
-        raise ValueError(f"devices must be at least 1, received {count}")
+        raise ArgumentError("devices", f"devices must be at least 1, received {count}")
     if number and count > 1:
-        raise ValueError(f"accelerator {accelerator!r} names one device, but devices is {count}")
+        raise ArgumentError("accelerator", f"accelerator {accelerator!r} names one device, but devices is {count}")
     several = count * num_nodes > 1 or strategy == "ddp"
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM

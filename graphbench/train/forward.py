@@ -13,10 +13,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.blockwise.graph import NodeBlocks
+from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.contract import HasStatistics
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, Features, GraphBatch
-from graphbench.train.observing import Observer, averaged
+from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
@@ -55,13 +56,13 @@ class CarriedModel(nn.Module):
         return self.model(batch)
 
     def _in_blocks(self, graph: NodeBlocks) -> Tensor:
-        if not hasattr(self.model, "in_blocks"):
+        if not isinstance(self.model, BlockwiseModel):
             raise UserError(
                 f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
                 "and TwoBranch can. Use full_batch."
             )
         try:
-            prediction: Tensor = self.model.in_blocks(graph if self.dtype is None else graph.cast(self.dtype))
+            prediction: Tensor = self.model.forward_blockwise(graph if self.dtype is None else graph.cast(self.dtype))
         except ValueError as error:
             raise UserError(f"val.sampler: {error}") from error
         return prediction
@@ -98,8 +99,10 @@ class Predictor:
     def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
         self._precision = fabric.strategy.precision
         self._model = model
-        self._all = Observer(model, "statistics")
-        self._body = Observer(model, "statistics", lambda name: name.split(".")[1:2] != [HEAD])
+        self._all = ForwardObserver(model, HasStatistics, ask_statistics)
+        self._body = ForwardObserver(
+            model, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
+        )
 
     def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
         """The prediction, in the default number format, and (G,) statistics by name; a mean where modules share a name.

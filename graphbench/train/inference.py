@@ -14,6 +14,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
@@ -22,7 +23,7 @@ from graphbench.runs.record import Outcome, Score
 from graphbench.structures import GraphBatch, as_dense
 from graphbench.train.evaluation import Collected, Loaders, evaluate
 from graphbench.train.forward import CarriedModel, Carrier, Predictor
-from graphbench.train.observing import Observer
+from graphbench.train.forward_hooks import ForwardObserver, ask_attention_weights
 from graphbench.train.tally import Task
 
 logger = logging.getLogger("graphbench.inference")
@@ -88,7 +89,7 @@ class Inference:
             UserError: the model has no such module.
         """
         start = time.perf_counter()
-        observer = Observer(self.model, "attention_weights")
+        observer = ForwardObserver(self.model, HasAttentionWeights, ask_attention_weights)
         if not observer.modules:
             raise UserError(
                 "train.mode log-attn-weights: no layer of this model gives its attention weights; "

@@ -11,6 +11,9 @@ from typing import Any
 
 from torch import nn
 
+from graphbench.contract import HasOptimizerGroup
+from graphbench.errors import ArgumentError
+
 FILTER = "filter"
 """``optimizer_group`` of modules whose parameters are never decayed and may have their own learning rate."""
 
@@ -41,9 +44,13 @@ def parameter_groups(
             ``filter_lr``.
     """
     own = {prefix: {"weight_decay": decay} for prefix, decay in (weight_decay_of or {}).items()}
-    filters = [name for name, each in model.named_modules() if getattr(each, "optimizer_group", None) == FILTER]
+    filters = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, HasOptimizerGroup) and module.optimizer_group == FILTER
+    ]
     if filter_lr is not None and not filters:
-        raise ValueError("filter_lr: this model has no implicit filters; GECO and Hyena have")
+        raise ArgumentError("filter_lr", "filter_lr: this model has no implicit filters; GECO and Hyena have")
     of_filters = {"weight_decay": 0.0} | ({} if filter_lr is None else {"lr": filter_lr})
     rules = {"": {"weight_decay": weight_decay}, **own, **dict.fromkeys(filters, of_filters)}
     members: dict[str, list[nn.Parameter]] = {prefix: [] for prefix in rules}
@@ -54,7 +61,10 @@ def parameter_groups(
     for prefix in own:
         if not members[prefix]:
             allowed = ", ".join(dict(model.named_children())) or "none"
-            raise ValueError(f"weight_decay_of: no trainable parameter in '{prefix}'; parts of the model: {allowed}")
+            raise ArgumentError(
+                "weight_decay_of",
+                f"weight_decay_of: no trainable parameter in '{prefix}'; parts of the model: {allowed}",
+            )
     groups: list[dict[str, Any]] = []
     for prefix, settings in rules.items():
         same = next((each for each in groups if {**each, "params": None} == {**settings, "params": None}), None)

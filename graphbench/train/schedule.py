@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 from torch.optim import Optimizer
 
+from graphbench.registry import FromContext
+
 
 class Schedule(ABC):
     """Sets the optimizer's rates; constructing it sets those of epoch 0.
@@ -20,7 +22,7 @@ class Schedule(ABC):
         optimizer: its groups' ``lr`` at this moment are the base rates.
     """
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: FromContext[Optimizer]) -> None:
         self.optimizer = optimizer
         self.base_lrs: list[float] = [group["lr"] for group in optimizer.param_groups]
         self.epoch = 0
@@ -73,7 +75,13 @@ class WarmupSchedule(Schedule):
             with a millionth of the base rate; published settings count on it.
     """
 
-    def __init__(self, optimizer: Optimizer, max_epoch: int, num_warmup_epochs: int, floor: float = 1e-6) -> None:
+    def __init__(
+        self,
+        optimizer: FromContext[Optimizer],
+        max_epoch: FromContext[int],
+        num_warmup_epochs: FromContext[int],
+        floor: float = 1e-6,
+    ) -> None:
         self.max_epoch = max_epoch
         self.num_warmup_epochs = num_warmup_epochs
         self.floor = floor

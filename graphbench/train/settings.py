@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphbench.errors import ArgumentError, check_at_least
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,18 +49,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuses values outside their range."""
-        for name, least in (
-            ("max_epoch", 1),
-            ("eval_period", 1),
-            ("ckpt_period", 1),
-            ("batch_accumulation", 1),
-            ("patience", 0),
-            ("metrics_period", 0),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, received {getattr(self, name)}")
+        check_at_least(
+            1,
+            max_epoch=self.max_epoch,
+            eval_period=self.eval_period,
+            ckpt_period=self.ckpt_period,
+            batch_accumulation=self.batch_accumulation,
+        )
+        check_at_least(0, patience=self.patience, metrics_period=self.metrics_period)
         if not self.clip_grad_norm_value > 0:
-            raise ValueError(f"clip_grad_norm_value must be positive, received {self.clip_grad_norm_value}")
+            value = self.clip_grad_norm_value
+            raise ArgumentError("clip_grad_norm_value", f"clip_grad_norm_value must be positive, received {value}")
 
     def evaluates(self, epoch: int) -> bool:
         """True for the epochs (from 0) after which validation and test are evaluated."""

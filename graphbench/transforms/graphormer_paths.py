@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures.pairs import LONGEST
 from graphbench.transforms.algorithms.path_search import breadth_first, unreached
 from graphbench.transforms.base import Input, Level, Transform
@@ -55,7 +55,7 @@ class GraphormerPaths(Transform):
         num_in_degrees: int | None = None,
         num_out_degrees: int | None = None,
         node_degrees_only: bool = False,
-        edge_types: int | None = None,
+        edge_types: FromContext[int | None] = None,
     ) -> None:
         if not node_degrees_only and not 1 <= (num_spatial_types or 0) <= LONGEST:
             raise ValueError(f"num_spatial_types must lie in 1 .. {LONGEST}, received {num_spatial_types}")

@@ -24,11 +24,11 @@ import torch
 from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError, unknown
-from graphbench.experiment import seed_everything
 from graphbench.plots.training_step import whole_matrix
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.structures import GraphBatch, PairBlocks
 from graphbench.train.failures import is_out_of_memory
+from graphbench.train.seeding import seed_everything
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs/synthetic/sgformer-erdos-renyi.yaml"

@@ -16,6 +16,7 @@ from graphbench.heads.graph import GraphHead
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.attention.transformer import Transformer
+from graphbench.layers.contract import BlockwiseAttention
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.two_branch import TwoBranch
 from graphbench.structures import GraphBatch
@@ -104,7 +105,7 @@ def test_two_branch_equals_its_forward_pass(store, options, blocks):
     model = two_branch(**options)
     with torch.no_grad():
         expected = model(store.gather([0]))
-        found = model.in_blocks(StoredBlocks.of(store, **blocks))
+        found = model.forward_blockwise(StoredBlocks.of(store, **blocks))
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
@@ -115,7 +116,7 @@ def test_attention_along_edges_in_a_branch(store, blocks):
         model.attention_branch.layers[number] = make("layers/attention", "ETransformer").eval()
     with torch.no_grad():
         expected = model(store.gather([0]))
-        found = model.in_blocks(StoredBlocks.of(store, **blocks))
+        found = model.forward_blockwise(StoredBlocks.of(store, **blocks))
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
@@ -150,7 +151,7 @@ def test_degrees_are_those_of_the_whole_graph(store, norm, self_loops):
 def test_weights_in_another_type(store):
     model = two_branch(**LARGE).float()
     with torch.no_grad():
-        found = model.in_blocks(StoredBlocks.of(store, max_nodes=9).cast(torch.float32))
+        found = model.forward_blockwise(StoredBlocks.of(store, max_nodes=9).cast(torch.float32))
         expected = model(store.replace(x=store.x.float()).gather([0]))
     assert found.dtype is torch.float32
     torch.testing.assert_close(found, expected)
@@ -197,36 +198,38 @@ def test_what_needs_the_whole_graph_is_refused(store):
     graph = StoredBlocks.of(store, max_nodes=9)
     model = two_branch()
     with pytest.raises(ValueError, match="call eval"):
-        model.train().in_blocks(graph)
+        model.train().forward_blockwise(graph)
     model = two_branch()
     model.attention_branch.layers[0] = Transformer(DIM, heads=2).double().eval()
     with pytest.raises(ValueError, match="Transformer reads the graph as a whole"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     model = two_branch()
     model.encoder.contextual["Context"] = Contextual().eval()
     with pytest.raises(ValueError, match="Contextual reads the graph as a whole"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     model = two_branch()
     model.encoder.contextual["Token"] = Token().eval()
     with pytest.raises(ValueError, match="NodeEncoder gave 10 rows for 9 nodes"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     model = two_branch(edges=True)
     model.encoder.positional["PE"] = ReadsEdges().eval()
     with pytest.raises(ValueError, match="ReadsEdges reads the graph as a whole"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     model = two_branch(head=GraphHead)
     with pytest.raises(ValueError, match="GraphHead reads the graph as a whole"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     model = two_branch()
     model.head = FirstRow().eval()
     with pytest.raises(ValueError, match="a head gave 1 rows for 9 nodes"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
 
 
 def test_layers_that_claim_to_work_in_blocks_do(store):
-    """The contract of every attention with ``summarise`` and ``attend``."""
+    """The contract of every :class:`BlockwiseAttention`."""
     names = [
-        name for name in components("layers/attention") if hasattr(registry.lookup("layers/attention", name), "attend")
+        name
+        for name in components("layers/attention")
+        if issubclass(registry.lookup("layers/attention", name), BlockwiseAttention)
     ]
     assert "SGFormer" in names
     h = torch.randn(60, DIM, dtype=torch.float64)
@@ -235,8 +238,8 @@ def test_layers_that_claim_to_work_in_blocks_do(store):
         with torch.no_grad():
             expected = layer(h, None, store.gather([0]))
             parts = h.split([1, 20, 39])
-            first, *rest = (layer.summarise(part) for part in parts)
+            first, *rest = (layer.reduce_nodes(part) for part in parts)
             for each in rest:
                 first = first + each
-            found = torch.cat([layer.attend(part, first) for part in parts])
+            found = torch.cat([layer.apply_summary(part, first) for part in parts])
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)

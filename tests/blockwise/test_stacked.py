@@ -20,11 +20,13 @@ from graphbench.encoders.node.linear import LinearNode
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.exphormer import Exphormer
 from graphbench.layers.attention.sgformer import SGFormer
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.layers.local.gcn import GCN
 from graphbench.layers.single import SingleBlock
 from graphbench.models.gnn import GNN
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.stacked import GPSModel
 from graphbench.ops.propagate import propagate
 from tests.contract import shaken
@@ -91,11 +93,14 @@ def head(width):
 
 
 def stacked(block, layers=2, **options):
-    options = {**encoders(), "layers_pre_mp": 1, **options}
+    options = {**encoders(), "pre_mp": pre_layers(DIM, DIM, 1, LayerSettings()), **options}
     return shaken(GPSModel(dim=DIM, layers=layers, block=block, head=head, **options)).eval()
 
 
-def gnn(local, edges=True, **options):
+def gnn(local, edges=True, pre_mp=0, stage_type="stack", **settings):
+    post = LayerSettings(**settings)
+    options = {"pre_mp": pre_layers(DIM, DIM, pre_mp, post), "stage_type": stage_type, "post": post}
+
     def conv(dim_in, dim_out):
         return make("layers/local", local, dim_in=dim_in, dim_out=dim_out)
 
@@ -120,7 +125,7 @@ def assert_equal(model, store, blocks, dtype=torch.float64):
     cast = {name: {key: each.to(dtype) for key, each in getattr(batch, name).items()} for name in ("pe", "edge_pe")}
     batch = batch.replace(x=batch.x.to(dtype), edge_attr=batch.edge_attr.to(dtype), **cast)
     with torch.no_grad():
-        expected, found = model(batch), model.in_blocks(graph)
+        expected, found = model(batch), model.forward_blockwise(graph)
     assert found.dtype is dtype
     assert found.shape == expected.shape == (NODES, 4)
     assert float((expected - expected[0]).abs().max()) > 1e-3, "all nodes alike: nothing to compare"
@@ -130,7 +135,7 @@ def assert_equal(model, store, blocks, dtype=torch.float64):
 @blocks_and_types("single nodes", "more room than nodes", "blocks of nodes")
 @pytest.mark.parametrize("name", components("layers/local"))
 def test_every_local_layer_in_a_gnn(store, name, blocks, dtype):
-    assert_equal(gnn(name, layers_pre_mp=1, act="gelu"), store, blocks, dtype)
+    assert_equal(gnn(name, pre_mp=1, act="gelu"), store, blocks, dtype)
 
 
 @blocks_and_types("on disk", "blocks of edges")
@@ -179,7 +184,7 @@ REFUSED = {"Transformer", "BiasedTransformer", "Performer", "BigBird"}, {"Perfor
 def refusal(model, graph):
     """What the model says against working in blocks; None where it does."""
     try:
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     except ValueError as error:
         return str(error)
     return None
@@ -209,7 +214,7 @@ def test_every_other_layer_is_exact_or_refused_by_name(store, room):
 @pytest.mark.parametrize(("norm", "name"), [("layer", "GraphLayerNorm"), ("graph", "GraphNorm")])
 def test_norms_over_the_graph_are_refused(store, norm, name):
     with pytest.raises(ValueError, match=f"{name} reads the graph as a whole"):
-        gps("GCN", None, norm=norm).double().in_blocks(StoredBlocks.of(store, max_nodes=7))
+        gps("GCN", None, norm=norm).double().forward_blockwise(StoredBlocks.of(store, max_nodes=7))
 
 
 def test_pairs_besides_the_edges_are_refused(store):
@@ -218,13 +223,13 @@ def test_pairs_besides_the_edges_are_refused(store):
         model = stacked(lambda: GPSBlock(DIM, [Exphormer(DIM, 3, dim_edge=DIM)]))
         model.prepare = ExpanderEdges(DIM, DIM, **options).eval()
         with pytest.raises(ValueError, match="expander edges and virtual nodes are not cut into blocks"):
-            model.double().in_blocks(graph)
+            model.double().forward_blockwise(graph)
     model = stacked(lambda: GPSBlock(DIM, [GCN(DIM, DIM)], edges=["expander"])).double()
     with pytest.raises(ValueError, match="GCN reads the edge set 'expander'"):
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
 
 
-class TwoHops(nn.Module):
+class TwoHops(LocalLayer):
     """A local layer of one's own that reads nodes two edges away."""
 
     def forward(self, h, e, batch):
@@ -233,7 +238,7 @@ class TwoHops(nn.Module):
 
 def test_edges_that_are_not_at_hand_are_refused(store):
     with pytest.raises(ValueError, match="TwoHops reads the graph as a whole"):
-        stacked(lambda: SingleBlock(DIM, TwoHops())).double().in_blocks(StoredBlocks.of(store, max_nodes=7))
+        stacked(lambda: SingleBlock(DIM, TwoHops())).double().forward_blockwise(StoredBlocks.of(store, max_nodes=7))
 
 
 def test_a_part_of_a_graph_does_not_say_how_large_the_graph_is(store):
@@ -271,7 +276,7 @@ with torch.no_grad():
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     if which == "blocks":
-        model.in_blocks(graph)
+        model.forward_blockwise(graph)
     else:
         batch = store.gather([0])
         model(batch.replace(x=batch.x.float()))

@@ -109,7 +109,7 @@ def test_numbers_written_as_text_become_numbers(write) -> None:
 
 def test_own_sections_are_completed_from_the_signature(write) -> None:
     config = load_config(write("gt:\n  layer_type: GCN+SGFormer\n  SGFormer:\n    norm: l2\n"))
-    own = config.own("gt", "SGFormer")
+    own = config.component_args("gt", "SGFormer")
     assert own["norm"] == "l2"
     assert own["use_weight"] is True  # a default of the constructor, visible in the dump and in the hash
 
@@ -142,17 +142,19 @@ def test_empty_sections_are_fine(write) -> None:
 
 def test_plugin_beside_the_file_opens_its_own_keys(write) -> None:
     write(
-        "from torch import nn\n"
+        "from graphbench.layers.contract import GlobalAttention\n"
         "from graphbench.registry import register\n"
-        "@register('PluginForTest', room='layers/attention')\n"
-        "class PluginForTest(nn.Module):\n"
-        "    def __init__(self, dim: int, heads: int, *, sharpness: float = 1.0):\n"
-        "        super().__init__()\n",
+        "@register('PluginForTest')\n"
+        "class PluginForTest(GlobalAttention):\n"
+        "    def __init__(self, *, sharpness: float = 1.0):\n"
+        "        super().__init__()\n"
+        "    def forward(self, h, e, batch):\n"
+        "        return h\n",
         "mine.py",
     )
     text = "plugins: [mine.py]\ngt:\n  layer_type: None+PluginForTest\n  PluginForTest:\n    sharpness: 2\n"
     try:
-        assert load_config(write(text)).own("gt", "PluginForTest") == {"sharpness": 2.0}
+        assert load_config(write(text)).component_args("gt", "PluginForTest") == {"sharpness": 2.0}
     finally:
         registry.forget("layers/attention", "PluginForTest")
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
 ROOMS = ("encoders/node", "encoders/edge", "encoders/positional")
@@ -45,7 +46,7 @@ CASES = [(room, name, own) for room, name in EVERY for own in OWN.get(name, [{}]
 
 def _build(room, name, own):
     context = {**CONTEXT, "node_in": NODE_IN.get(name, 9), "edge_in": EDGE_IN.get(name, 3)}
-    encoder = registry.construct(registry.lookup(room, name), own, context).double()
+    encoder = registry.construct(registry.lookup(room, name), {**context, **own}).double()
     with torch.no_grad():  # ReLU encoders of width 8 may be dead by chance; positive weights are not
         for key, parameter in encoder.named_parameters():
             if "bias" in key:
@@ -54,11 +55,13 @@ def _build(room, name, own):
 
 
 def _level(room, name):
-    return "edge" if room == "encoders/edge" else getattr(registry.lookup(room, name), "level", "node")
+    if room == "encoders/positional":
+        return registry.lookup(room, name).level
+    return room.removeprefix("encoders/")
 
 
-def _mode(room, name):
-    return getattr(registry.lookup(room, name), "mode", "concat")
+def _is_column(room, name):
+    return not issubclass(registry.lookup(room, name), BatchEncoder)
 
 
 def _graph(size, edges, seed, name):
@@ -100,7 +103,7 @@ def _graphs(name):
 
 def _encode(room, name, encoder, batch):
     """All that an encoder computes: its columns, or the new states and what it leaves for later layers."""
-    if _mode(room, name) == "concat":
+    if _is_column(room, name):
         return [encoder(batch)]
     h, after = encoder(batch.pe["states"], batch)
     assert h.shape == (after.num_nodes, DIM)
@@ -114,7 +117,7 @@ def test_shapes_and_finite_values(room, name, own):
         for training in (False, True):
             encoded = _encode(room, name, encoder.train(training), batch)
             rows = batch.num_edges if _level(room, name) == "edge" else batch.num_nodes
-            if _mode(room, name) == "concat":
+            if _is_column(room, name):
                 assert encoded[0].shape == (rows, DIM)
             for values in encoded:
                 assert torch.isfinite(values).all()
@@ -182,6 +185,6 @@ def test_the_state_can_be_restored(room, name, own):
 def test_every_positional_encoder_reads_what_a_transform_of_its_level_leaves(name):
     kind = registry.lookup("encoders/positional", name)
     assert kind.registered_name == name, "the outputs of transforms are named after the encoder; it has no second name"
-    if kind.transform is not None and _mode("encoders/positional", name) == "concat":
+    if kind.transform is not None and _is_column("encoders/positional", name):
         transform = registry.lookup("transforms", kind.transform)
-        assert getattr(transform, "level", "node") == getattr(kind, "level", "node")
+        assert getattr(transform, "level", "node") == kind.level

@@ -64,7 +64,7 @@ def test_columns_beside_the_features(matrix: str, tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         (["posenc_SVDPE.matrix", "distances"], "posenc_SVDPE.matrix received 'distances'. Did you mean 'distance'"),
-        (["posenc_SVDPE.rank", "0"], "posenc_SVDPE.rank must be at least 1, received 0"),
+        (["posenc_SVDPE.rank", "0"], "posenc_SVDPE.rank: rank must be at least 1, received 0"),
         (["posenc_SVDPE.raw_norm_type", "layer"], "SVDPE: raw_norm_type must be none or BatchNorm, received 'layer'"),
     ],
 )
@@ -80,5 +80,5 @@ def test_messages(overrides: list[str], message: str) -> None:
 
 
 def test_wrong_widths() -> None:
-    with pytest.raises(ValueError, match="SVDPE: dim_pe and rank must be 1 or more, received 0 and 8"):
+    with pytest.raises(ValueError, match="dim_pe must be at least 1, received 0"):
         SVDPE(0)

@@ -9,7 +9,7 @@ import pytest
 from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
-from graphbench.experiment import describe
+from graphbench.preflight import describe
 from tests.factory.test_peer_semantics import ZINC
 
 

@@ -9,7 +9,8 @@ import pytest
 from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
-from graphbench.experiment import describe, run
+from graphbench.experiment import run
+from graphbench.preflight import describe
 from tests.paths import ROOT
 
 SBM = "configs/synthetic/ffgt-sbm-pattern-p016.yaml"

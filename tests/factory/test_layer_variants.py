@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from torch import nn
 
-from graphbench import factory
+from graphbench import factory, registry
 from graphbench.config import load_config
-from graphbench.config.schema import SUPPLIED
 from graphbench.factory.compat import VARIANTS
 from graphbench.structures import DataInfo
 
@@ -64,12 +64,16 @@ def test_gine_beside_attention(tmp_path: Path) -> None:
         ("exphormer", ["Linear", "ReLU", "Linear"]),
         ("lrgb", ["BatchNorm", "Linear"]),
     ):
-        assert kinds(layer_of(tmp_path, "GPSModel", compat, "GINE").parts[0].mlp) == expected
+        assert kinds(layer_of(tmp_path, "GPSModel", compat, "GINE").sublayers[0].mlp) == expected
 
 
 def test_no_default_of_a_section_hides_what_the_fork_chooses() -> None:
     for place, arguments in VARIANTS.items():
-        assert arguments.keys() <= SUPPLIED, place
+        _, namespace, _ = place
+        if namespace in registry.NAMESPACES:
+            context = registry.context_class(namespace)
+            assert context is not None
+            assert arguments.keys() <= {field.name for field in dataclasses.fields(context)}, place
 
 
 def test_a_section_of_its_own_wins_over_the_fork(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def test_pna_reads_narrow_edges(built) -> None:
 
 def test_the_lrgb_fork_has_another_gine(built) -> None:
     ours, theirs = built(), built("compat", "lrgb")
-    assert [type(each).__name__ for each in ours.layers[0].parts[0].mlp] == ["Linear", "GELU", "Linear"]
-    assert [type(each).__name__ for each in theirs.layers[0].parts[0].mlp] == ["BatchNorm", "Linear"]
+    assert [type(each).__name__ for each in ours.layers[0].sublayers[0].mlp] == ["Linear", "GELU", "Linear"]
+    assert [type(each).__name__ for each in theirs.layers[0].sublayers[0].mlp] == ["BatchNorm", "Linear"]
 
 
 def test_a_single_model_has_no_feed_forward_part(built) -> None:

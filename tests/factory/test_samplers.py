@@ -11,7 +11,8 @@ from graphbench import registry
 from graphbench.config import load_config
 from graphbench.data.large.generator import power_law
 from graphbench.errors import UserError
-from graphbench.experiment import describe, run
+from graphbench.experiment import run
+from graphbench.preflight import describe
 from tests.paths import ROOT
 
 CORA, ACTOR, PHYSICS, GRAPHORMER = (
@@ -72,23 +73,24 @@ def test_samplers_that_do_not_fit_show_without_data(path: Path, overrides: str, 
 
 TWO_HOPS = """
 from torch import nn
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.layers.contract import LocalLayer
+from graphbench.models.contract import Model
 from graphbench.ops.propagate import propagate
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
-@register("TwoHops", room="layers/local")
-class TwoHops(nn.Module):
-    needs_edges = False
-    residual_inside = False
-    def __init__(self, dim_in: int, dim_out: int):
+@register("TwoHops")
+class TwoHops(LocalLayer):
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int]):
         super().__init__()
         self.lin = nn.Linear(dim_in, dim_out)
     def forward(self, h, e, batch):
         adj = batch.adjacency(norm="row")
         return propagate(adj, propagate(adj, self.lin(h))), e
 
-@register("NoBlocks", room="models")
-class NoBlocks(nn.Module):
-    def __init__(self, encoder, head, dim_encoded: int):
+@register("NoBlocks")
+class NoBlocks(Model):
+    def __init__(self, encoder: FromContext[NodeEncoder], head: FromContext[object], dim_encoded: FromContext[int]):
         super().__init__()
         self.encoder, self.head = encoder, head(dim_encoded)
     def forward(self, batch):
@@ -106,8 +108,8 @@ class NoBlocks(nn.Module):
 def test_plug_ins_that_cannot_work_in_blocks_are_found_out(
     overrides: str, message: str, tmp_path: Path, monkeypatch
 ) -> None:
-    known = {room: {name: registry.lookup(room, name) for name in registry.names(room)} for room in registry.ROOMS}
-    monkeypatch.setattr(registry, "_components", known)  # other tests do not meet the plug-in
+    known = {space: dict(components) for space, components in registry._registered.items()}
+    monkeypatch.setattr(registry, "_registered", known)  # other tests do not meet the plug-in
     (tmp_path / "two_hops.py").write_text(TWO_HOPS)
     plugins = ["plugins", f"['{tmp_path / 'two_hops.py'}']"]
     assert describe(load_config(ACTOR, [*plugins, *overrides.split()]))["params"] > 0

@@ -13,9 +13,12 @@ from torch import Tensor, nn
 
 from graphbench import factory, registry
 from graphbench.config import load_config
+from graphbench.contract import TiesParameters
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.factory.encoders import build_transforms
+from graphbench.factory.transforms import build_transforms
+from graphbench.layers.contract import GlobalAttention
+from graphbench.registry import FromContext
 from graphbench.structures import GraphBatch
 from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.shortest_paths import ShortestPaths
@@ -25,16 +28,16 @@ from tests.synthetic_batch import batch_like
 MUTAG = ROOT / "configs/tu/gps-mutag.yaml"
 
 
-class Near(nn.Module):
+class Near(GlobalAttention, TiesParameters):
     """Mean over the nodes within some hops, times one number that all layers share."""
 
-    def __init__(self, dim: int, *, hops: int = 2):
+    def __init__(self, dim: FromContext[int], *, hops: int = 2):
         super().__init__()
         self.hops, self.scale = hops, nn.Parameter(torch.ones(1))
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        return {"ShortestPaths": {"cutoff": own["hops"]}}
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        return {"ShortestPaths": {"cutoff": arguments["hops"]}}
 
     def tie(self, first: Near) -> None:
         self.scale = first.scale
@@ -44,13 +47,18 @@ class Near(nn.Module):
         return self.scale * (near / near.sum(1, keepdim=True).clamp(min=1)) @ h
 
 
-@pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
-    def reading(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+class Far(Near):
+    """The same, but it asks for other distances."""
+
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         return {"ShortestPaths": {"cutoff": 7}}
 
-    registry.register("Near", room="layers/attention")(Near)
-    registry.register("Far", room="layers/attention")(type("Far", (Near,), {"transforms": staticmethod(reading)}))
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    registry.register("Near")(Near)
+    registry.register("Far")(Far)
     yield
     registry.forget("layers/attention", "Near", "Far")
 

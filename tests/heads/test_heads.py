@@ -47,7 +47,7 @@ def _batch(sizes):
 def _head(name, **changes):
     if registry.lookup("heads", name) in PAIRS:
         changes = {"decoding": "concat", **changes}  # the one that may predict several numbers
-    return registry.construct(registry.lookup("heads", name), changes, CONTEXT)
+    return registry.construct(registry.lookup("heads", name), {**CONTEXT, **changes})
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -61,7 +61,7 @@ def test_equals_graphgps(golden, name):
         "pooling": config["pooling"],
         "act": config["act"],
     }
-    head = registry.construct(RECORDED[name], {}, context).double()
+    head = registry.construct(RECORDED[name], context).double()
     ours, theirs = ("lin.", "lin.") if RECORDED[name] is SANGraphHead else ("mlp.lin.", "lin.")
     if name.startswith("lrgb"):
         ours, theirs = "lin.", "mlp."

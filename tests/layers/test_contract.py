@@ -46,7 +46,7 @@ EVERY = [pytest.param(room, name, id=f"{room.split('/')[1]}-{name}") for room in
 def make(room: str, name: str, **context: Any) -> nn.Module:
     """The component as build.py makes it, in float64."""
     torch.manual_seed(0)
-    return shaken(registry.construct(registry.lookup(room, name), {}, {**CONTEXT, **context}).double())
+    return shaken(registry.construct(registry.lookup(room, name), {**CONTEXT, **context}).double())
 
 
 def subject_of(room: str, name: str, **context: Any) -> Subject:
@@ -70,7 +70,7 @@ def _call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
 @pytest.mark.parametrize(("room", "name"), EVERY)
 def test_layer(room: str, name: str, check: str) -> None:
     component = registry.lookup(room, name)
-    if check == "permutation" and not getattr(component, "permutation_equivariant", True):
+    if check == "permutation" and not component.permutation_equivariant:
         pytest.skip(f"{name} declares that it depends on node order")
     context = {"dropout": 0.5} if check == "determinism" else {}
     CHECKS[check](subject_of(room, name, **context), example_batch())
@@ -110,7 +110,7 @@ def test_local_layer_between_widths(name: str) -> None:
 @pytest.mark.parametrize("name", components("layers/local"))
 def test_local_layer_declares_itself(name: str) -> None:
     component, batch = registry.lookup("layers/local", name), example_batch()
-    assert isinstance(component.residual_inside, bool)
+    assert isinstance(component.has_residual, bool)
     assert isinstance(component.needs_edges, bool)
     module = make("layers/local", name)
     if component.needs_edges:
@@ -154,7 +154,7 @@ def _block(local: str | None, attention: str | None, norm: str) -> Subject:
 def test_block(local: str, attention: str, norm: str) -> None:
     subject, batch = _block(local, attention, norm), example_batch()
     pair = (registry.lookup("layers/local", local), registry.lookup("layers/attention", attention))
-    ordered = not all(getattr(component, "permutation_equivariant", True) for component in pair)
+    ordered = not all(component.permutation_equivariant for component in pair)
     for name, check in CHECKS.items():
         if not (ordered and name == "permutation"):
             check(subject, batch)

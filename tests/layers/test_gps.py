@@ -55,7 +55,7 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
     }
 
     def part(room: str, name: str, **more: Any) -> torch.nn.Module | None:
-        return None if name == "None" else registry.construct(registry.lookup(room, name), {}, context | more)
+        return None if name == "None" else registry.construct(registry.lookup(room, name), context | more)
 
     return GPSBlock(
         dim,

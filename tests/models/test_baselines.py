@@ -18,6 +18,7 @@ from graphbench.heads.node import NodeHead
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.decoupled import APPNP, H2GCN, SGC, SIGN
 from graphbench.models.jknet import JKNet
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import GraphBatch, Ragged
 
 NODES, FEATURES, DIM, CLASSES = 20, 6, 8, 3
@@ -38,9 +39,13 @@ def build(model: type[nn.Module], **own: Any) -> Any:
         "dim_encoded": FEATURES,
         "dim": DIM,
         "head": lambda width: NodeHead(width, CLASSES),
-        "batchnorm": False,
     }
     return model(**{**arguments, **own}).double().eval()
+
+
+def one_layer() -> nn.ModuleList:
+    """One linear layer before the propagation, with an activation and nothing else."""
+    return pre_layers(FEATURES, DIM, 1, LayerSettings(batchnorm=False, l2norm=False))
 
 
 def linear(model: Any) -> nn.Linear:
@@ -69,7 +74,7 @@ def test_sgc_is_sgconv(graph: GraphBatch, hops: int) -> None:
 
 def test_sgc_propagates_learned_states_anew(graph: GraphBatch) -> None:
     """What is kept with the batch is the product with its features, and nothing else."""
-    model = build(SGC, hops=2, layers_pre_mp=1, l2norm=False)
+    model = build(SGC, hops=2, pre_mp=one_layer())
     build(SGC, hops=2)(graph)
     first = model(graph)
     hidden = model.pre_mp[0](graph.x)
@@ -100,7 +105,7 @@ def test_sign_reads_the_columns_of_pygs_transform(graph: GraphBatch, hops: int) 
 @pytest.mark.parametrize(("hops", "alpha"), [(10, 0.1), (2, 0.5), (3, 1.0), (0, 0.1)])
 def test_appnp_is_pygs(graph: GraphBatch, hops: int, alpha: float) -> None:
     """Without the bias of the head, propagating predictions and predicting from propagated states are one."""
-    model = build(APPNP, hops=hops, alpha=alpha, layers_pre_mp=1, l2norm=False)
+    model = build(APPNP, hops=hops, alpha=alpha, pre_mp=one_layer())
     nn.init.zeros_(linear(model).bias)
     local = linear(model)(model.pre_mp[0](graph.x))
     torch.testing.assert_close(model(graph), PygAPPNP(hops, alpha)(local, graph.edge_index))
@@ -108,7 +113,7 @@ def test_appnp_is_pygs(graph: GraphBatch, hops: int, alpha: float) -> None:
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_h2gcn_is_its_formula(graph: GraphBatch, rounds: int) -> None:
-    model = build(H2GCN, rounds=rounds, layers_pre_mp=1, l2norm=False)
+    model = build(H2GCN, rounds=rounds, pre_mp=one_layer())
     loops = torch.tensor([[3, 4], [3, 4]])
     with_loops = graph.replace(edge_index=torch.cat([graph.edge_index, loops], dim=1))
     one = normalised(graph, loops=False)
@@ -125,7 +130,7 @@ def test_h2gcn_is_its_formula(graph: GraphBatch, rounds: int) -> None:
 
 @pytest.mark.parametrize("jump", ["cat", "max"])
 def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -> None:
-    model = build(JKNet, edge_encoder=None, layers=3, local=GCN, jump=jump)
+    model = build(JKNet, edge_encoder=None, layers=3, local=GCN, jump=jump, batchnorm=False)
     peers = [GCNConv(FEATURES if i == 0 else DIM, DIM).double() for i in range(3)]
     h, states = graph.x, []
     for peer, layer in zip(peers, model.layers, strict=True):
@@ -140,17 +145,19 @@ def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -
 @pytest.mark.parametrize(
     ("model", "own"),
     [
-        (SIGN, {}),
-        (APPNP, {"layers_pre_mp": 1}),
-        (H2GCN, {"layers_pre_mp": 1}),
-        (SGC, {"layers_pre_mp": 1}),
+        (SIGN, {"dropout": 0.5}),
+        (APPNP, {"pre_mp": 0.5}),
+        (H2GCN, {"dropout": 0.5}),
+        (SGC, {"pre_mp": 0.5}),
         (JKNet, {}),
     ],
 )
 def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module], own: dict[str, Any]) -> None:
     if model is JKNet:
-        own = {"edge_encoder": None, "layers": 2, "local": GCN}
-    built = build(model, dropout=0.5, **own)
+        own = {"edge_encoder": None, "layers": 2, "local": GCN, "dropout": 0.5}
+    if "pre_mp" in own:
+        own = {"pre_mp": pre_layers(FEATURES, DIM, 1, LayerSettings(dropout=own["pre_mp"]))}
+    built = build(model, **own)
     assert torch.equal(built(graph), built(graph))
     built.train()
     assert not torch.equal(built(graph), built(graph))
@@ -163,7 +170,6 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (SIGN, {"hops": -2}, "hops must be 0 or more, received -2"),
         (APPNP, {"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
         (H2GCN, {"rounds": -1}, "rounds must be 0 or more, received -1"),
-        (SGC, {"layers_pre_mp": -1}, "layers_pre_mp must be 0 or more, received -1"),
         (JKNet, {"edge_encoder": None, "layers": 0, "local": GCN}, "1 or more of them, received 0 of one kind"),
         (JKNet, {"edge_encoder": None, "layers": 2, "local": None}, "received 2 of none"),
         (JKNet, {"edge_encoder": None, "layers": 1, "local": GCN, "jump": "lstm"}, "cat or max, received 'lstm'"),

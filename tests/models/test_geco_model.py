@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from graphbench import factory
 from graphbench.config import load_config
 from graphbench.errors import UserError
-from graphbench.experiment import describe
 from graphbench.layers.attention.exphormer import Exphormer
 from graphbench.layers.attention.geco.hyena import Hyena
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.geco import GECOModel, PostNormBlock
+from graphbench.preflight import describe
 from tests.contract import example_batch, shaken
 from tests.paths import ROOT
 

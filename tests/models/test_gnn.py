@@ -20,6 +20,7 @@ from graphbench.heads.graph import GraphHead
 from graphbench.layers.blocks.gcn_conv import GCNBlock
 from graphbench.models.custom_gnn import CustomGNN
 from graphbench.models.gnn import GNN
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from tests.contract import example_batch, shaken
 
 DIM, IN, OUT = 6, 5, 3
@@ -53,8 +54,9 @@ def ours_of(gnn: Any, local: str) -> GNN:
 
     def conv(dim_in: int, dim_out: int) -> torch.nn.Module:
         context.update(dim_in=dim_in, dim_out=dim_out, dim_edge=DIM)
-        return registry.construct(registry.lookup("layers/local", local), {}, context)
+        return registry.construct(registry.lookup("layers/local", local), context)
 
+    settings = LayerSettings(batchnorm=gnn.batchnorm, dropout=gnn.dropout, act=gnn.act, l2norm=gnn.l2norm)
     return GNN(
         NodeEncoder(None, {}, IN, batch_norm=False),
         IN,
@@ -63,7 +65,9 @@ def ours_of(gnn: Any, local: str) -> GNN:
         gnn.layers_mp,
         conv,
         lambda width: GraphHead(width, OUT, layers_post_mp=2, pooling=cfg.model.graph_pooling),
-        **{name: gnn[name] for name in ("layers_pre_mp", "stage_type", "batchnorm", "dropout", "act", "l2norm")},
+        pre_mp=pre_layers(IN, DIM, gnn.layers_pre_mp, settings),
+        stage_type=gnn.stage_type,
+        post=settings,
     )
 
 

@@ -36,14 +36,14 @@ def _build(model, head, own, local, attention):
     make_attention = registry.lookup("layers/attention", attention)
 
     def new_local(dim_in, dim_out):
-        return registry.construct(make_local, {}, {"dim_in": dim_in, "dim_out": dim_out, "dim_edge": DIM})
+        return registry.construct(make_local, {"dim_in": dim_in, "dim_out": dim_out, "dim_edge": DIM})
 
     def new_attention():
-        return registry.construct(make_attention, {}, {"dim": DIM, "heads": 2})
+        return registry.construct(make_attention, {"dim": DIM, "heads": 2})
 
     def new_head(width):
         context = {"dim_in": width, "out_dim": 3, "layers_post_mp": 1, "pooling": "mean"}
-        return registry.construct(registry.lookup("heads", head), {}, context)
+        return registry.construct(registry.lookup("heads", head), context)
 
     context = {
         "encoder": NodeEncoder(LinearNode(DIM, 4), {}, DIM, batch_norm=False),
@@ -61,7 +61,7 @@ def _build(model, head, own, local, attention):
         "dropout": 0.0,
         "act": "gelu",
     }
-    return registry.construct(registry.lookup("models", model), own, context).double().eval()
+    return registry.construct(registry.lookup("models", model), {**context, **own}).double().eval()
 
 
 def _graph(size, edges, seed):

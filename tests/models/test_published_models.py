@@ -39,18 +39,17 @@ def gps(
 ):
     """A GraphGPS model from its parts, with GraphGPS's names for them."""
     encodings = {
-        name: registry.construct(registry.lookup("encoders/positional", name), own, {})
-        for name, own in positional.items()
+        name: registry.construct(registry.lookup("encoders/positional", name), own) for name, own in positional.items()
     }
     width = dim - sum(own["dim_pe"] for own in positional.values())
     context = {"dim": width, "node_in": node_in, "num_types": node_types, "ogb_atom_vocabulary": atoms}
-    features = registry.construct(registry.lookup("encoders/node", nodes), {}, context)
+    features = registry.construct(registry.lookup("encoders/node", nodes), context)
     context = {"dim": dim, "edge_in": edge_in, "num_types": edge_types}
-    edge_features = registry.construct(registry.lookup("encoders/edge", edges), {}, context)
+    edge_features = registry.construct(registry.lookup("encoders/edge", edges), context)
     local_context = {"dim_in": dim, "dim_out": dim, "dim_edge": dim, "dropout": 0.0, "act": "relu", "heads": heads}
-    make_local = partial(registry.construct, registry.lookup("layers/local", local), {}, local_context)
+    make_local = partial(registry.construct, registry.lookup("layers/local", local), local_context)
     attention = partial(
-        registry.construct, registry.lookup("layers/attention", "Transformer"), {}, {"dim": dim, "heads": heads}
+        registry.construct, registry.lookup("layers/attention", "Transformer"), {"dim": dim, "heads": heads}
     )
     head_context = {"out_dim": out_dim, "layers_post_mp": layers_post_mp, "pooling": pooling, "act": "relu"}
     return GPSModel(
@@ -60,7 +59,7 @@ def gps(
         dim,
         layers,
         lambda: GPSBlock(dim, [make_local(), attention()], dropout=0.0, act="relu", norm="batch"),
-        lambda width: registry.construct(registry.lookup("heads", head), {}, {"dim_in": width, **head_context}),
+        lambda width: registry.construct(registry.lookup("heads", head), {"dim_in": width, **head_context}),
     )
 
 

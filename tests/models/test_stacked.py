@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench.models.stacked import GPSModel, PreLayer
+from graphbench.models.pre_layers import LayerSettings, PreLayer, pre_layers
+from graphbench.models.stacked import GPSModel
 from graphbench.structures import GraphBatch, Ragged
 
 
@@ -93,7 +94,8 @@ def test_layers_before_the_blocks_are_graphgyms(batchnorm, l2norm, act):
         dim_in=5, dim_out=8, dim_inner=8, num_layers=2, has_batchnorm=batchnorm, has_l2norm=l2norm, act=act, dropout=0.0
     )
     theirs = GeneralMultiLayer("linear", config)
-    ours = nn.Sequential(*(PreLayer(d, 8, batchnorm=batchnorm, dropout=0.0, act=act, l2norm=l2norm) for d in (5, 8)))
+    settings = LayerSettings(batchnorm=batchnorm, act=act, l2norm=l2norm)
+    ours = nn.Sequential(*(PreLayer(d, 8, settings) for d in (5, 8)))
     with torch.no_grad():
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert a.shape == b.shape
@@ -104,7 +106,9 @@ def test_layers_before_the_blocks_are_graphgyms(batchnorm, l2norm, act):
 
 
 def test_layers_before_the_blocks_map_any_width(batch):
-    model = _model(encoder=_NodeEncoder(4, 9), dim_encoded=9, layers_pre_mp=2, act="gelu", dropout=0.5)
+    model = _model(
+        encoder=_NodeEncoder(4, 9), dim_encoded=9, pre_mp=pre_layers(9, 6, 2, LayerSettings(act="gelu", dropout=0.5))
+    )
     assert [layer.lin.weight.shape for layer in model.pre_mp] == [(6, 9), (6, 6)]
     assert model(batch).shape == (5, 2)
     assert model.pre_mp[0].dropout.p == 0.5
@@ -114,7 +118,7 @@ def test_layers_before_the_blocks_map_any_width(batch):
     ("changes", "message"),
     [
         ({"dim_encoded": 9}, "gives 9 columns and the blocks read 6.*layers_pre_mp"),
-        ({"layers": -1}, "0 or more, received -1 and 0"),
+        ({"layers": -1}, "0 or more, received -1"),
     ],
 )
 def test_wrong_values_are_named(changes, message):

@@ -22,12 +22,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from graphbench.config import load_config
 from graphbench.data.generators import BlockModel, sbm_pattern
-from graphbench.experiment import describe
 from graphbench.ops.circular_conv import circular_conv
 from graphbench.ops.decay_attention import decay_attention
 from graphbench.ops.focal_attention import focal_attention
 from graphbench.ops.linear_attention import linear_attention
 from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.preflight import describe
 from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 from tests.paths import ROOT
 

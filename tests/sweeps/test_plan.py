@@ -12,7 +12,7 @@ from rich.console import Console
 from graphbench.config import load_config
 from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
-from graphbench.experiment import check
+from graphbench.preflight import check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
@@ -134,9 +134,10 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
 ) -> None:
     plugin = tmp_path / "broken.py"
     plugin.write_text(
-        "from torch import nn\nfrom graphbench.registry import register\n\n"
-        '@register("Defect", room="layers/attention")\nclass Defect(nn.Module):\n'
-        "    def __init__(self, dim: int, heads: int):\n        super().__init__()\n        raise OSError('a defect')\n"
+        "from graphbench.layers.contract import GlobalAttention\nfrom graphbench.registry import register\n\n"
+        '@register("Defect")\nclass Defect(GlobalAttention):\n'
+        "    def __init__(self):\n        super().__init__()\n        raise OSError('a defect')\n"
+        "    def forward(self, h, e, batch):\n        return h\n"
     )
     file = tmp_path / "mine.yaml"
     file.write_text(

@@ -236,7 +236,7 @@ EVERY = [
     for kind in TASK_TYPES
     if kind in registry.lookup("tasks/metrics", name).kinds
     and not issubclass(registry.lookup("tasks/metrics", name), StatisticMetric)
-    and not getattr(registry.lookup("tasks/metrics", name), "needs_order", False)  # test_candidate_ranking.py
+    and not registry.lookup("tasks/metrics", name).needs_order  # test_candidate_ranking.py
 ]
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from graphbench import factory
 from graphbench.config import load_config
+from graphbench.contract import HasOptimizerGroup
 from graphbench.registry import construct, lookup, names
 from graphbench.train.parameter_groups import parameter_groups
 from tests.paths import ROOT
@@ -29,7 +30,7 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
     start = torch.randn(5)
     ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
     context = {"params": [ours], "lr": 0.1, "weight_decay": 0.2, "momentum": 0.7}
-    pairs = [(construct(lookup("train/optimizers", name), {}, context), ours), (THEIRS[name]([theirs]), theirs)]
+    pairs = [(construct(lookup("train/optimizers", name), context), ours), (THEIRS[name]([theirs]), theirs)]
     for optimizer, parameter in pairs:
         for _ in range(3):
             optimizer.zero_grad()
@@ -78,7 +79,7 @@ def test_a_part_that_is_not_there_is_refused() -> None:
         parameter_groups(TwoBranches(), 0.1, {"att": 0.0})
 
 
-class Filter(nn.Linear):
+class Filter(nn.Linear, HasOptimizerGroup):
     optimizer_group = "filter"
 
 
@@ -104,7 +105,7 @@ def test_filters_are_not_decayed_and_have_their_own_rate(rate: float | None) -> 
         assert found[id(parameter)] == (filters if ".filter." in name else plain), name
     assert len(groups) == 3, "one group per setting, not per layer"
     start = model.layers[2]["filter"].weight.detach().clone()
-    optimizer = construct(lookup("train/optimizers", "adamW"), {}, {"params": groups, "lr": 0.5, "weight_decay": 0.1})
+    optimizer = construct(lookup("train/optimizers", "adamW"), {"params": groups, "lr": 0.5, "weight_decay": 0.1})
     sum(parameter.sum() for parameter in model.parameters()).backward()
     optimizer.step()
     step = start - model.layers[2]["filter"].weight

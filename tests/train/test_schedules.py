@@ -18,7 +18,7 @@ GOLDEN = (
 
 def optimizer(lr: float = 0.1, groups: int = 1) -> torch.optim.Optimizer:
     params = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr * (1 + g)} for g in range(groups)]
-    return construct(lookup("train/optimizers", "sgd"), {}, {"params": params, "lr": lr, "weight_decay": 0.0})
+    return construct(lookup("train/optimizers", "sgd"), {"params": params, "lr": lr, "weight_decay": 0.0})
 
 
 def schedule(name: str, opt: torch.optim.Optimizer, **context):
@@ -31,7 +31,7 @@ def schedule(name: str, opt: torch.optim.Optimizer, **context):
         "schedule_patience": 2,
         "min_lr": 0.0,
     }
-    return construct(lookup("train/schedules", name), {}, {**defaults, **context, "optimizer": opt})
+    return construct(lookup("train/schedules", name), {**defaults, **context, "optimizer": opt})
 
 
 def rates(each, losses: list) -> list[float]:

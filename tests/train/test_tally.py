@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasStatistics
 from graphbench.structures import GraphBatch
 from graphbench.train import tally as module
 from graphbench.train.accelerator import make_fabric
@@ -59,7 +60,7 @@ class Ranking(nn.Module):
         return self.head(h, batch)
 
 
-class Describing(nn.Module):
+class Describing(nn.Module, HasStatistics):
     asked = 0
 
     def __init__(self, factor: float) -> None:
@@ -77,7 +78,7 @@ class Describing(nn.Module):
         return found | ({"odd": torch.where(size % 2 == 1, 1.0, torch.nan)} if self.factor == 1.0 else {})
 
 
-class RankingHead(nn.Module):
+class RankingHead(nn.Module, HasStatistics):
     asked = 0
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

@@ -88,9 +88,7 @@ def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, wo
 
 
 def tiny_task(metrics: Sequence[str] = ("accuracy", "f1")) -> Task:
-    loss = construct(
-        lookup("tasks/losses", "cross_entropy"), {}, {"task_type": "classification_multi", "out_dim": CLASSES}
-    )
+    loss = construct(lookup("tasks/losses", "cross_entropy"), {"task_type": "classification_multi", "out_dim": CLASSES})
     return Task(loss, metrics, "classification_multi", CLASSES)
 
 
@@ -122,10 +120,9 @@ def tiny_loop(
     settings = settings or tiny_settings()
     model = model or TinyModel(level=level)
     context = {"params": list(model.parameters()), "lr": lr, "weight_decay": 1e-3, "momentum": 0.9}
-    opt = construct(lookup("train/optimizers", optimizer), {}, context)
+    opt = construct(lookup("train/optimizers", optimizer), context)
     schedule = construct(
         lookup("train/schedules", scheduler),
-        {},
         {
             "optimizer": opt,
             "max_epoch": settings.max_epoch,

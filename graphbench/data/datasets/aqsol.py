@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.dropbox.com/s/lzu9lmukwov12kt/aqsol_graph_raw.zip?dl=1"
 _FILES = tuple(f"AQSOL/raw/{part}.pickle" for part in PARTS)
@@ -39,7 +39,7 @@ class AQSOL(DatasetBuilder):
 
     names = ("none", "AQSOL")
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         self.check_name(name)
 
     @property

@@ -18,6 +18,7 @@ from graphbench.data.graph_records import GraphLike, GraphObject, read_field
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
 _MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced")
@@ -43,10 +44,10 @@ class CustomGraphs(DatasetBuilder):
 
     def __init__(
         self,
-        name: str,
-        task: str,
-        task_type: str,
-        transductive: bool,
+        name: FromContext[str],
+        task: FromContext[str],
+        task_type: FromContext[str],
+        transductive: FromContext[bool],
         *,
         path: str | None = None,
         function: str | None = None,

@@ -17,7 +17,7 @@ from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, nod
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _MAT, _SPLITS = "deezer_europe/deezer-europe.mat", "deezer_europe/deezer-europe-splits.npy"
 _SHA256 = {
@@ -43,7 +43,7 @@ class Deezer(DatasetBuilder):
 
     names = ("deezer-europe",)
 
-    def __init__(self, name: str = "deezer-europe", *, normalize_features: bool = False) -> None:
+    def __init__(self, name: FromContext[str] = "deezer-europe", *, normalize_features: bool = False) -> None:
         self.check_name(name)
         self.normalize_features = normalize_features
 

@@ -11,7 +11,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.generators import erdos_renyi
 from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _EDGES, _FEATURES, _CLASSES, _SPLIT = range(4)
 _PIECE = 2**20
@@ -38,7 +38,7 @@ class ErdosRenyi(DatasetBuilder):
 
     def __init__(
         self,
-        name: str = "none",
+        name: FromContext[str] = "none",
         *,
         nodes: int = 512,
         degree: float = 10.0,

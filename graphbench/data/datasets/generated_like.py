@@ -20,7 +20,7 @@ from graphbench.data.large.cache import cached_large_graph
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.reverse_edges import write_undirected
 from graphbench.data.splits import Splits
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _GROUPS = 16
 """Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
@@ -92,7 +92,9 @@ class GeneratedLike(DatasetBuilder):
 
     names = tuple(_SHAPES)
 
-    def __init__(self, name: str, *, scale: float = 1.0, degree: float | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, name: FromContext[str], *, scale: float = 1.0, degree: float | None = None, seed: int = 0
+    ) -> None:
         self.name = self.check_name(name)
         self._shape = _SHAPES[self.name]()
         original = self._shape.original

@@ -19,7 +19,7 @@ from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import SparseRows
 
 _URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master"
@@ -105,7 +105,9 @@ class Actor(_GeomGCN):
     title, source_name, folder = "Actor", "film", "Actor/raw"
     features = "positions"  # of the words that occur
 
-    def __init__(self, name: str = "none", *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(
+        self, name: FromContext[str] = "none", *, normalize_features: bool = False, undirected: bool = False
+    ) -> None:
         self.check_name(name)
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
@@ -122,7 +124,7 @@ class WebKB(_GeomGCN):
 
     names = ("cornell", "texas", "wisconsin")
 
-    def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
         self.source_name = self.check_name(name.lower())
         self.title, self.folder = self.source_name.capitalize(), f"WebKB/{self.source_name}/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)
@@ -159,7 +161,7 @@ class WikipediaNetwork(_GeomGCN):
 
     names = ("chameleon", "squirrel", *_FILTERED)
 
-    def __init__(self, name: str, *, normalize_features: bool = False, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
         self.name = self.check_name(name.lower())
         self.title, self.source_name = self.name.capitalize(), self.name
         self.folder = f"WikipediaNetwork/{self.name}/geom_gcn/raw"

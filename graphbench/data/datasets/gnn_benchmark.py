@@ -18,7 +18,7 @@ from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://data.pyg.org/datasets/benchmarking-gnns/{}_v2.zip"
 _CSL_URL = "https://www.dropbox.com/s/rnbkp5ubgk82ocu/CSL.zip?dl=1"
@@ -64,7 +64,7 @@ class GNNBenchmark(DatasetBuilder):
 
     names = tuple(_FACTS)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = self.check_name(name)
 
     @property

@@ -20,7 +20,7 @@ from graphbench.data.single_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
@@ -116,7 +116,7 @@ class Flickr(_GraphSAINT):
         "1htXCtuktuCW8TR8KiKfrFDAxUgekQoV7",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         self.check_name(name)
 
 
@@ -141,7 +141,7 @@ class Yelp(_GraphSAINT):
         "1NI5pa5Chpd-52eSmLW60OnB3WS5ikxq_",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         self.check_name(name)
 
 
@@ -162,7 +162,7 @@ class Reddit2(_GraphSAINT):
         "1nJIKd77lcAGU4j-kVNx_AIGEkveIKz3A",
     )
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         self.check_name(name)
 
 
@@ -180,7 +180,7 @@ class Reddit(_OneGraph):
     source = "https://snap.stanford.edu/graphsage"
     url = "https://data.dgl.ai/dataset/reddit.zip"
 
-    def __init__(self, name: str = "none") -> None:
+    def __init__(self, name: FromContext[str] = "none") -> None:
         self.check_name(name)
 
     def _require(self, roots: Roots, card: DatasetCard) -> Path:

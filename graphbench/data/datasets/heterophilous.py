@@ -16,7 +16,7 @@ from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepa
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 
@@ -46,7 +46,7 @@ class HeterophilousGraph(DatasetBuilder):
 
     names = tuple(_FACTS)
 
-    def __init__(self, name: str, *, normalize_features: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
         self.name = self.check_name(name.lower().replace("_", "-"))
         self.normalize_features = normalize_features
 

@@ -16,7 +16,7 @@ from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, pre
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _REPOSITORY = "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data"
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
@@ -127,7 +127,7 @@ class LINKX(DatasetBuilder):
 
     names = tuple(_SOURCES)
 
-    def __init__(self, name: str, *, undirected: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, undirected: bool = False) -> None:
         self.name = self.check_name(name.lower().replace("_", "-"))
         self.undirected = undirected
 

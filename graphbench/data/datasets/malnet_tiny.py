@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "http://malnet.cc.gatech.edu/graph-data/malnet-graphs-tiny.tar.gz"
 _SPLIT_URL = "http://malnet.cc.gatech.edu/split-info/split_info_tiny.zip"
@@ -43,7 +43,7 @@ class MalNetTiny(DatasetBuilder):
 
     names = tuple(_COLUMNS)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = self.check_name(name)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphbench.data.builder import DatasetCollection
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("OGB")
@@ -23,11 +23,11 @@ class OGB(DatasetCollection):
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         undirected: bool = True,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
+        add_reverse_edges: FromContext[bool] = False,
+        add_self_loops: FromContext[bool] = False,
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
         super().__init__(

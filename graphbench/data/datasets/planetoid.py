@@ -14,7 +14,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import node_store, prepared
 from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
@@ -75,12 +75,12 @@ class Planetoid(DatasetBuilder):
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         normalize_features: bool = False,
-        train_percent: float | None = None,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
+        train_percent: FromContext[float | None] = None,
+        add_reverse_edges: FromContext[bool] = False,
+        add_self_loops: FromContext[bool] = False,
     ) -> None:
         if train_percent is not None and not 0 < train_percent < 1:
             raise ValueError(f"train_percent must lie between 0 and 1, received {train_percent}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphbench.data.builder import DatasetCollection
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("PyG")
@@ -15,5 +15,5 @@ class PyG(DatasetCollection):
             ``AmazonPhoto``, or ``TU_`` and a name of the TU collection.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         super().__init__(name)

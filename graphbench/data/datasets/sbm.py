@@ -11,7 +11,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
 from graphbench.data.splits import Splits
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 # communities, p, q, graphs per part of the published sets
 _PUBLISHED = {
@@ -54,7 +54,7 @@ class SBM(DatasetBuilder):
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         train_graphs: int | None = None,
         val_graphs: int | None = None,

@@ -20,7 +20,7 @@ from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark"
 _GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
@@ -85,11 +85,11 @@ class _GnnBenchmark(_SparseArrays):
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         normalize_features: bool = False,
-        add_reverse_edges: bool = False,
-        add_self_loops: bool = False,
+        add_reverse_edges: FromContext[bool] = False,
+        add_self_loops: FromContext[bool] = False,
     ) -> None:
         self.name = self.check_name(name.lower())
         self.file = self.files[self.name]
@@ -158,7 +158,7 @@ class CitationFull(_SparseArrays):
         "pubmed": NodeFacts(19717, 88648, 500, 3),
     }
 
-    def __init__(self, name: str, *, normalize_features: bool = False) -> None:
+    def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
         self.name = self.check_name(name.lower())
         self.title = f"{name}-Full"
         self.file = f"CitationFull/{self.name}/raw/{self.name}.npz"

@@ -19,7 +19,7 @@ from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 EDGES = {"edge_wt_only_coord": 1, "edge_wt_coord_feat": 1, "edge_wt_region_boundary": 2}
 """The three graphs made of one image (dataset.name), and the columns of their edge features."""
@@ -50,7 +50,7 @@ class _Superpixels(DatasetBuilder):
     averages: ClassVar[Mapping[str, float]]
     licence: ClassVar[str]
 
-    def __init__(self, name: str, slic_compactness: int = 10) -> None:
+    def __init__(self, name: FromContext[str], slic_compactness: FromContext[int] = 10) -> None:
         self.name = self.check_name(name)
         if slic_compactness not in _COMPACTNESS:
             raise ValueError(f"slic_compactness must be 10 or 30, received {slic_compactness}")

@@ -19,7 +19,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 _READER_VERSION = 1
@@ -85,7 +85,7 @@ class TUDataset(DatasetBuilder):
 
     def __init__(
         self,
-        name: str,
+        name: FromContext[str],
         *,
         labels: Literal["one_hot", "category"] = "one_hot",
         node_attributes: bool = False,

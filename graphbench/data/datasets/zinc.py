@@ -18,7 +18,7 @@ from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 _URL = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/{}.index"
@@ -45,7 +45,7 @@ class ZINC(DatasetBuilder):
 
     names = tuple(_STATISTICS)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: FromContext[str]) -> None:
         self.name = self.check_name(name)
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features, embed
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("ASTEdge")
-class ASTEdge(nn.Module):
+class ASTEdge(FeatureEncoder):
     """e_ij = kinds[0: syntax tree, 1: next token] + directions[0: as stored, 1: reverse].
 
     Args:
@@ -20,7 +21,7 @@ class ASTEdge(nn.Module):
         edge_attr (E, 2) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: FromContext[int]):
         super().__init__()
         self.type_emb = nn.Embedding(2, dim)
         self.direction_emb = nn.Embedding(2, dim)

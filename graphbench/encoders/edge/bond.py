@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features, embed
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 # Categories per column in ogb.utils.features (ogb 1.3.6): bond type, stereo, conjugated.
@@ -14,7 +15,7 @@ BOND_COLUMNS = (5, 6, 2)
 
 
 @register("Bond")
-class Bond(nn.Module):
+class Bond(FeatureEncoder):
     """e_ij = sum over the three columns c of table_c[a_ijc].
 
     Args:
@@ -24,7 +25,7 @@ class Bond(nn.Module):
         edge_attr (E, 3) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: FromContext[int]):
         super().__init__()
         self.bond_emb = nn.ModuleList(nn.Embedding(size, dim) for size in BOND_COLUMNS)
         for table in self.bond_emb:

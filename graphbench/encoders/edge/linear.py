@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("LinearEdge")
-class LinearEdge(nn.Module):
+class LinearEdge(FeatureEncoder):
     """e_ij = W a_ij + b (MNIST, CIFAR10: one distance per edge).
 
     Args:
@@ -21,11 +23,13 @@ class LinearEdge(nn.Module):
         edge_attr (E, edge_in) or, for one column, (E,) -> (E, dim)
     """
 
-    def __init__(self, dim: int, edge_in: int):
+    def __init__(self, dim: FromContext[int], edge_in: FromContext[int]):
         super().__init__()
         if edge_in < 1:
             name = type(self).__name__
-            raise ValueError(f"{name} needs edge features, received edge_in = {edge_in} (allowed: 1 or more)")
+            raise ArgumentError(
+                "edge_in", f"{name} needs edge features, received edge_in = {edge_in} (allowed: 1 or more)"
+            )
         self.lin = nn.Linear(edge_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:

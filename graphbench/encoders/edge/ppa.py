@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphbench.encoders.edge.linear import LinearEdge
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 
 EDGE_COLUMNS = 7
 
@@ -20,7 +21,7 @@ class PPAEdge(LinearEdge):
         edge_attr (E, 7) -> (E, dim)
     """
 
-    def __init__(self, dim: int, edge_in: int = EDGE_COLUMNS):
+    def __init__(self, dim: FromContext[int], edge_in: FromContext[int] = EDGE_COLUMNS):
         if edge_in != EDGE_COLUMNS:
-            raise ValueError(f"PPAEdge reads {EDGE_COLUMNS} columns, received edge_in = {edge_in}")
+            raise ArgumentError("edge_in", f"PPAEdge reads {EDGE_COLUMNS} columns, received edge_in = {edge_in}")
         super().__init__(dim, edge_in)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from graphbench.encoders.edge.linear import LinearEdge
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 
 
 @register("VOCEdge")
@@ -36,12 +37,13 @@ class VOCEdge(LinearEdge):
     mean: ClassVar[tuple[float, ...]] = (0.07640745, 33.73478)
     std: ClassVar[tuple[float, ...]] = (0.0868775, 20.945076)
 
-    def __init__(self, dim: int, edge_in: int, *, standardize: bool = False):
+    def __init__(self, dim: FromContext[int], edge_in: FromContext[int], *, standardize: FromContext[bool] = False):
         super().__init__(dim, edge_in)
         if standardize and edge_in != len(self.mean):
-            raise ValueError(
+            raise ArgumentError(
+                ("standardize", "edge_in"),
                 f"{type(self).__name__}: standardize knows the {len(self.mean)} columns of edge_wt_region_boundary, "
-                f"received edge_in = {edge_in}"
+                f"received edge_in = {edge_in}",
             )
         self.register_buffer("shift", torch.tensor(self.mean) if standardize else None, persistent=False)
         self.register_buffer("scale", torch.tensor(self.std) if standardize else None, persistent=False)

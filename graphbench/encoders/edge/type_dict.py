@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features, embed
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("TypeDictEdge")
-class TypeDictEdge(nn.Module):
+class TypeDictEdge(FeatureEncoder):
     """e_ij = table[type of ij], the type being the first column of ``batch.edge_attr`` (ZINC: 4 bond types).
 
     Args:
@@ -21,10 +23,10 @@ class TypeDictEdge(nn.Module):
         edge_attr (E, 1) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: int, num_types: int):
+    def __init__(self, dim: FromContext[int], num_types: FromContext[int]):
         super().__init__()
         if num_types < 1:
-            raise ValueError(f"TypeDictEdge: num_types must be 1 or more, received {num_types}")
+            raise ArgumentError("num_types", f"TypeDictEdge: num_types must be 1 or more, received {num_types}")
         self.type_emb = nn.Embedding(num_types, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed, node_features
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 # Rows of the mapping files that OGB ships with ogbg-code2; depths beyond the last one share it, as in OGB's example.
@@ -16,7 +17,7 @@ MAX_DEPTH = 20
 
 
 @register("ASTNode")
-class ASTNode(nn.Module):
+class ASTNode(FeatureEncoder):
     """h_i = types[type of i] + attributes[attribute of i] + depths[min(depth of i, 20)].
 
     Args:
@@ -26,7 +27,7 @@ class ASTNode(nn.Module):
         x (N, 3) int64: type, attribute, depth -> (N, dim)
     """
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: FromContext[int]):
         super().__init__()
         self.type_emb = nn.Embedding(NODE_TYPES, dim)
         self.attribute_emb = nn.Embedding(NODE_ATTRIBUTES, dim)

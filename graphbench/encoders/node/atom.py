@@ -7,8 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed, node_features
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 # Categories per column in ogb.utils.features (ogb 1.3.6): atomic number, chirality, degree, formal charge, hydrogens,
@@ -19,7 +21,7 @@ CHIRALITY = 1
 
 
 @register("Atom")
-class Atom(nn.Module):
+class Atom(FeatureEncoder):
     """h_i = sum over the nine columns c of table_c[x_ic].
 
     Args:
@@ -30,10 +32,12 @@ class Atom(nn.Module):
         x (N, 9) int64 -> (N, dim)
     """
 
-    def __init__(self, dim: int, ogb_atom_vocabulary: Literal[4, 5] = 5):
+    def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5):
         super().__init__()
         if ogb_atom_vocabulary not in (4, 5):
-            raise ValueError(f"Atom: ogb_atom_vocabulary must be 4 or 5, received {ogb_atom_vocabulary}")
+            raise ArgumentError(
+                "ogb_atom_vocabulary", f"Atom: ogb_atom_vocabulary must be 4 or 5, received {ogb_atom_vocabulary}"
+            )
         sizes = list(ATOM_COLUMNS)
         sizes[CHIRALITY] = ogb_atom_vocabulary
         self.atom_emb = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)

@@ -7,14 +7,16 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed, node_features
 from graphbench.encoders.node.atom import ATOM_COLUMNS
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("AtomTable")
-class AtomTable(nn.Module):
+class AtomTable(FeatureEncoder):
     """h_i = sum over the nine columns c of table[first_c + x_ic]: :class:`Atom` with all columns in one table.
 
     The same function as ``Atom``, initialised as torch's ``Embedding``. The models of FFGT
@@ -29,10 +31,12 @@ class AtomTable(nn.Module):
         x (N, 9) int64 -> (N, dim)
     """
 
-    def __init__(self, dim: int, num_types: int):
+    def __init__(self, dim: FromContext[int], num_types: FromContext[int]):
         super().__init__()
         if num_types < sum(ATOM_COLUMNS):
-            raise ValueError(f"AtomTable: num_types must be {sum(ATOM_COLUMNS)} or more, received {num_types}")
+            raise ArgumentError(
+                "num_types", f"AtomTable: num_types must be {sum(ATOM_COLUMNS)} or more, received {num_types}"
+            )
         self.atom_emb = nn.Embedding(num_types, dim)
         first = [0, *accumulate(ATOM_COLUMNS)]
         self.register_buffer("first", torch.as_tensor(first[:-1]), persistent=False)

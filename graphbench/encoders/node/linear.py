@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import stored_features
+from graphbench.errors import ArgumentError
 from graphbench.layers.input_linear import InputLinear
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 
 
 @register("LinearNode")
-class LinearNode(nn.Module):
+class LinearNode(FeatureEncoder):
     """h_i = W x_i + b.
 
     Args:
@@ -22,10 +24,12 @@ class LinearNode(nn.Module):
         x (N, node_in) -> (N, dim)
     """
 
-    def __init__(self, dim: int, node_in: int):
+    def __init__(self, dim: FromContext[int], node_in: FromContext[int]):
         super().__init__()
         if node_in < 1:
-            raise ValueError(f"LinearNode needs node features, received node_in = {node_in} (allowed: 1 or more)")
+            raise ArgumentError(
+                "node_in", f"LinearNode needs node features, received node_in = {node_in} (allowed: 1 or more)"
+            )
         self.lin = InputLinear(node_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:

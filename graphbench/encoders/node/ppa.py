@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from graphbench.registry import register
+from graphbench.encoders.contract import FeatureEncoder
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("PPANode")
-class PPANode(nn.Module):
+class PPANode(FeatureEncoder):
     """h_i = the one row of a table; ``batch.x`` is not read.
 
     Args:
@@ -19,7 +20,7 @@ class PPANode(nn.Module):
         batch with N nodes -> (N, dim)
     """
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: FromContext[int]):
         super().__init__()
         self.type_emb = nn.Embedding(1, dim)
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from graphbench.encoders.node.linear import LinearNode
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 
 NODE_COLUMNS = 14
 
@@ -41,9 +42,13 @@ class VOCNode(LinearNode):
         *(0.2660054, 0.2775068, 0.25197381, 0.24986187, 0.26069802, 117.68297, 140.07195),
     )
 
-    def __init__(self, dim: int, node_in: int = NODE_COLUMNS, *, standardize: bool = False):
+    def __init__(
+        self, dim: FromContext[int], node_in: FromContext[int] = NODE_COLUMNS, *, standardize: FromContext[bool] = False
+    ):
         if node_in != NODE_COLUMNS:
-            raise ValueError(f"{type(self).__name__} reads {NODE_COLUMNS} columns, received node_in = {node_in}")
+            raise ArgumentError(
+                "node_in", f"{type(self).__name__} reads {NODE_COLUMNS} columns, received node_in = {node_in}"
+            )
         super().__init__(dim, node_in)
         self.register_buffer("shift", torch.tensor(self.mean) if standardize else None, persistent=False)
         self.register_buffer("scale", torch.tensor(self.std) if standardize else None, persistent=False)

@@ -7,20 +7,22 @@ https://arxiv.org/abs/2303.06147 (no published configuration uses it).
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack
-from graphbench.registry import register
+from graphbench.errors import ArgumentError, check_at_least
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("ERN")
-class ERN(nn.Module):
+class ERN(ColumnEncoder):
     r"""pe_i = post( net(r_i) ); the squared distance of r_i and r_j is about the effective resistance between i and j.
 
     ``Linear`` maps the row r_i; the other two encode its entries as a set: ``DeepSet`` maps each alone (a ReLU after
@@ -43,7 +45,7 @@ class ERN(nn.Module):
     (which only Linear can see).
     """
 
-    transform: ClassVar[str] = "EffectiveResistance"
+    transform: ClassVar[str | None] = "EffectiveResistance"
 
     def __init__(
         self,
@@ -54,19 +56,18 @@ class ERN(nn.Module):
         n_heads: int = 4,
         post_layers: int = 0,
         er_dim: int | str = "none",
-        max_nodes: int | None = None,
+        max_nodes: FromContext[int | None] = None,
     ):
         super().__init__()
         kind = model.lower()
         if kind not in ("linear", "deepset", "transformer"):
-            raise ValueError(f"ERN: model must be Linear, DeepSet or Transformer, received '{model}'")
-        if min(dim_pe, layers) < 1 or post_layers < 0:
-            raise ValueError(
-                "ERN: dim_pe and layers must be 1 or more and post_layers 0 or more, received "
-                f"{dim_pe}, {layers} and {post_layers}"
-            )
+            raise ArgumentError("model", f"ERN: model must be Linear, DeepSet or Transformer, received '{model}'")
+        check_at_least(1, dim_pe=dim_pe, layers=layers)
+        check_at_least(0, post_layers=post_layers)
         if kind == "transformer" and dim_pe % n_heads:
-            raise ValueError(f"ERN: n_heads must divide dim_pe, received {n_heads} and {dim_pe}")
+            raise ArgumentError(
+                ("n_heads", "dim_pe"), f"ERN: n_heads must divide dim_pe, received {n_heads} and {dim_pe}"
+            )
         self.columns = self.linear = self.entry = self.attention = None
         if kind == "linear":
             self.columns = _columns(er_dim, max_nodes)
@@ -113,15 +114,16 @@ def _columns(er_dim: int | str, max_nodes: int | None) -> int:
     if isinstance(er_dim, int) and er_dim >= 1:
         return er_dim
     if er_dim != "none" or max_nodes is None:
-        raise ValueError(
+        raise ArgumentError(
+            "er_dim",
             f"ERN with model Linear needs the number of entries per row: set er_dim, 1 or more, received {er_dim!r} "
-            f"with {'an unknown number of' if max_nodes is None else max_nodes} nodes in the largest graph"
+            f"with {'an unknown number of' if max_nodes is None else max_nodes} nodes in the largest graph",
         )
     return max(1, max_nodes // 2)
 
 
 @register("ERE")
-class ERE(nn.Module):
+class ERE(ColumnEncoder):
     """pe_ij = net(R_ij), R_ij the effective resistance between the ends of an edge; a ReLU after every map.
 
     Args:
@@ -132,13 +134,12 @@ class ERE(nn.Module):
         (E, 1) -> (E, dim_pe)
     """
 
-    transform: ClassVar[str] = "EdgeResistance"
-    level: ClassVar[str] = "edge"
+    transform: ClassVar[str | None] = "EdgeResistance"
+    level: ClassVar[Literal["node", "edge"]] = "edge"
 
     def __init__(self, dim_pe: int, *, layers: int = 3):
         super().__init__()
-        if min(dim_pe, layers) < 1:
-            raise ValueError(f"ERE: dim_pe and layers must be 1 or more, received {dim_pe} and {layers}")
+        check_at_least(1, dim_pe=dim_pe, layers=layers)
         widths = [1, *[dim_pe] * layers]
         self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 

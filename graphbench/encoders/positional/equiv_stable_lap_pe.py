@@ -10,14 +10,16 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
-from graphbench.registry import register
+from graphbench.errors import check_at_least
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("EquivStableLapPE")
-class EquivStableLapPE(nn.Module):
+class EquivStableLapPE(BatchEncoder):
     """p_i = W [v_1i, v_2i, ...] + b, v_k being the k-th eigenvector; frequencies a graph does not have count as 0.
 
     The node features stay as they are and keep their full width; p travels as ``state.stable_encoding`` to
@@ -35,13 +37,11 @@ class EquivStableLapPE(nn.Module):
         distances depend on the arbitrary signs of eigenvectors; signs are not drawn anew in training.
     """
 
-    transform: ClassVar[str] = "LaplacianPE"
-    mode: ClassVar[str] = "context"
+    transform: ClassVar[str | None] = "LaplacianPE"
 
-    def __init__(self, dim: int, *, max_freqs: int = 10, raw_norm_type: str = "none"):
+    def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none"):
         super().__init__()
-        if min(dim, max_freqs) < 1:
-            raise ValueError(f"EquivStableLapPE: dim and max_freqs must be 1 or more, received {dim} and {max_freqs}")
+        check_at_least(1, dim=dim, max_freqs=max_freqs)
         self.max_freqs = max_freqs
         self.raw_norm = raw_norm("EquivStableLapPE", raw_norm_type, max_freqs)
         self.lin = nn.Linear(max_freqs, dim)

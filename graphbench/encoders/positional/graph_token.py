@@ -5,18 +5,17 @@ Ying et al., https://arxiv.org/abs/2106.05234, section 3.1.3; Park et al. (GRPE)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.token import with_token
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GraphToken")
-class GraphToken(nn.Module):
+class GraphToken(BatchEncoder):
     r"""Puts one more node first in every graph, empty ones included.
 
     .. math:: h \leftarrow [\, t \;|\; h_1, .., h_n \,]
@@ -32,10 +31,9 @@ class GraphToken(nn.Module):
         h (N, dim + c) -> (N + G, dim + c) and the batch that has these nodes; see :mod:`graphbench.encoders.token`.
     """
 
-    transform: ClassVar[str | None] = None
-    mode: ClassVar[str] = "context"
+    adds_token: bool = True
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
         self.token = nn.Parameter(torch.empty(1, dim))
         nn.init.normal_(self.token, std=0.02)

@@ -12,16 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.inputs import embed
 from graphbench.encoders.token import insert, pairs_behind_token, with_token
+from graphbench.errors import ArgumentError
 from graphbench.layers.dropout import Dropout
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.pairs import UNREACHABLE
 
 
 @register("GraphormerBias")
-class GraphormerBias(nn.Module):
+class GraphormerBias(BatchEncoder):
     r"""Adds degree embeddings to the nodes and leaves ``state["pair_bias"]`` for attention.
 
     .. math::
@@ -59,21 +61,20 @@ class GraphormerBias(nn.Module):
         With a token, encodings named after this one are 0 for it (there: an error).
     """
 
-    transform = "GraphormerPaths"
-    mode: ClassVar[str] = "context"
+    transform: ClassVar[str | None] = "GraphormerPaths"
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         num_spatial_types: int | None = None,
         num_in_degrees: int | None = None,
         num_out_degrees: int | None = None,
         node_degrees_only: bool = False,
-        use_graph_token: bool = True,
-        input_dropout: float = 0.0,
-        edge_types: int = 0,
+        use_graph_token: FromContext[bool] = True,
+        input_dropout: FromContext[float] = 0.0,
+        edge_types: FromContext[int] = 0,
     ):
         super().__init__()
         sizes = {"num_in_degrees": num_in_degrees, "num_out_degrees": num_out_degrees}
@@ -81,11 +82,12 @@ class GraphormerBias(nn.Module):
             sizes["num_spatial_types"] = num_spatial_types
         for name, size in sizes.items():
             if size is None or size < 1:
-                raise ValueError(f"GraphormerBias: {name} must be 1 or more, received {size}")
+                raise ArgumentError(name, f"GraphormerBias: {name} must be 1 or more, received {size}")
         self.dim = dim
         self.in_degree_emb = nn.Embedding(num_in_degrees or 0, dim)
         self.out_degree_emb = nn.Embedding(num_out_degrees or 0, dim)
         self.token = nn.Parameter(torch.empty(1, dim)) if use_graph_token else None
+        self.adds_token = use_graph_token
         self.dropout = Dropout(input_dropout)
         self.bias = None
         if not node_degrees_only:

@@ -11,8 +11,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -20,7 +22,7 @@ POTENTIAL_COLUMNS = 10
 """Numbers per node that the transform ``ElectrostaticSE`` leaves."""
 
 
-class KernelSE(nn.Module):
+class KernelSE(ColumnEncoder):
     """pe_i = net(s_i), s_i being one number per time that a transform computed for node i.
 
     Args:
@@ -44,11 +46,10 @@ class KernelSE(nn.Module):
         super().__init__()
         name, kind = self.registered_name, model.lower()
         if kind not in ("mlp", "linear"):
-            raise ValueError(f"{name}: model must be mlp or linear, received '{model}'")
+            raise ArgumentError("model", f"{name}: model must be mlp or linear, received '{model}'")
         if not times:
-            raise ValueError(f"{name}: times must name at least one number of steps, received none")
-        if min(dim_pe, layers) < 1:
-            raise ValueError(f"{name}: dim_pe and layers must be 1 or more, received {dim_pe} and {layers}")
+            raise ArgumentError("times", f"{name}: times must name at least one number of steps, received none")
+        check_at_least(1, dim_pe=dim_pe, layers=layers)
         self.num_times = len(times)
         self.raw_norm = raw_norm(name, raw_norm_type, self.num_times)
         self.lin = nn.Linear(self.num_times, dim_pe) if kind == "linear" else None
@@ -67,7 +68,7 @@ class KernelSE(nn.Module):
 class RWSE(KernelSE):
     """The probabilities that a random walk from i is back at i after t steps; arguments as :class:`KernelSE`."""
 
-    transform: ClassVar[str] = "RandomWalkSE"
+    transform: ClassVar[str | None] = "RandomWalkSE"
     output: ClassVar[str] = "landing"
 
 
@@ -75,7 +76,7 @@ class RWSE(KernelSE):
 class HKdiagSE(KernelSE):
     """The heat that is left at i after time t, the constant mode taken off; arguments as :class:`KernelSE`."""
 
-    transform: ClassVar[str] = "HeatKernelSE"
+    transform: ClassVar[str | None] = "HeatKernelSE"
     output: ClassVar[str] = "heat"
 
 
@@ -86,15 +87,16 @@ class ElstaticSE(KernelSE):
     Only the length of ``times`` is read, and it must be 10 (GraphGPS's default, ``range(10)``).
     """
 
-    transform: ClassVar[str] = "ElectrostaticSE"
+    transform: ClassVar[str | None] = "ElectrostaticSE"
     output: ClassVar[str] = "potential"
 
     def __init__(
         self, dim_pe: int, times: list[int], *, model: str = "linear", layers: int = 3, raw_norm_type: str = "none"
     ):
         if len(times) != POTENTIAL_COLUMNS:
-            raise ValueError(
+            raise ArgumentError(
+                "times",
                 f"ElstaticSE has {POTENTIAL_COLUMNS} numbers per node, so times must name as many "
-                f"(range({POTENTIAL_COLUMNS})), received {len(times)}"
+                f"(range({POTENTIAL_COLUMNS})), received {len(times)}",
             )
         super().__init__(dim_pe, times, model=model, layers=layers, raw_norm_type=raw_norm_type)

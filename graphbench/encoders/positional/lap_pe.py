@@ -11,14 +11,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import ColumnEncoder, PositionalEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
 
-@register("LapPE")
-class LapPE(nn.Module):
+class LaplacianEncoder(PositionalEncoder):
     r"""pe_i = post( sum_k net( W [v_ki, lambda_k] ) ), v_k being the k-th eigenvector and lambda_k its eigenvalue.
 
     ``net`` sees the pairs of one node: ``DeepSet`` maps each alone (ReLU after every map), ``Transformer`` lets them
@@ -45,8 +46,7 @@ class LapPE(nn.Module):
         frequency; GraphGPS draws one per frequency, common to all graphs of a batch.
     """
 
-    transform = "LaplacianPE"
-    name: ClassVar[str] = "LapPE"
+    transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(
         self,
@@ -62,14 +62,13 @@ class LapPE(nn.Module):
         super().__init__()
         kind = model.lower()
         if kind not in ("deepset", "transformer", "linear"):
-            raise ValueError(f"LapPE: model must be DeepSet, Transformer or Linear, received '{model}'")
-        if min(dim_pe, layers, max_freqs) < 1 or post_layers < 0:
-            raise ValueError(
-                "LapPE: dim_pe, layers and max_freqs must be 1 or more and post_layers 0 or more, received "
-                f"{dim_pe}, {layers}, {max_freqs} and {post_layers}"
-            )
+            raise ArgumentError("model", f"LapPE: model must be DeepSet, Transformer or Linear, received '{model}'")
+        check_at_least(1, dim_pe=dim_pe, layers=layers, max_freqs=max_freqs)
+        check_at_least(0, post_layers=post_layers)
         if kind == "transformer" and dim_pe % n_heads:
-            raise ValueError(f"LapPE: n_heads must divide dim_pe, received {n_heads} and {dim_pe}")
+            raise ArgumentError(
+                ("n_heads", "dim_pe"), f"LapPE: n_heads must divide dim_pe, received {n_heads} and {dim_pe}"
+            )
         self.max_freqs = max_freqs
         self.raw_norm = raw_norm("LapPE", raw_norm_type, max_freqs)
         self.mlp = self.layers = None
@@ -86,17 +85,17 @@ class LapPE(nn.Module):
             )
         self.post_mlp = ReLUStack(dim_pe, dim_pe, post_layers)
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+    def encode(self, batch: GraphBatch) -> Tensor:
+        """(N, dim_pe) encoding of every node."""
         dtype = self.lin_in.weight.dtype
-        eigvecs = precomputed(batch, self.name, "eigvecs", self.max_freqs).to(dtype)
+        eigvecs = precomputed(batch, self.registered_name, "eigvecs", self.max_freqs).to(dtype)
         absent = torch.isnan(eigvecs)
         if self.training:
             eigvecs = eigvecs * self._random_signs(batch, dtype)
         if self.by_frequency:
             eigvecs = eigvecs.masked_fill(absent, 0.0)
             return self.post_mlp(self.lin_in(eigvecs if self.raw_norm is None else self.raw_norm(eigvecs)))
-        eigvals = precomputed(batch, self.name, "eigvals", self.max_freqs).to(dtype)
+        eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
         pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
         if self.raw_norm is not None:
             pairs = self.raw_norm(pairs)
@@ -111,3 +110,12 @@ class LapPE(nn.Module):
     def _random_signs(self, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
         coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
         return (2 * coin - 1).to(dtype).index_select(0, batch.ragged.graph_id)
+
+
+@register("LapPE")
+class LapPE(LaplacianEncoder, ColumnEncoder):
+    """:class:`LaplacianEncoder` as columns of their own."""
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Encodes every node."""
+        return self.encode(batch)

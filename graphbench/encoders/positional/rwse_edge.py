@@ -6,19 +6,21 @@ Toenshoff et al., Where Did the Gap Go? Reassessing the Long-Range Graph Benchma
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.activation import activation
 from graphbench.layers.norm import BatchNorm
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("RWSEEdge")
-class RWSEEdge(nn.Module):
+class RWSEEdge(ColumnEncoder):
     """pe_ij = BatchNorm( W2 act( W1 BatchNorm(s_ij) ) ), s_ij = [P^t_ij for t in 0, *times].
 
     P^t_ij is the probability that a random walk from i is at j after t steps.
@@ -35,16 +37,14 @@ class RWSEEdge(nn.Module):
     them, and self loops and edges to the most visited node of each graph join the graph.
     """
 
-    transform: ClassVar[str] = "RandomWalkEdgeSE"
-    level: ClassVar[str] = "edge"
+    transform: ClassVar[str | None] = "RandomWalkEdgeSE"
+    level: ClassVar[Literal["node", "edge"]] = "edge"
 
-    def __init__(self, dim_pe: int, times: list[int], *, act: str = "relu"):
+    def __init__(self, dim_pe: int, times: list[int], *, act: FromContext[str] = "relu"):
         super().__init__()
-        if not times or dim_pe < 1:
-            raise ValueError(
-                f"RWSEEdge: times must name at least one number of steps and dim_pe be 1 or more, received {times} "
-                f"and {dim_pe}"
-            )
+        check_at_least(1, dim_pe=dim_pe)
+        if not times:
+            raise ArgumentError("times", "RWSEEdge: times must name at least one number of steps, received none")
         self.columns = len(times) + 1
         self.norm_in = BatchNorm(self.columns)
         self.mlp = nn.Sequential(nn.Linear(self.columns, dim_pe), activation(act), nn.Linear(dim_pe, dim_pe))

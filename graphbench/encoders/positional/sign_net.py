@@ -6,11 +6,15 @@ https://arxiv.org/abs/2202.13013, as used by GraphGPS, https://arxiv.org/abs/220
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import NormedMLP, over_rows
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import propagate
 from graphbench.registry import register
@@ -18,7 +22,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("SignNet")
-class SignNet(nn.Module):
+class SignNet(ColumnEncoder):
     r"""pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k being the k-th eigenvector.
 
     ``phi`` is a GIN on the graph whose input is one number per node; ``rho`` an MLP that reads the frequencies side by
@@ -42,7 +46,7 @@ class SignNet(nn.Module):
         its statistics for v and for -v separately, over nodes and frequencies, missing ones included.
     """
 
-    transform = "LaplacianPE"
+    transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(
         self,
@@ -57,16 +61,10 @@ class SignNet(nn.Module):
     ):
         super().__init__()
         if model.lower() not in ("mlp", "deepset"):
-            raise ValueError(f"SignNet: model must be MLP or DeepSet, received '{model}'")
-        if layers < 2 or post_layers < 1:
-            raise ValueError(
-                f"SignNet: layers must be 2 or more and post_layers 1 or more, received {layers} and {post_layers}"
-            )
-        if min(dim_pe, max_freqs, phi_hidden_dim, phi_out_dim) < 1:
-            raise ValueError(
-                "SignNet: dim_pe, max_freqs, phi_hidden_dim and phi_out_dim must be 1 or more, received "
-                f"{dim_pe}, {max_freqs}, {phi_hidden_dim} and {phi_out_dim}"
-            )
+            raise ArgumentError("model", f"SignNet: model must be MLP or DeepSet, received '{model}'")
+        check_at_least(2, layers=layers)
+        sizes = {"dim_pe": dim_pe, "max_freqs": max_freqs, "phi_hidden_dim": phi_hidden_dim, "phi_out_dim": phi_out_dim}
+        check_at_least(1, post_layers=post_layers, **sizes)
         self.max_freqs = max_freqs
         self.sums = model.lower() == "deepset"
         self.phi = _GIN(phi_hidden_dim, phi_out_dim, layers)

@@ -7,14 +7,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
 
 @register("SVDPE")
-class SVDPE(nn.Module):
+class SVDPE(ColumnEncoder):
     """pe_i = W u_i + b, u_i being the row of node i in a truncated singular value decomposition.
 
     Args:
@@ -29,12 +31,11 @@ class SVDPE(nn.Module):
     draws them anew in every step, one per graph and column, as for Laplacian eigenvectors.
     """
 
-    transform: ClassVar[str] = "TruncatedSVD"
+    transform: ClassVar[str | None] = "TruncatedSVD"
 
     def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none"):
         super().__init__()
-        if min(dim_pe, rank) < 1:
-            raise ValueError(f"SVDPE: dim_pe and rank must be 1 or more, received {dim_pe} and {rank}")
+        check_at_least(1, dim_pe=dim_pe, rank=rank)
         self.rank = rank
         self.raw_norm = raw_norm("SVDPE", raw_norm_type, rank)
         self.lin = nn.Linear(rank, dim_pe)

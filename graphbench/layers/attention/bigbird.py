@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import GlobalAttention, GraphLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency, adjacency
 
 
-@register("BigBird")
-class BigBird(nn.Module):
+class BigBirdCore(GraphLayer):
     """A complete BigBird layer over the nodes of every graph in their given order.
 
     Equations::
@@ -52,14 +53,14 @@ class BigBird(nn.Module):
     from the whole graph (there from its beginning) and do not differ between heads; short graphs are legal.
     """
 
-    permutation_equivariant: bool = False
+    permutation_equivariant: ClassVar[bool] = False
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        hidden_dropout: float = 0.0,
+        hidden_dropout: FromContext[float] = 0.0,
         attention_type: Literal["block_sparse", "original_full"] = "block_sparse",
         num_random_blocks: int = 3,
         block_size: int = 3,
@@ -70,14 +71,14 @@ class BigBird(nn.Module):
     ) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         if attention_type not in ("block_sparse", "original_full"):
-            raise ValueError(f"attention_type must be 'block_sparse' or 'original_full', received {attention_type!r}")
-        if block_size < 1 or num_random_blocks < 0:
-            raise ValueError(
-                f"block_size must be at least 1 and num_random_blocks at least 0, received {block_size} and "
-                f"{num_random_blocks}"
+            raise ArgumentError(
+                "attention_type",
+                f"attention_type must be 'block_sparse' or 'original_full', received {attention_type!r}",
             )
+        check_at_least(1, block_size=block_size)
+        check_at_least(0, num_random_blocks=num_random_blocks)
         self.heads, self.sparse = heads, attention_type == "block_sparse"
         self.blocks = (block_size, num_random_blocks, seed)
         self.q = nn.Linear(dim, dim, bias=use_bias)
@@ -91,8 +92,8 @@ class BigBird(nn.Module):
         self.norm_out = nn.LayerNorm(dim, eps=layer_norm_eps)
         self.dropout = Dropout(hidden_dropout)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """Residuals and norms included."""
+    def attend(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """New node states (N, dim), residuals and norms included."""
         q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
         if self.sparse:
             pairs = batch.derived(_pairs, *self.blocks)
@@ -107,6 +108,19 @@ class BigBird(nn.Module):
         """Heads and blocks, in ``print(model)``."""
         size, random, _ = self.blocks
         return f"heads={self.heads}, " + (f"block_size={size}, random={random}" if self.sparse else "full")
+
+
+@register("BigBird", group="gt.bigbird")
+class BigBird(BigBirdCore, GlobalAttention):
+    """:class:`BigBirdCore` as a sublayer of a block.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.
+    """
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """Residuals and norms included."""
+        return self.attend(h, batch)
 
 
 def _pairs(batch: GraphBatch, block_size: int, random: int, seed: int) -> Adjacency:

@@ -7,15 +7,17 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.linear_attention import linear_attention
 from graphbench.ops.pair_attention import pair_attention
 from graphbench.ops.propagate import propagate
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("DIFFormer")
-class DIFFormer(nn.Module):
+class DIFFormer(GlobalAttention):
     """One step of a diffusion whose strength between two nodes follows from their states.
 
     Equation, averaged over the heads::
@@ -43,8 +45,8 @@ class DIFFormer(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         kernel: Literal["simple", "sigmoid"] = "simple",
         use_weight: bool = True,
@@ -53,11 +55,12 @@ class DIFFormer(nn.Module):
     ) -> None:
         super().__init__()
         if kernel not in ("simple", "sigmoid"):
-            raise ValueError(f"kernel must be 'simple' or 'sigmoid', received {kernel!r}")
+            raise ArgumentError("kernel", f"kernel must be 'simple' or 'sigmoid', received {kernel!r}")
         if graph_weight is not None and not (use_graph and 0.0 <= graph_weight <= 1.0):
-            raise ValueError(
+            raise ArgumentError(
+                ("graph_weight", "use_graph"),
                 f"graph_weight must lie between 0 and 1 and needs use_graph, received {graph_weight} with "
-                f"use_graph={use_graph}"
+                f"use_graph={use_graph}",
             )
         self.heads, self.kernel, self.use_graph, self.graph_weight = heads, kernel, use_graph, graph_weight
         self.q = nn.Linear(dim, heads * dim)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("ETransformer")
-class ETransformer(nn.Module):
+class ETransformer(GlobalAttention):
     """A node attends to its neighbours (Exphormer's ``ETransformer``, after https://arxiv.org/abs/2106.03893).
 
     Equation, per head::
@@ -33,10 +35,18 @@ class ETransformer(nn.Module):
     Differences from the paper: no pairs besides the edges, no output projection (as in the released code).
     """
 
-    def __init__(self, dim: int, heads: int, *, dim_edge: int, use_edge_attr: bool = True, bias: bool = False) -> None:
+    def __init__(
+        self,
+        dim: FromContext[int],
+        heads: FromContext[int],
+        *,
+        dim_edge: FromContext[int],
+        use_edge_attr: FromContext[bool] = True,
+        bias: bool = False,
+    ) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.heads = heads
         self.q = nn.Linear(dim, dim, bias=bias)
         self.k = nn.Linear(dim, dim, bias=bias)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import StatefulAttention
 from graphbench.ops.edge_attention import edge_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 @register("Exphormer")
-class Exphormer(nn.Module):
+class Exphormer(StatefulAttention):
     """A node attends along the pairs that :class:`~graphbench.encoders.expander.ExpanderEdges` put together.
 
     Equation, per head::
@@ -37,12 +39,12 @@ class Exphormer(nn.Module):
     Differences from the paper: no output projection (as in the released code).
     """
 
-    carries_state: bool = True
-
-    def __init__(self, dim: int, heads: int, *, dim_edge: int, bias: bool = False) -> None:
+    def __init__(
+        self, dim: FromContext[int], heads: FromContext[int], *, dim_edge: FromContext[int], bias: bool = False
+    ) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.heads = heads
         self.q = nn.Linear(dim, dim, bias=bias)
         self.k = nn.Linear(dim, dim, bias=bias)

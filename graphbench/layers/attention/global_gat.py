@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.pair_attention import pair_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GlobalGAT")
-class GlobalGAT(nn.Module):
+class GlobalGAT(GlobalAttention):
     """Every node attends to every node of its graph by GAT's score.
 
     Equation, averaged over the heads::
@@ -32,7 +33,7 @@ class GlobalGAT(nn.Module):
     ``Transformer``. For GAT along the edges take the local layer ``GAT``. O(N^2) time, O(N) memory.
     """
 
-    def __init__(self, dim: int, heads: int) -> None:
+    def __init__(self, dim: FromContext[int], heads: FromContext[int]) -> None:
         super().__init__()
         self.heads = heads
         self.lin = nn.Linear(dim, heads * dim, bias=False)

@@ -12,9 +12,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasStatistics, TiesParameters
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.ops.decay_attention import Decay, decay_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 INDICES: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -26,7 +28,7 @@ INDICES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @register("Gradformer")
-class Gradformer(Transformer):
+class Gradformer(Transformer, HasStatistics, TiesParameters):
     r"""Softmax attention with a decay mask (paper, equations 4 and 5).
 
     .. math:: \mathrm{head}_c = \mathrm{softmax}(S_c \odot M_c) V_c, \qquad S_c = Q_c K_c^\top / \sqrt{d_k}, \qquad
@@ -64,10 +66,10 @@ class Gradformer(Transformer):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
         decay: float = 0.6,
         start: float = 5.0,
         slope: float = 0.0,
@@ -81,16 +83,16 @@ class Gradformer(Transformer):
     ) -> None:
         super().__init__(dim, heads, dropout=dropout)
         if index not in INDICES:
-            raise ValueError(f"index must be one of {', '.join(INDICES)}, received '{index}'")
+            raise ArgumentError("index", f"index must be one of {', '.join(INDICES)}, received '{index}'")
         self.mask = Decay(decay, slope, kind, end, mask_on, unreachable)
         self.index, self.share_start = index, share_start
         self.start = nn.Parameter(torch.full((heads,), float(start)), requires_grad=learn_start)
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """What has to be computed of the graphs: psi."""
-        name, arguments, _ = INDICES[own["index"]]
-        return {name: arguments}
+        transform, settings, _ = INDICES[arguments["index"]]
+        return {transform: settings}
 
     def tie(self, first: Gradformer) -> None:
         """Start points of the first layer, where they are shared."""

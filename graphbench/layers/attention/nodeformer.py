@@ -7,12 +7,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.edge_loss import with_penalty
 from graphbench.layers.attention.performer import directions
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.kernel_attention import edge_weights, kernel_attention
 from graphbench.ops.propagate import propagate
 from graphbench.ops.segment import segment_max
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency
 
@@ -21,7 +23,7 @@ EPS = 1e-6
 
 
 @register("NodeFormer")
-class NodeFormer(nn.Module):
+class NodeFormer(GlobalAttention):
     """Kernelised Gumbel-softmax message passing, with a bias towards the edges, in O(N + E).
 
     Equation, per head; phi are Performer's random features, so that phi(q) . phi(k) estimates exp(q . k / sqrt(dim))::
@@ -62,8 +64,8 @@ class NodeFormer(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         nb_features: int = 30,
         tau: float = 0.25,
@@ -76,19 +78,19 @@ class NodeFormer(nn.Module):
     ) -> None:
         super().__init__()
         if nb_features < 1:
-            raise ValueError(f"nb_features must be 1 or more, received {nb_features}")
+            raise ArgumentError("nb_features", f"nb_features must be 1 or more, received {nb_features}")
         if gumbel_samples < 0:
-            raise ValueError(f"gumbel_samples must be 0 or more, received {gumbel_samples}")
+            raise ArgumentError("gumbel_samples", f"gumbel_samples must be 0 or more, received {gumbel_samples}")
         if not tau > 0:
-            raise ValueError(f"tau must be positive, received {tau}")
+            raise ArgumentError("tau", f"tau must be positive, received {tau}")
         if not edge_loss >= 0:
-            raise ValueError(f"edge_loss must be 0 or more, received {edge_loss}")
+            raise ArgumentError("edge_loss", f"edge_loss must be 0 or more, received {edge_loss}")
         if bias_order not in (0, 1, 2):
-            raise ValueError(f"bias_order must be 0, 1 or 2, received {bias_order}")
+            raise ArgumentError("bias_order", f"bias_order must be 0, 1 or 2, received {bias_order}")
         if bias_act not in ("sigmoid", "identity"):
-            raise ValueError(f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
+            raise ArgumentError("bias_act", f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
         if combine not in ("concat", "mean"):
-            raise ValueError(f"combine must be 'concat' or 'mean', received {combine!r}")
+            raise ArgumentError("combine", f"combine must be 'concat' or 'mean', received {combine!r}")
         self.heads, self.tau, self.gumbel_samples = heads, tau, gumbel_samples
         self.bias_act, self.edge_loss = bias_act, edge_loss
         self.q = nn.Linear(dim, heads * dim)

@@ -7,14 +7,16 @@ import math
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import check_at_least
+from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.ops.kernel_attention import kernel_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("Performer")
-class Performer(nn.Module):
+class Performer(GlobalAttention):
     """FAVOR+ attention inside every graph.
 
     Equation, per head::
@@ -41,19 +43,17 @@ class Performer(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
         dim_head: int = 64,
         nb_features: int = 0,
         qkv_bias: bool = False,
     ) -> None:
         super().__init__()
-        if dim_head < 2 or nb_features < 0:
-            raise ValueError(
-                f"dim_head must be at least 2 and nb_features at least 0, received {dim_head} and {nb_features}"
-            )
+        check_at_least(2, dim_head=dim_head)
+        check_at_least(0, nb_features=nb_features)
         self.heads = heads
         self.q = nn.Linear(dim, heads * dim_head, bias=qkv_bias)
         self.k = nn.Linear(dim, heads * dim_head, bias=qkv_bias)

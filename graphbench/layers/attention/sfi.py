@@ -8,9 +8,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights, HasStatistics
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import flow_pattern, sparse_flow, zero_share
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 _CHOICES = {
@@ -22,7 +25,7 @@ _CHOICES = {
 
 
 @register("SFi")
-class SFi(nn.Module):
+class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     """Attention whose weights are the flow of least energy through a resistor network, beside the adjacency.
 
     Equation (11 in the paper; the residual X is added by the block around it)::
@@ -67,11 +70,11 @@ class SFi(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        max_nodes: int | None = None,
-        dropout: float = 0.0,
+        max_nodes: FromContext[int | None] = None,
+        dropout: FromContext[float] = 0.0,
         mode: Literal["sparse", "dense", "none"] = "sparse",
         adjacency: bool = True,
         lam: float = 1.0,
@@ -84,20 +87,24 @@ class SFi(nn.Module):
         super().__init__()
         for name, value in (("mode", mode), ("lam_norm", lam_norm), ("solver", solver), ("step", step)):
             if value not in _CHOICES[name]:
-                raise ValueError(f"{name} must be one of {', '.join(_CHOICES[name])}, received {value!r}")
+                raise ArgumentError(name, f"{name} must be one of {', '.join(_CHOICES[name])}, received {value!r}")
         for name, number in (("heads", heads), ("iters", iters), ("max_nodes", max_nodes)):
             if number is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, received {number}")
+                raise ArgumentError(name, f"{name} must be at least 1, received {number}")
         if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"dropout must lie in [0, 1], received {dropout}")
+            raise ArgumentError("dropout", f"dropout must lie in [0, 1], received {dropout}")
         if not 0.0 <= lam < math.inf:
-            raise ValueError(f"lam must be a finite number of at least 0, received {lam}")
+            raise ArgumentError("lam", f"lam must be a finite number of at least 0, received {lam}")
         if not alpha > 0.0:
-            raise ValueError(f"alpha must be above 0 (inf is allowed), received {alpha}")
+            raise ArgumentError("alpha", f"alpha must be above 0 (inf is allowed), received {alpha}")
         if solver == "proximal" and alpha == math.inf:
-            raise ValueError("the proximal solver needs a finite alpha, received inf; solver exact takes it")
+            raise ArgumentError(
+                ("solver", "alpha"), "the proximal solver needs a finite alpha, received inf; solver exact takes it"
+            )
         if mode == "none" and not adjacency:
-            raise ValueError("mode none leaves the adjacency alone; with adjacency false nothing is left")
+            raise ArgumentError(
+                ("mode", "adjacency"), "mode none leaves the adjacency alone; with adjacency false nothing is left"
+            )
         self.heads, self.dropout, self.mode, self.adjacency = heads, dropout, mode, adjacency
         self.lam, self.lam_norm = lam, lam_norm
         self.solver = {"alpha": alpha, "mode": "dense" if mode == "dense" else solver, "iters": iters, "step": step}
@@ -199,5 +206,12 @@ class DFi(SFi):
         h (N, dim) -> (N, dim); edge states are not read.
     """
 
-    def __init__(self, dim: int, heads: int, *, dropout: float = 0.0, adjacency: bool = True) -> None:
+    def __init__(
+        self,
+        dim: FromContext[int],
+        heads: FromContext[int],
+        *,
+        dropout: FromContext[float] = 0.0,
+        adjacency: bool = True,
+    ) -> None:
         super().__init__(dim, heads, dropout=dropout, mode="dense", adjacency=adjacency)

@@ -6,13 +6,15 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import BlockwiseAttention
 from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("SGFormer")
-class SGFormer(nn.Module):
+class SGFormer(BlockwiseAttention):
     """Attention without softmax, in O(N).
 
     Equation::
@@ -40,8 +42,8 @@ class SGFormer(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         combine: Literal["mean", "concat"] = "mean",
         norm: Literal["frobenius", "l2"] = "frobenius",
@@ -50,9 +52,9 @@ class SGFormer(nn.Module):
     ) -> None:
         super().__init__()
         if combine not in ("mean", "concat"):
-            raise ValueError(f"combine must be 'mean' or 'concat', received {combine!r}")
+            raise ArgumentError("combine", f"combine must be 'mean' or 'concat', received {combine!r}")
         if norm not in ("frobenius", "l2"):
-            raise ValueError(f"norm must be 'frobenius' or 'l2', received {norm!r}")
+            raise ArgumentError("norm", f"norm must be 'frobenius' or 'l2', received {norm!r}")
         self.heads, self.norm = heads, norm
         self.base: Literal["self", "none"] = "self" if self_loop else "none"
         self.q = nn.Linear(dim, heads * dim)
@@ -65,12 +67,12 @@ class SGFormer(nn.Module):
         q, k = self._heads(self.q, h), self._heads(self.k, h)
         return self._combined(linear_attention(q, k, self._values(h), batch.ragged, norm=self.norm, base=self.base))
 
-    def summarise(self, h: Tensor) -> Sums:
+    def reduce_nodes(self, h: Tensor) -> Sums:
         """What some nodes (R, dim) of one large graph contribute; contributions of disjoint nodes are added."""
         q, k = self._heads(self.q, h), self._heads(self.k, h)
         return linear_attention_sums(q, k, self._values(h), norm=self.norm)
 
-    def attend(self, h: Tensor, summary: Sums) -> Tensor:
+    def apply_summary(self, h: Tensor, summary: Sums) -> Tensor:
         """Output (R, dim) of some nodes, given the summary of all nodes of their graph."""
         q = self._heads(self.q, h)
         return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm, base=self.base))

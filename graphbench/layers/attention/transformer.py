@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("Transformer")
-class Transformer(nn.Module):
+class Transformer(GlobalAttention, HasAttentionWeights):
     """Every node attends to every node of its graph, with several heads side by side.
 
     Equation::
@@ -31,10 +34,10 @@ class Transformer(nn.Module):
     ``torch.nn.MultiheadAttention``: ``qkv`` is its ``in_proj``, ``out`` its ``out_proj``.
     """
 
-    def __init__(self, dim: int, heads: int, *, dropout: float = 0.0) -> None:
+    def __init__(self, dim: FromContext[int], heads: FromContext[int], *, dropout: FromContext[float] = 0.0) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)

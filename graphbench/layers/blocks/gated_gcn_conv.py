@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.layers.local.gated_gcn import CustomGatedGCN
-from graphbench.registry import register
+from graphbench.layers.contract import Block
+from graphbench.layers.local.gated_gcn import GatedGCNCore
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("gatedgcnconv")
-class GatedGCNBlock(CustomGatedGCN):
-    """:class:`~graphbench.layers.local.gated_gcn.CustomGatedGCN`, norm, activation, dropout and residual included.
+class GatedGCNBlock(GatedGCNCore, Block):
+    """:class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`, norm, activation, dropout and residual included.
 
     Args:
         dim: channels of nodes.
@@ -24,25 +25,23 @@ class GatedGCNBlock(CustomGatedGCN):
     Shape:
         h (N, dim), e (E, dim_edge) -> h' (N, dim), e' (E, dim), batch.
 
-    Differences from the paper: see CustomGatedGCN.
+    Differences from the paper: see GatedGCNCore.
     """
 
     def __init__(
         self,
-        dim: int,
+        dim: FromContext[int],
         *,
-        dim_edge: int,
-        dropout: float = 0.0,
-        act: str = "relu",
-        residual: bool = False,
-        edge_residual: bool | None = None,
+        dim_edge: FromContext[int],
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
+        residual: FromContext[bool] = False,
+        edge_residual: FromContext[bool | None] = None,
     ) -> None:
         super().__init__(
             dim, dim, dim_edge=dim_edge, dropout=dropout, act=act, residual=residual, edge_residual=edge_residual
         )
 
-    def forward(  # type: ignore[override]
-        self, h: Tensor, e: Tensor | None, batch: GraphBatch
-    ) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states."""
-        return *super().forward(h, e, batch), batch
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node and edge states; the batch as it came."""
+        return *self.convolve(h, e, batch), batch

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.local.gcn import GCN
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("gcnconv")
-class GCNBlock(nn.Module):
+class GCNBlock(Block):
     """``h' = h + drop(act(GCN(h)))``.
 
     Args:
@@ -27,9 +28,14 @@ class GCNBlock(nn.Module):
     Differences from the paper: the residual, as in https://arxiv.org/abs/2309.00367.
     """
 
-    needs_edges: bool = False
-
-    def __init__(self, dim: int, *, dropout: float = 0.0, act: str = "relu", residual: bool = False) -> None:
+    def __init__(
+        self,
+        dim: FromContext[int],
+        *,
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
+        residual: FromContext[bool] = False,
+    ) -> None:
         super().__init__()
         self.conv = GCN(dim, dim)
         self.act = activation(act)

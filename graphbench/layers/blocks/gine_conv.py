@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.local.gin import GINE
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("gineconv")
-class GINEBlock(nn.Module):
+class GINEBlock(Block):
     """``h' = h + drop(act(GINE(h, e)))``.
 
     Args:
@@ -30,17 +33,17 @@ class GINEBlock(nn.Module):
     Differences from the paper: no norm, as in GraphGPS.
     """
 
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim: int,
+        dim: FromContext[int],
         *,
-        dim_edge: int,
-        dropout: float = 0.0,
-        act: str = "relu",
-        residual: bool = False,
-        dropout_inside: bool = False,
+        dim_edge: FromContext[int],
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
+        residual: FromContext[bool] = False,
+        dropout_inside: FromContext[bool] = False,
     ) -> None:
         super().__init__()
         self.conv = GINE(dim, dim, dim_edge=dim_edge, act=act)

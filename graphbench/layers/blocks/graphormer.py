@@ -5,14 +5,15 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
+from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GraphormerLayer")
-class GraphormerLayer(nn.Module):
+class GraphormerLayer(Block):
     """Attention with a bias per pair and a feed-forward part, each after its norm.
 
     Equations::
@@ -37,7 +38,13 @@ class GraphormerLayer(nn.Module):
     """
 
     def __init__(
-        self, dim: int, heads: int, *, dropout: float = 0.0, attn_dropout: float = 0.0, mlp_dropout: float = 0.0
+        self,
+        dim: FromContext[int],
+        heads: FromContext[int],
+        *,
+        dropout: FromContext[float] = 0.0,
+        attn_dropout: FromContext[float] = 0.0,
+        mlp_dropout: FromContext[float] = 0.0,
     ) -> None:
         super().__init__()
         self.norm_attention = nn.LayerNorm(dim)

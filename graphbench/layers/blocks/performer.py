@@ -5,14 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.performer import Performer
+from graphbench.layers.contract import Block
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("PerformerLayer")
-class PerformerLayer(nn.Module):
+class PerformerLayer(Block):
     """Pre-norm transformer layer around FAVOR+ attention, without dropout.
 
     Equations::
@@ -33,10 +35,10 @@ class PerformerLayer(nn.Module):
     Differences from the released code: those of :class:`~graphbench.layers.attention.performer.Performer`.
     """
 
-    def __init__(self, dim: int, heads: int, *, feature_redraw_interval: int = 1000) -> None:
+    def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.norm_attention = nn.LayerNorm(dim)
         self.attention = Performer(dim, heads, dim_head=dim // heads, qkv_bias=True)
         self.norm_ffn = nn.LayerNorm(dim)

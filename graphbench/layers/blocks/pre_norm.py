@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from graphbench.layers.attention.ffgt.grpe import GRPE
 from graphbench.layers.attention.ffgt.layer import FFGT, CompoundAttention, transforms_of
+from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
-class PreNormLayer(nn.Module):
+class PreNormLayer(Block):
     """An attention and a feed-forward part, each after its norm; the layers below say which attention."""
 
     def __init__(self, dim: int, attention: CompoundAttention, ffn_dim: int, dropout: float) -> None:
@@ -69,12 +70,12 @@ class FFGTLayer(PreNormLayer):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         ffn_dim: int = 0,
-        dropout: float = 0.0,
-        attn_dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
+        attn_dropout: FromContext[float] = 0.0,
         focal_heads: int = 0,
         focal_length: int = 1,
         attn_dim: int = 0,
@@ -105,10 +106,10 @@ class FFGTLayer(PreNormLayer):
         )
         super().__init__(dim, attention, ffn_dim, dropout)
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The distances that the attention reads."""
-        return transforms_of(own, "FFGTLayer")
+        return transforms_of(arguments, "FFGTLayer")
 
 
 @register("GRPELayer")
@@ -148,13 +149,13 @@ class GRPELayer(PreNormLayer):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         max_hop: int = 5,
         ffn_dim: int = 0,
-        dropout: float = 0.0,
-        attn_dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
+        attn_dropout: FromContext[float] = 0.0,
         focal_heads: int = 0,
         focal_length: int = 1,
         attn_dim: int = 0,
@@ -184,7 +185,7 @@ class GRPELayer(PreNormLayer):
         )
         super().__init__(dim, attention, ffn_dim, dropout)
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The distances that the attention reads."""
-        return transforms_of(own, "GRPELayer")
+        return transforms_of(arguments, "GRPELayer")

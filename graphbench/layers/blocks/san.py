@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import TiesParameters
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.ops.segment import pack, unpack
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 Weigh = Callable[[Tensor, Tensor], Tensor]
 
 
 @register("SANLayer")
-class SANLayer(nn.Module):
+class SANLayer(Block, TiesParameters):
     """Attention along edges with one set of weights and to all other nodes with another, then a feed-forward part.
 
     Equations, per head of width d, for messages from s to t::
@@ -52,24 +56,24 @@ class SANLayer(nn.Module):
     Differences from the paper: edge states are not updated, as in GraphGPS.
     """
 
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        dim_edge: int | None = None,
-        dropout: float = 0.0,
-        norm: str = "batch",
-        residual: bool = True,
-        full_graph: bool = True,
-        gamma: float = 1e-5,
+        dim_edge: FromContext[int | None] = None,
+        dropout: FromContext[float] = 0.0,
+        norm: FromContext[str] = "batch",
+        residual: FromContext[bool] = True,
+        full_graph: FromContext[bool] = True,
+        gamma: FromContext[float] = 1e-5,
         use_bias: bool = False,
     ) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.heads, self.residual, self.gamma = heads, residual, gamma
         self.q = nn.Linear(dim, dim, bias=use_bias)
         self.k = nn.Linear(dim, dim, bias=use_bias)
@@ -187,14 +191,14 @@ class SAN2Layer(SANLayer):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
-        dim_edge: int | None = None,
-        dropout: float = 0.0,
-        norm: str = "batch",
-        residual: bool = True,
-        full_graph: bool = True,
+        dim_edge: FromContext[int | None] = None,
+        dropout: FromContext[float] = 0.0,
+        norm: FromContext[str] = "batch",
+        residual: FromContext[bool] = True,
+        full_graph: FromContext[bool] = True,
         use_bias: bool = False,
     ) -> None:
         super().__init__(

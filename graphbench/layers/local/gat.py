@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 from graphbench.structures.adjacency import Adjacency, adjacency
 
 
 @register("GAT")
-class GAT(nn.Module):
+class GAT(LocalLayer):
     """Neighbours are averaged with learned weights, per head.
 
     Equation::
@@ -38,23 +42,23 @@ class GAT(nn.Module):
     Differences from the paper: edge term as in PyG's ``GATConv``.
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = False
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
-        heads: int = 1,
-        dim_edge: int = 0,
+        heads: FromContext[int] = 1,
+        dim_edge: FromContext[int] = 0,
         negative_slope: float = 0.2,
         bias: bool = True,
     ) -> None:
         super().__init__()
         if dim_out % heads:
-            raise ValueError(f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}")
+            raise ArgumentError(
+                ("dim_out", "heads"), f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}"
+            )
         self.heads, self.negative_slope = heads, negative_slope
         self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge else None

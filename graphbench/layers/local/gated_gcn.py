@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gated_mean
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
-@register("CustomGatedGCN", "GatedGCN")
-class CustomGatedGCN(nn.Module):
+class GatedGCNCore(GraphLayer):
     """Neighbours are averaged under gates that the edge state decides.
 
     Equations::
@@ -44,20 +46,19 @@ class CustomGatedGCN(nn.Module):
     Differences from the paper: none known; the order norm, activation, dropout, residual is that of GraphGPS.
     """
 
-    residual_inside: bool = True
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
-        dim_edge: int,
-        dropout: float = 0.0,
-        act: str = "relu",
+        dim_edge: FromContext[int],
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
         residual: bool = True,
-        edge_residual: bool | None = None,
-        equivstable: bool = False,
+        edge_residual: FromContext[bool | None] = None,
+        equivstable: FromContext[bool] = False,
         update_edges: bool = True,
         residual_again: bool = False,
     ) -> None:
@@ -74,10 +75,10 @@ class CustomGatedGCN(nn.Module):
         self.dropout = Dropout(dropout)
         self.node_residual = residual and dim_in == dim_out
         self.update_edges = update_edges
-        self.residual_inside = not residual_again
+        self.has_residual = not residual_again
         self.edge_residual = (residual if edge_residual is None else edge_residual) and dim_edge == dim_out
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node and edge states, norm, activation, dropout and residual included."""
         if e is None:
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
@@ -96,3 +97,18 @@ class CustomGatedGCN(nn.Module):
             return h_new, e
         e_new = self.dropout(self.act(self.edge_norm(logit)))
         return h_new, (e + e_new if self.edge_residual else e_new)
+
+
+@register("CustomGatedGCN", "GatedGCN")
+class CustomGatedGCN(GatedGCNCore, LocalLayer):
+    """:class:`GatedGCNCore` as a sublayer of a block.
+
+    Shape:
+        h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.
+    """
+
+    has_residual: bool = True
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """New node and edge states, residual included."""
+        return self.convolve(h, e, batch)

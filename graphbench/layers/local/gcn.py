@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import propagate
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 
 
 @register("GCN")
-class GCN(nn.Module):
+class GCN(LocalLayer):
     """``h' = A^ h W + b`` with ``A^ = D^-1/2 (A + I) D^-1/2``, computed once per batch.
 
     D counts incoming edges, the self loop included.
@@ -32,14 +34,12 @@ class GCN(nn.Module):
     Differences from the paper: without ``self_loops`` a node of degree 0 contributes and receives 0.
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = False
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
         bias: bool = True,
         self_loops: bool = True,
@@ -47,7 +47,7 @@ class GCN(nn.Module):
     ) -> None:
         super().__init__()
         if norm not in ("sym", "row", "none"):
-            raise ValueError(f"norm must be 'sym', 'row' or 'none', received {norm!r}")
+            raise ArgumentError("norm", f"norm must be 'sym', 'row' or 'none', received {norm!r}")
         self.self_loops, self.norm = self_loops, norm
         self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GENConv")
-class GENConv(nn.Module):
+class GENConv(LocalLayer):
     """Messages are averaged with weights that are the softmax of the messages themselves, channel by channel.
 
     Equations::
@@ -30,10 +31,7 @@ class GENConv(nn.Module):
     Differences from the paper: temperature 1, not learned, no message norm, as PyG's ``GENConv`` does by default.
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = False
-
-    def __init__(self, dim_in: int, dim_out: int, *, dim_edge: int = 0) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
         super().__init__()
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import LocalLayer
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency
 
@@ -21,19 +24,22 @@ AGGREGATIONS: dict[str, Callable[[Adjacency, Tensor], Tensor]] = {
 SELF_MESSAGES = ("none", "add", "concat")
 
 
-class _General(nn.Module):
+class _General(LocalLayer):
     """What the two have in common: arguments, the weights of edges, the aggregation."""
-
-    residual_inside: bool = False
 
     def __init__(self, dim_out: int, *, batchnorm: bool, agg: str, normalize_adj: bool, self_msg: str) -> None:
         super().__init__()
         if agg not in AGGREGATIONS:
-            raise ValueError(f"agg must be one of {', '.join(AGGREGATIONS)}; received {agg!r}")
+            raise ArgumentError("agg", f"agg must be one of {', '.join(AGGREGATIONS)}; received {agg!r}")
         if self_msg not in SELF_MESSAGES:
-            raise ValueError(f"self_msg must be one of {', '.join(SELF_MESSAGES)}; received {self_msg!r}")
+            raise ArgumentError(
+                "self_msg", f"self_msg must be one of {', '.join(SELF_MESSAGES)}; received {self_msg!r}"
+            )
         if normalize_adj and agg not in ("add", "sum"):
-            raise ValueError(f"normalize_adj weighs the terms of a sum: set agg to add, received agg={agg!r}")
+            raise ArgumentError(
+                ("normalize_adj", "agg"),
+                f"normalize_adj weighs the terms of a sum: set agg to add, received agg={agg!r}",
+            )
         self.agg, self.normalize_adj, self.self_msg = agg, normalize_adj, self_msg
         self.bias = None if batchnorm else nn.Parameter(torch.zeros(dim_out))
 
@@ -73,17 +79,15 @@ class GeneralConv(_General):
     Differences from the released code: degrees of a directed graph are counted at the receiving end.
     """
 
-    needs_edges: bool = False
-
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
-        batchnorm: bool = True,
-        agg: str = "add",
-        normalize_adj: bool = False,
-        self_msg: str = "concat",
+        batchnorm: FromContext[bool] = True,
+        agg: FromContext[str] = "add",
+        normalize_adj: FromContext[bool] = False,
+        self_msg: FromContext[str] = "concat",
     ) -> None:
         super().__init__(dim_out, batchnorm=batchnorm, agg=agg, normalize_adj=normalize_adj, self_msg=self_msg)
         self.lin = nn.Linear(dim_in, dim_out, bias=False)
@@ -121,24 +125,27 @@ class GeneralEdgeConv(_General):
     is no argument here. The width of the edge states is theirs, not ``dataset.edge_dim``.
     """
 
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
-        dim_edge: int,
-        batchnorm: bool = True,
-        agg: str = "add",
-        self_msg: str = "concat",
-        msg_direction: str = "single",
+        dim_edge: FromContext[int],
+        batchnorm: FromContext[bool] = True,
+        agg: FromContext[str] = "add",
+        self_msg: FromContext[str] = "concat",
+        msg_direction: FromContext[str] = "single",
     ) -> None:
         super().__init__(dim_out, batchnorm=batchnorm, agg=agg, normalize_adj=False, self_msg=self_msg)
         if msg_direction not in ("single", "both"):
-            raise ValueError(f"msg_direction must be single or both, received {msg_direction!r}")
+            raise ArgumentError("msg_direction", f"msg_direction must be single or both, received {msg_direction!r}")
         if self_msg == "add" and dim_in != dim_out:
-            raise ValueError(f"self_msg add needs equal widths, received dim_in={dim_in} and dim_out={dim_out}")
+            raise ArgumentError(
+                ("self_msg", "dim_in", "dim_out"),
+                f"self_msg add needs equal widths, received dim_in={dim_in} and dim_out={dim_out}",
+            )
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False)
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False)
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if msg_direction == "both" else None

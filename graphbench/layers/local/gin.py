@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GIN")
-class GIN(nn.Module):
+class GIN(LocalLayer):
     """``h'_t = MLP((1 + eps) h_t + sum over neighbours s of h_s)``, MLP = linear, act, linear.
 
     Args:
@@ -32,11 +34,14 @@ class GIN(nn.Module):
     Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = False
-
     def __init__(
-        self, dim_in: int, dim_out: int, *, act: str = "relu", eps: float = 0.0, train_eps: bool = False
+        self,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        eps: float = 0.0,
+        train_eps: bool = False,
     ) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
@@ -77,23 +82,23 @@ class GINE(GIN):
     node 1 in place of the node's own; here every node adds its own.
     """
 
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
     def __init__(
         self,
-        dim_in: int,
-        dim_out: int,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
         *,
-        dim_edge: int,
-        act: str = "relu",
+        dim_edge: FromContext[int],
+        act: FromContext[str] = "relu",
         eps: float = 0.0,
         train_eps: bool = False,
-        mlp: Literal["two_maps", "norm_and_map"] = "two_maps",
-        equivstable: bool = False,
+        mlp: FromContext[Literal["two_maps", "norm_and_map"]] = "two_maps",
+        equivstable: FromContext[bool] = False,
     ) -> None:
         super().__init__(dim_in, dim_out, act=act, eps=eps, train_eps=train_eps)
         if mlp not in ("two_maps", "norm_and_map"):
-            raise ValueError(f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
+            raise ArgumentError("mlp", f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
         if mlp == "norm_and_map":
             self.mlp = nn.Sequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
         self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None

@@ -12,7 +12,7 @@ from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.layers.local.gcn import GCN
 from graphbench.layers.local.gin import GIN, GINE
 from graphbench.layers.local.sage import SAGE
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("gcnconv")
@@ -25,7 +25,9 @@ class GraphGymGCN(GCN):
         batchnorm: a BatchNorm follows, and there is no bias.
     """
 
-    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+    def __init__(
+        self, dim_in: FromContext[int], dim_out: FromContext[int], *, batchnorm: FromContext[bool] = True
+    ) -> None:
         super().__init__(dim_in, dim_out, bias=not batchnorm)
 
 
@@ -33,7 +35,9 @@ class GraphGymGCN(GCN):
 class GraphGymSAGE(SAGE):
     """:class:`~graphbench.layers.local.sage.SAGE`; arguments as :class:`GraphGymGCN`."""
 
-    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+    def __init__(
+        self, dim_in: FromContext[int], dim_out: FromContext[int], *, batchnorm: FromContext[bool] = True
+    ) -> None:
         super().__init__(dim_in, dim_out, bias=not batchnorm)
 
 
@@ -41,7 +45,9 @@ class GraphGymSAGE(SAGE):
 class GraphGymGAT(GAT):
     """:class:`~graphbench.layers.local.gat.GAT` with one head and no edge states; arguments as :class:`GraphGymGCN`."""
 
-    def __init__(self, dim_in: int, dim_out: int, *, batchnorm: bool = True) -> None:
+    def __init__(
+        self, dim_in: FromContext[int], dim_out: FromContext[int], *, batchnorm: FromContext[bool] = True
+    ) -> None:
         super().__init__(dim_in, dim_out, bias=not batchnorm)
 
 
@@ -54,7 +60,7 @@ class GraphGymGIN(GIN):
         dim_out: channels of the output.
     """
 
-    def __init__(self, dim_in: int, dim_out: int) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int]) -> None:
         super().__init__(dim_in, dim_out)
 
 
@@ -68,7 +74,7 @@ class GraphGymGINE(GINE):
         dim_edge: channels of the edge states.
     """
 
-    def __init__(self, dim_in: int, dim_out: int, *, dim_edge: int) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int]) -> None:
         super().__init__(dim_in, dim_out, dim_edge=dim_edge)
 
 
@@ -84,9 +90,13 @@ class GraphGymGatedGCN(CustomGatedGCN):
         edge_residual: add the old edge states all the same.
     """
 
-    residual_inside: bool = False
-
     def __init__(
-        self, dim_in: int, dim_out: int, *, dim_edge: int, act: str = "relu", edge_residual: bool | None = None
+        self,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
+        *,
+        dim_edge: FromContext[int],
+        act: FromContext[str] = "relu",
+        edge_residual: FromContext[bool | None] = None,
     ) -> None:
         super().__init__(dim_in, dim_out, dim_edge=dim_edge, act=act, residual=False, edge_residual=edge_residual)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from graphbench.layers.contract import LocalLayer
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("PNA")
-class PNA(nn.Module):
+class PNA(LocalLayer):
     """Several aggregates of the same messages, side by side.
 
     Equations::
@@ -33,10 +36,9 @@ class PNA(nn.Module):
     effect, there as here. One tower, one linear map before and after (PyG's ``PNAConv``).
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = True
+    needs_edges: ClassVar[bool] = True
 
-    def __init__(self, dim_in: int, dim_out: int, *, dim_edge: int) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int]) -> None:
         super().__init__()
         self.edge_lin = nn.Linear(dim_edge, dim_in)
         self.pre = nn.Linear(3 * dim_in, dim_in)

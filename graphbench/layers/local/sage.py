@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import ClassVar
 
+from torch import Tensor
+
+from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import InputLinear, propagated
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 
 
 @register("SAGE")
-class SAGE(nn.Module):
+class SAGE(LocalLayer):
     """``h'_t = W_1 mean over edges s -> t of h_s + W_2 h_t + b``.
 
     Args:
@@ -24,11 +27,9 @@ class SAGE(nn.Module):
     Differences from the paper: all neighbours instead of a sample, as in PyG's ``SAGEConv``.
     """
 
-    residual_inside: bool = False
-    needs_edges: bool = False
-    reads_sparse: bool = True
+    reads_sparse: ClassVar[bool] = True
 
-    def __init__(self, dim_in: int, dim_out: int, *, bias: bool = True) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, bias: bool = True) -> None:
         super().__init__()
         self.lin_neighbor = InputLinear(dim_in, dim_out, bias=bias)
         self.lin_self = InputLinear(dim_in, dim_out, bias=False)

@@ -8,14 +8,20 @@ from torch import Tensor
 from graphbench.registry import register
 from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, wide
 
-_HITS = ("hits@1", "hits@3", "hits@10")
-
 
 @register(
     "mrr",
-    *_HITS,
-    *(f"{name}_filt" for name in ("mrr", *_HITS)),
-    *(f"{name}_filt_self" for name in ("mrr", *_HITS)),
+    "hits@1",
+    "hits@3",
+    "hits@10",
+    "mrr_filt",
+    "hits@1_filt",
+    "hits@3_filt",
+    "hits@10_filt",
+    "mrr_filt_self",
+    "hits@1_filt_self",
+    "hits@3_filt_self",
+    "hits@10_filt_self",
 )
 class LinkRanking(StatisticMetric):
     """Mean over graphs of the mean over true pairs of 1 / rank (``mrr``) or of [rank <= k] (``hits@k``).

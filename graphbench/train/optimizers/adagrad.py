@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("adagrad")
@@ -19,5 +19,7 @@ class Adagrad(torch.optim.Adagrad):
         weight_decay: factor of the squared norm's gradient.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, params: FromContext[Any], lr: FromContext[float], weight_decay: FromContext[float] = 0.0
+    ) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay)

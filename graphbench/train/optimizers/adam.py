@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("adam")
@@ -21,7 +21,13 @@ class Adam(torch.optim.Adam):
             for clipping.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, fused: bool = True) -> None:
+    def __init__(
+        self,
+        params: FromContext[Any],
+        lr: FromContext[float],
+        weight_decay: FromContext[float] = 0.0,
+        fused: FromContext[bool] = True,
+    ) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)
 
 
@@ -37,5 +43,11 @@ class AdamW(torch.optim.AdamW):
             for clipping.
     """
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, fused: bool = True) -> None:
+    def __init__(
+        self,
+        params: FromContext[Any],
+        lr: FromContext[float],
+        weight_decay: FromContext[float] = 0.0,
+        fused: FromContext[bool] = True,
+    ) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("sgd")
@@ -23,6 +23,11 @@ class SGD(torch.optim.SGD):
     """
 
     def __init__(
-        self, params: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9, fused: bool = True
+        self,
+        params: FromContext[Any],
+        lr: FromContext[float],
+        weight_decay: FromContext[float] = 0.0,
+        momentum: FromContext[float] = 0.9,
+        fused: FromContext[bool] = True,
     ) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, fused=fused)

@@ -6,7 +6,7 @@ import math
 
 from torch.optim import Optimizer
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.train.schedule import Schedule, WarmupSchedule
 
 
@@ -19,7 +19,7 @@ class Cosine(Schedule):
         max_epoch: epochs in all.
     """
 
-    def __init__(self, optimizer: Optimizer, max_epoch: int) -> None:
+    def __init__(self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int]) -> None:
         self.max_epoch = max_epoch
         super().__init__(optimizer)
 
@@ -38,7 +38,9 @@ class CosineWithWarmup(WarmupSchedule):
         num_warmup_epochs: epochs of the rise.
     """
 
-    def __init__(self, optimizer: Optimizer, max_epoch: int, num_warmup_epochs: int = 0) -> None:
+    def __init__(
+        self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int], num_warmup_epochs: FromContext[int] = 0
+    ) -> None:
         super().__init__(optimizer, max_epoch, num_warmup_epochs)
 
     def decay(self, base: float, progress: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.optim import Optimizer
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.train.schedule import WarmupSchedule
 
 
@@ -18,7 +18,9 @@ class LinearWithWarmup(WarmupSchedule):
         num_warmup_epochs: epochs of the rise.
     """
 
-    def __init__(self, optimizer: Optimizer, max_epoch: int, num_warmup_epochs: int = 0) -> None:
+    def __init__(
+        self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int], num_warmup_epochs: FromContext[int] = 0
+    ) -> None:
         super().__init__(optimizer, max_epoch, num_warmup_epochs)
 
     def decay(self, base: float, progress: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.train.schedule import Schedule
 
 
@@ -29,7 +29,11 @@ class Plateau(Schedule):
     follows_epoch: ClassVar[bool] = False
 
     def __init__(
-        self, optimizer: Optimizer, reduce_factor: float = 0.1, schedule_patience: int = 10, min_lr: float = 0.0
+        self,
+        optimizer: FromContext[Optimizer],
+        reduce_factor: FromContext[float] = 0.1,
+        schedule_patience: FromContext[int] = 10,
+        min_lr: FromContext[float] = 0.0,
     ) -> None:
         super().__init__(optimizer)
         self._plateau = ReduceLROnPlateau(

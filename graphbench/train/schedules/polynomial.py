@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch.optim import Optimizer
 
-from graphbench.registry import register
+from graphbench.errors import ArgumentError
+from graphbench.registry import FromContext, register
 from graphbench.train.schedule import WarmupSchedule
 
 
@@ -22,15 +23,15 @@ class PolynomialWithWarmup(WarmupSchedule):
 
     def __init__(
         self,
-        optimizer: Optimizer,
-        max_epoch: int,
-        num_warmup_epochs: int = 0,
+        optimizer: FromContext[Optimizer],
+        max_epoch: FromContext[int],
+        num_warmup_epochs: FromContext[int] = 0,
         lr_end: float = 1e-7,
         power: float = 1.0,
     ) -> None:
         lowest = min(group["lr"] for group in optimizer.param_groups)
         if not lowest > lr_end:
-            raise ValueError(f"lr_end must be below the base rate {lowest:g}, received {lr_end:g}")
+            raise ArgumentError("lr_end", f"lr_end must be below the base rate {lowest:g}, received {lr_end:g}")
         self.lr_end = lr_end
         self.power = power
         super().__init__(optimizer, max_epoch, num_warmup_epochs, floor=0.0)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from torch.optim import Optimizer
 
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.train.schedule import Schedule
 
 
@@ -20,7 +20,9 @@ class Step(Schedule):
         lr_decay: the factor.
     """
 
-    def __init__(self, optimizer: Optimizer, steps: list[int], lr_decay: float = 0.1) -> None:
+    def __init__(
+        self, optimizer: FromContext[Optimizer], steps: FromContext[list[int]], lr_decay: FromContext[float] = 0.1
+    ) -> None:
         self.steps = sorted(steps)
         self.lr_decay = lr_decay
         super().__init__(optimizer)

@@ -62,7 +62,7 @@ def test_seed_of_the_data_set_decides(tmp_path: Path) -> None:
 
 def test_every_argument_can_be_written_in_a_yaml() -> None:
     own = registry.parameters(registry.lookup("data/datasets", "SBM"))
-    built = registry.construct(SBM, {"seed": 4, "q": 0.01}, {"name": "PATTERN", "task": "node"})
+    built = registry.construct(SBM, {"name": "PATTERN", "task": "node", "seed": 4, "q": 0.01})
     assert built.seed == 4
     assert {"train_graphs", "seed", "p", "q", "pattern_p", "pattern_q", "communities"} <= set(own)
 

@@ -140,7 +140,7 @@ def test_wrong_arguments_are_refused() -> None:
         BigBird(12, 5)
     with pytest.raises(ValueError, match="'sparse'"):
         BigBird(12, 3, attention_type="sparse")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="received 0 and 3"):
+    with pytest.raises(ValueError, match="block_size must be at least 1, received 0"):
         BigBird(12, 3, block_size=0)
     with pytest.raises(ValueError, match="'relun', did you mean 'relu'"):
         BigBird(12, 3, hidden_act="relun")

@@ -68,7 +68,7 @@ class Recorded(nn.Module):
 
 def _part(name: str, context: dict[str, Any]) -> nn.Module:
     room = "layers/attention" if name == "Exphormer" else "layers/local"
-    return registry.construct(registry.lookup(room, name), {}, context)
+    return registry.construct(registry.lookup(room, name), context)
 
 
 RENAMES = (

@@ -63,7 +63,8 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
         own = {"update_edges": False, "residual_again": True} if config["local"] == "GatedGCN" else {}
         context = {key: dim for key in ("dim_in", "dim_out", "dim_edge")}
         local = registry.construct(
-            registry.lookup("layers/local", config["local"]), own, context | {"equivstable": config["equivstable_pe"]}
+            registry.lookup("layers/local", config["local"]),
+            {**(context | {"equivstable": config["equivstable_pe"]}), **own},
         )
     attention = Gradformer(dim, config["heads"], decay=config["gamma"], slope=config["slope"])
     return GPSBlock(dim, [local, attention])

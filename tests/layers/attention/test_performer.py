@@ -113,9 +113,9 @@ def test_no_redraw_with_an_interval_of_0() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="received 1 and 0"):
+    with pytest.raises(ValueError, match="dim_head must be at least 2, received 1"):
         Performer(12, 2, dim_head=1)
-    with pytest.raises(ValueError, match="received 64 and -1"):
+    with pytest.raises(ValueError, match="nb_features must be at least 0, received -1"):
         Performer(12, 2, nb_features=-1)
     with pytest.raises(ValueError, match="dim=12, heads=5"):
         PerformerLayer(12, 5)

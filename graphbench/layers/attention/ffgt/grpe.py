@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from graphbench.layers.attention.ffgt.layer import CompoundAttention, transforms_of, width_per_head
 from graphbench.layers.attention.ffgt.relations import EdgeTypes, RelationTables
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 
 
 @register("GRPE")
@@ -52,8 +52,8 @@ class GRPE(CompoundAttention):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         max_hop: int = 5,
         focal_heads: int = 0,
@@ -66,7 +66,7 @@ class GRPE(CompoundAttention):
         unreachable: Literal["mask", "full"] = "mask",
         neighbors: Literal["pairs", "lists"] = "pairs",
         released: bool = False,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
     ) -> None:
         width = attn_dim or width_per_head(dim, heads)
         types = EdgeTypes(num_edge_types, edge_radix, edge_offset, "grpe" if released else "")
@@ -82,7 +82,7 @@ class GRPE(CompoundAttention):
             dropout=dropout,
         )
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The distances that the tables and the heads read."""
-        return transforms_of(own, "GRPE")
+        return transforms_of(arguments, "GRPE")

@@ -8,13 +8,16 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights, TiesParameters
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.ffgt.relations import EdgeTypes, RelationTables, distances
+from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.focal_attention import Relation, focal_attention
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
-class CompoundAttention(nn.Module):
+class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
     """What FFGT and GRPE share: heads of two reaches over tables of relations."""
 
     def __init__(
@@ -32,12 +35,13 @@ class CompoundAttention(nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= focal_heads <= heads or focal_length < 0:
-            raise ValueError(
+            raise ArgumentError(
+                ("focal_heads", "heads", "focal_length"),
                 f"focal_heads must lie in 0 .. {heads} (heads) and focal_length be 0 or more, received "
-                f"{focal_heads} and {focal_length}"
+                f"{focal_heads} and {focal_length}",
             )
         if unreachable not in ("mask", "full"):
-            raise ValueError(f"unreachable must be mask or full, received {unreachable!r}")
+            raise ArgumentError("unreachable", f"unreachable must be mask or full, received {unreachable!r}")
         self.heads, self.dropout, self.unreachable = heads, dropout, unreachable
         self.reach = (None,) * (heads - focal_heads) + (focal_length,) * focal_heads
         self.width, self.tables_per_layer = attn_dim, tables_per_layer
@@ -108,7 +112,7 @@ def transforms_of(own: Mapping[str, Any], heads_read: str) -> dict[str, dict[str
         return {"ShortestPaths": {}}
     if own["neighbors"] == "lists":
         return {"HopNeighbors": {"cutoff": max(own["focal_length"], 1)}}
-    raise ValueError(f"{heads_read}: neighbors must be pairs or lists, received {own['neighbors']!r}")
+    raise ArgumentError("neighbors", f"{heads_read}: neighbors must be pairs or lists, received {own['neighbors']!r}")
 
 
 @register("FFGT")
@@ -154,8 +158,8 @@ class FFGT(CompoundAttention):
 
     def __init__(
         self,
-        dim: int,
-        heads: int,
+        dim: FromContext[int],
+        heads: FromContext[int],
         *,
         focal_heads: int = 0,
         focal_length: int = 1,
@@ -168,7 +172,7 @@ class FFGT(CompoundAttention):
         unreachable: Literal["mask", "full"] = "mask",
         neighbors: Literal["pairs", "lists"] = "pairs",
         released: bool = False,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
     ) -> None:
         width, types = (
             attn_dim or width_per_head(dim, heads),
@@ -186,14 +190,16 @@ class FFGT(CompoundAttention):
             dropout=dropout,
         )
 
-    @staticmethod
-    def transforms(own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The distances that the heads and the edge bias read."""
-        return transforms_of(own, "FFGT")
+        return transforms_of(arguments, "FFGT")
 
 
 def width_per_head(dim: int, heads: int) -> int:
     """Channels of a head where heads share them."""
     if dim % heads:
-        raise ValueError(f"dim must be a multiple of heads where attn_dim is 0, received dim={dim}, heads={heads}")
+        raise ArgumentError(
+            ("dim", "heads"), f"dim must be a multiple of heads where attn_dim is 0, received dim={dim}, heads={heads}"
+        )
     return dim // heads

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import check_at_least
 from graphbench.ops.focal_attention import Relation
 from graphbench.structures import GraphBatch, HopNeighbors, PairBlocks
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
@@ -148,11 +149,8 @@ class RelationTables(nn.Module):
 
     def __init__(self, heads: int, width: int, types: EdgeTypes, *, max_hop: int | None, values: bool) -> None:
         super().__init__()
-        if types.number < 1 or types.radix < 0 or types.offset < 0 or (max_hop is not None and max_hop < 1):
-            raise ValueError(
-                "num_edge_types and max_hop must be 1 or more, edge_radix and edge_offset 0 or more; received "
-                f"{types.number}, {max_hop}, {types.radix} and {types.offset}"
-            )
+        check_at_least(1, num_edge_types=types.number, **({} if max_hop is None else {"max_hop": max_hop}))
+        check_at_least(0, edge_radix=types.radix, edge_offset=types.offset)
         self.heads, self.width, self.types, self.max_hop = heads, width, types, max_hop
         self.parts = ("query", "key", "value") if values else ("query", "key")
         sizes = {"edge": types.rows} | ({} if max_hop is None else {"hop": max_hop + 3})

@@ -7,16 +7,18 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.geco.implicit_filter import ImplicitFilter, decay_rates, decay_window, positions_of
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
+from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.ops.circular_conv import circular_conv, sizes_of
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
 
 
 @register("Hyena")
-class Hyena(nn.Module):
+class Hyena(GlobalAttention):
     """Gated causal convolutions along the order in which nodes are stored.
 
     Equations, K the ``order``, t the position of a node in its graph::
@@ -48,9 +50,9 @@ class Hyena(nn.Module):
 
     def __init__(
         self,
-        dim: int,
+        dim: FromContext[int],
         *,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
         order: int = 2,
         emb_dim: int = 5,
         filter_width: int = 64,
@@ -59,7 +61,7 @@ class Hyena(nn.Module):
     ) -> None:
         super().__init__()
         if order < 2:
-            raise ValueError(f"order must be at least 2, received {order}")
+            raise ArgumentError("order", f"order must be at least 2, received {order}")
         self.order = order
         channels = (order - 1) * dim
         self.in_proj = nn.Linear(dim, (order + 1) * dim)

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.contract import HasOptimizerGroup
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.ops.circular_conv import sizes_of
 from graphbench.structures import GraphBatch
 
@@ -36,17 +38,22 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
         (sum of sizes, emb_dim) float64 on the host, one filter after the other.
 
     Raises:
-        ValueError: ``emb_dim`` is even or less than 3.
+        ArgumentError: ``emb_dim`` is even or less than 3.
     """
-    if emb_dim < 3 or emb_dim % 2 == 0:
-        raise ValueError(f"emb_dim must be odd and at least 3, received {emb_dim}")
+    bands = _bands(emb_dim)
     length = torch.as_tensor(list(sizes), dtype=torch.int64)
     first = length.cumsum(0) - length
     n = torch.repeat_interleave(length, length)
     k = (torch.arange(len(n)) - torch.repeat_interleave(first, length)).double()
-    bands = (emb_dim - 1) // 2
     angle = (2 * math.pi * k / n).unsqueeze(1) * torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64)
     return torch.cat([(k / (n - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
+
+
+def _bands(emb_dim: int) -> int:
+    """Frequencies of an embedding of ``emb_dim`` columns."""
+    if emb_dim < 3 or emb_dim % 2 == 0:
+        raise ArgumentError("emb_dim", f"emb_dim must be odd and at least 3, received {emb_dim}")
+    return (emb_dim - 1) // 2
 
 
 def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
@@ -82,7 +89,7 @@ def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
     return torch.exp(-t * rates) + shift
 
 
-class ImplicitFilter(nn.Module):
+class ImplicitFilter(nn.Module, HasOptimizerGroup):
     """A network from positions to filter taps.
 
     Equation, z as in :func:`positional_embedding`::
@@ -110,12 +117,10 @@ class ImplicitFilter(nn.Module):
 
     def __init__(self, channels: int, *, emb_dim: int, width: int, inner_layers: int, omega: float) -> None:
         super().__init__()
-        if min(width, inner_layers + 1) < 1:
-            raise ValueError(
-                f"filter_width must be at least 1 and inner_layers at least 0, received {width} and {inner_layers}"
-            )
+        check_at_least(1, filter_width=width)
+        check_at_least(0, inner_layers=inner_layers)
         self.emb_dim = emb_dim
-        positional_embedding((), emb_dim)  # refuses widths that are none
+        _bands(emb_dim)  # refuses widths that are none
         widths = [emb_dim, *[width] * (inner_layers + 1)]
         self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.mlp.append(nn.Linear(width, channels, bias=False))

@@ -8,20 +8,22 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.attention.geco.by_channel import projected
 from graphbench.layers.attention.geco.implicit_filter import ImplicitFilter, positions_of
 from graphbench.layers.attention.geco.local_context import LocalContext
 from graphbench.layers.attention.geco.node_order import arrange, fixed_order, random_order, restore
+from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.ops.circular_conv import circular_conv, reads_columns, sizes_of
-from graphbench.registry import register
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
 
 PERMUTATIONS = ("natural", "static", "dynamic")
 
 
 @register("GECO")
-class GECO(nn.Module):
+class GECO(GlobalAttention):
     """Local propagation, then gated circular convolutions with filters as long as the graph, in O(N log N + E).
 
     Equations (Algorithms 1, 4, 5 and 7), X in the order of the nodes, n of them in a graph::
@@ -62,9 +64,9 @@ class GECO(nn.Module):
 
     def __init__(
         self,
-        dim: int,
+        dim: FromContext[int],
         *,
-        dropout: float = 0.0,
+        dropout: FromContext[float] = 0.0,
         order: int = 2,
         emb_dim: int = 5,
         filter_width: int = 64,
@@ -76,12 +78,12 @@ class GECO(nn.Module):
         permutation_seed: int | None = None,
     ) -> None:
         super().__init__()
-        if order < 1 or eval_permutations < 0:
-            raise ValueError(
-                f"order must be at least 1 and eval_permutations at least 0, received {order} and {eval_permutations}"
-            )
+        check_at_least(1, order=order)
+        check_at_least(0, eval_permutations=eval_permutations)
         if permutation not in PERMUTATIONS:
-            raise ValueError(f"permutation must be one of {', '.join(PERMUTATIONS)}, received {permutation!r}")
+            raise ArgumentError(
+                "permutation", f"permutation must be one of {', '.join(PERMUTATIONS)}, received {permutation!r}"
+            )
         self.order, self.permutation, self.eval_permutations = order, permutation, eval_permutations
         seed = torch.initial_seed() if permutation_seed is None else permutation_seed
         self.seed = torch.tensor(seed % 2**31)  # on the host, on whatever device the layer is

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.geco.node_order import arrange, restore
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
 from graphbench.layers.norm import BatchNorm
@@ -62,7 +63,9 @@ def _near(dim: int, kind: str) -> nn.Module | None:
         return NeighborAttention(dim)
     if match := re.fullmatch(r"conv-([1-9]\d*)", kind):
         return OrderedConv(dim, int(match[1]))
-    raise ValueError(f"local_block must be propagation, gat, conv-<length> (as in conv-10) or none, received {kind!r}")
+    raise ArgumentError(
+        "local_block", f"local_block must be propagation, gat, conv-<length> (as in conv-10) or none, received {kind!r}"
+    )
 
 
 class Propagation(nn.Module):

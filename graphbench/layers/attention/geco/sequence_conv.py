@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.structures import GraphBatch
 
 
@@ -29,7 +30,7 @@ class SequenceConv(nn.Conv1d):
 
     def __init__(self, dim: int, length: int, *, causal: bool = False) -> None:
         if length < 1:
-            raise ValueError(f"the length of a convolution must be at least 1, received {length}")
+            raise ArgumentError("length", f"the length of a convolution must be at least 1, received {length}")
         super().__init__(dim, dim, length, groups=dim)
         self.length = length
         self.left = length - 1 if causal else (length - 1) // 2

@@ -172,7 +172,7 @@ def test_without_bias_and_focal_heads_it_is_the_transformer() -> None:
     plain, own, batch = Transformer(12, 3).double(), FFGT(12, 3, edge_bias=False).double(), example_batch()
     own.load_state_dict(plain.state_dict())
     torch.testing.assert_close(own(batch.x, None, batch), plain(batch.x, None, batch))
-    assert set(own.transforms({"neighbors": "pairs", "focal_length": 1})) == {"ShortestPaths"}
+    assert set(own.required_transforms({"neighbors": "pairs", "focal_length": 1})) == {"ShortestPaths"}
 
 
 @EITHER
@@ -235,4 +235,4 @@ def test_bad_batches_are_refused(kind: type) -> None:
     with pytest.raises(ValueError, match=r"reads hop distances"):
         layer(batch.x, None, example_batch((4, 3), pairs=False))
     with pytest.raises(ValueError, match="pairs or lists"):
-        kind.transforms({"neighbors": "all", "focal_length": 1})
+        kind.required_transforms({"neighbors": "all", "focal_length": 1})

@@ -196,8 +196,8 @@ def test_values_beyond_float16_stay_finite_in_mixed_precision() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"order": 0}, "order must be at least 1 and eval_permutations at least 0, received 0 and 0"),
-        ({"eval_permutations": -1}, "received 2 and -1"),
+        ({"order": 0}, "order must be at least 1, received 0"),
+        ({"eval_permutations": -1}, "eval_permutations must be at least 0, received -1"),
         ({"permutation": "random"}, "permutation must be one of natural, static, dynamic, received 'random'"),
         (
             {"local_block": "conv-0"},

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.train.observing import Observer, averaged
+from graphbench.contract import HasStatistics
+from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 
 
-class Speaking(nn.Module):
+class Speaking(nn.Module, HasStatistics):
     def forward(self, x: Tensor, *, by: float = 1.0) -> Tensor:
         return x * by
 
@@ -27,7 +28,7 @@ class Model(nn.Module):
 
 def test_a_module_is_asked_with_the_arguments_of_its_call_and_only_inside_the_block() -> None:
     model = Model()
-    observer = Observer(model, "statistics")
+    observer = ForwardObserver(model, HasStatistics, ask_statistics)
     assert list(observer.modules) == ["speaking"]
     with observer() as answers:
         model(torch.zeros(3))
@@ -38,7 +39,7 @@ def test_a_module_is_asked_with_the_arguments_of_its_call_and_only_inside_the_bl
 
 
 def test_modules_can_be_left_out_by_name() -> None:
-    observer = Observer(Model(), "statistics", lambda name: not name.startswith("speak"))
+    observer = ForwardObserver(Model(), HasStatistics, ask_statistics, lambda name: not name.startswith("speak"))
     assert not observer.modules
 
 

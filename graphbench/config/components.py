@@ -1,0 +1,122 @@
+"""Keys that components bring along: every constructor parameter that the context does not fill.
+
+``gt.layer_type: GCN+SGFormer`` opens the sections ``gt.GCN.*`` and ``gt.SGFormer.*`` with the keys, types and defaults
+of the constructors. A parameter that the context fills may be set there as well, and then wins.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphbench import registry
+from graphbench.config.data_keys import ENCODING
+from graphbench.config.key import Key
+from graphbench.config.layer_type import component_names
+from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
+from graphbench.config.values import key_of
+from graphbench.errors import UserError, unknown
+from graphbench.registry import UNSET
+
+POSITIONAL = "encoders/positional"
+
+
+def find(group: str, name: str) -> tuple[str, Any] | None:
+    """Namespace and class of the component whose section ``<group>.<name>`` is; None where there is none."""
+    for namespace in namespaces_of_group(group):
+        if namespace != POSITIONAL and name in registry.names(namespace):
+            return namespace, registry.lookup(namespace, name)
+    return None
+
+
+@functools.cache
+def settable_keys(component: Any) -> Mapping[str, Key]:
+    """Keys of a component's section by parameter name: all whose type a YAML can express."""
+    keys = {name: key_of(parameter) for name, parameter in registry.parameters(component).items()}
+    return {name: key for name, key in keys.items() if key is not None}
+
+
+@functools.cache
+def own_keys(component: Any) -> Mapping[str, Key]:
+    """Those of :func:`settable_keys` that have a default and neither the context nor another group fills."""
+    group = registry.group_of(component)
+    filled = set(GROUPS[group]) if group else set()
+    return {
+        name: key
+        for name, key in settable_keys(component).items()
+        if not (parameter := registry.parameters(component)[name]).from_context
+        and parameter.default is not UNSET
+        and name not in filled
+    }
+
+
+def encoding_keys(name: str) -> Mapping[str, Key]:
+    """Keys ``posenc_<name>.*`` of an encoder that the schema does not list: its arguments and its transform's."""
+    encoder = registry.lookup(POSITIONAL, name)
+    transform = {} if encoder.transform is None else own_keys(registry.lookup("transforms", encoder.transform))
+    own = {key: value for key, value in settable_keys(encoder).items() if not _filled(encoder, key)}
+    width = {"dim_pe": ENCODING["dim_pe"]} if "dim_pe" in own and own["dim_pe"].default is None else {}
+    keys = {"enable": ENCODING["enable"], **transform, **own, **width}
+    return {f"posenc_{name}.{argument}": key for argument, key in keys.items()}
+
+
+def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(group, name, key that names it) of every component that a configuration names, and its model.
+
+    Args:
+        values: by dotted key; what is missing has its default.
+    """
+    for key, declared in SCHEMA.items():
+        group = key.rpartition(".")[0]
+        for name in component_names(values.get(key, declared.default)) if declared.namespaces else ():
+            # A model's own arguments are keys below gt, next to those of its layers.
+            yield ("gt" if key == "model.type" else group), name, key
+
+
+def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
+    """Adds the defaults of every named component's own keys, so that dump and hash are complete.
+
+    Args:
+        values: by dotted key; changed in place.
+        where: ``file:line`` of the keys that were set.
+
+    Raises:
+        UserError: a component has a parameter without default that nothing fills.
+    """
+    for group, name, named_by in sections_in_use(values):
+        found = find(group, name) if group else None
+        if found is None:
+            continue
+        for argument, key in own_keys(found[1]).items():
+            values.setdefault(f"{group}.{name}.{argument}", key.default)
+        for parameter in registry.parameters(found[1]).values():
+            if parameter.from_context or parameter.default is not UNSET:
+                continue
+            if f"{group}.{name}.{parameter.name}" in values:
+                continue
+            place = where.get(named_by, f"{named_by} (default)")
+            if parameter.name in settable_keys(found[1]):
+                raise UserError(f"{place}: {name} needs {group}.{name}.{parameter.name}, which has no default; set it.")
+            raise UserError(
+                f"{place}: the parameter '{parameter.name}' of {name} is no key (its type cannot be written in YAML), "
+                "has no default and is not annotated FromContext[...]."
+            )
+
+
+def check_names(schema: Mapping[str, Key], values: Mapping[str, Any], where: Mapping[str, str]) -> None:
+    """Refuses unknown components. A default may name one that this version lacks; building it would say so.
+
+    Raises:
+        UserError: naming the key and the nearest component.
+    """
+    for name, key in schema.items():
+        if key.namespaces and values[name] != key.default:
+            allowed = [*key.extra, *(known for space in key.namespaces for known in registry.names(space))]
+            for component in component_names(values[name]):
+                if component not in allowed:
+                    raise unknown(f"name in {name}", component, allowed, where[name])
+
+
+def _filled(component: Any, parameter: str) -> bool:
+    return registry.parameters(component)[parameter].from_context

@@ -1,0 +1,99 @@
+"""A checked, frozen configuration that knows where each value came from."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yacs.config import CfgNode
+
+from graphbench.config.layer_type import LayerSpec, layer_specs
+from graphbench.config.settings import settings_hash, settings_of
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration.
+
+    Attributes:
+        name: stem of the file, with ``name_tag``: the name of the run directory.
+        tree: every key and every component section in use, defaults included; frozen.
+        origin: ``file:line`` (or ``command line``) of every key that was set.
+        notices: sentences for the log (keys without effect).
+    """
+
+    name: str
+    tree: CfgNode
+    origin: Mapping[str, str]
+    notices: tuple[str, ...]
+
+    def where(self, key: str) -> str:
+        """Where a key, or the first key below it, was set; the key itself when it has its default."""
+        if key in self.origin:
+            return self.origin[key]
+        below = [place for name, place in self.origin.items() if name.startswith(key + ".")]
+        return below[0] if below else f"{key} (default)"
+
+    def value(self, key: str) -> Any:
+        """The value of a dotted key."""
+        return functools.reduce(lambda node, name: node[name], key.split("."), self.tree)
+
+    def is_set(self, key: str) -> bool:
+        """True when a file or the command line gave the key a value."""
+        return key in self.origin
+
+    def layer_specs(self, key: str) -> list[LayerSpec]:
+        """The names joined by ``+`` in the value of a key."""
+        return layer_specs(self.value(key))
+
+    def component_args(self, group: str, name: str) -> dict[str, Any]:
+        """The section of a component: ``component_args("gt", "SGFormer")``."""
+        section = self.tree.get(group, {}).get(name, None)
+        return dict(section) if isinstance(section, CfgNode) else {}
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """What tells this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
+        return settings_of(flat(self.tree))
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Twelve hex digits over the settings."""
+        return settings_hash(self.settings)
+
+    def plain(self) -> dict[str, Any]:
+        """The complete configuration as nested dictionaries."""
+        return _plain(self.tree)
+
+    def dump(self) -> str:
+        """The complete configuration as YAML; loading it gives the same configuration."""
+        return yaml.safe_dump(self.plain(), sort_keys=False, default_flow_style=None, width=120)
+
+
+def nested(values: Mapping[str, Any]) -> CfgNode:
+    """A tree from values by dotted key."""
+    root = CfgNode()
+    for name, value in values.items():
+        node = root
+        *groups, last = name.split(".")
+        for group in groups:
+            if group not in node:
+                node[group] = CfgNode()
+            node = node[group]
+        node[last] = value
+    return root
+
+
+def flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Inverse of :func:`nested`, for trees and for plain dictionaries."""
+    values: dict[str, Any] = {}
+    for name, value in node.items():
+        values.update(flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value})
+    return values
+
+
+def _plain(node: CfgNode) -> dict[str, Any]:
+    return {name: _plain(value) if isinstance(value, CfgNode) else value for name, value in node.items()}

@@ -1,0 +1,131 @@
+"""YAML files and command-line overrides as leaves: dotted key -> value and the place where it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from graphbench.errors import UserError, nearest
+
+COMMAND_LINE = "command line"
+Leaves = dict[str, tuple[Any, str]]
+"""Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml, many times faster, where PyYAML was built with it."""
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The root of a document as a node that knows its line, None for an empty one.
+
+    Raises:
+        yaml.YAMLError: not valid YAML.
+    """
+    root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
+    return root
+
+
+def construct(node: yaml.Node) -> Any:
+    """The plain value of a node.
+
+    Raises:
+        yaml.YAMLError: its tag is unknown, or does not fit.
+    """
+    return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+
+
+def read_file(
+    path: Path, leaves: Leaves, whole: Collection[str], including: tuple[Path, ...] = (), where: str | None = None
+) -> None:
+    """Adds the leaves of a file and, before them, of the files named by its ``_base_``.
+
+    Args:
+        path: of the file.
+        leaves: added to in place; later files win.
+        whole: keys whose value is taken as a whole, also where it is a mapping.
+        including: files that include this one.
+        where: place of the ``_base_`` that names it.
+
+    Raises:
+        UserError: missing or unreadable file, bad YAML, a key set twice, a file that includes itself.
+    """
+    prefix = f"{where}: " if where else ""
+    if path.resolve() in including:
+        raise UserError(f"{prefix}'{path}' includes itself: {' -> '.join(str(p) for p in (*including, path))}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{prefix}no such configuration file: '{path}'.{_similar_file(path)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{prefix}configuration file '{path}' cannot be read: {error}.") from None
+    try:
+        root = compose(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
+    own: Leaves = {}
+    _walk(root, "", path, own, whole)
+    if "_base_" in own:
+        bases, base_where = own.pop("_base_")
+        for base in [bases] if isinstance(bases, str) else bases or []:
+            if not isinstance(base, str):
+                raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
+            read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
+    leaves.update(own)
+
+
+def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole: Collection[str]) -> None:
+    seen: dict[str, int] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        where = f"{path}:{line}"
+        key = str(_scalar(key_node, where))
+        if key in seen:
+            raise UserError(f"{where}: '{prefix}{key}' is set twice in this file (first in line {seen[key]}).")
+        seen[key] = line
+        name = prefix + key
+        if isinstance(value_node, yaml.MappingNode) and name not in whole:
+            if value_node.value:
+                _walk(value_node, name + ".", path, leaves, whole)
+            else:
+                leaves[name] = (None, where)
+        else:
+            leaves[name] = (_scalar(value_node, where), where)
+
+
+def _scalar(node: yaml.Node, where: str) -> Any:
+    try:
+        return construct(node)
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
+
+
+def parse_overrides(overrides: Sequence[str]) -> Leaves:
+    """Leaves of ``[key, value, key, value, ...]``, values written as in YAML.
+
+    Raises:
+        UserError: a key without value.
+    """
+    if len(overrides) % 2:
+        raise UserError(f"{COMMAND_LINE}: overrides come in pairs KEY VALUE; '{overrides[-1]}' has no value.")
+    leaves: Leaves = {}
+    for name, text in zip(overrides[::2], overrides[1::2], strict=True):
+        try:
+            leaves[name] = (yaml.safe_load(text), COMMAND_LINE)
+        except yaml.YAMLError:
+            leaves[name] = (text, COMMAND_LINE)
+    return leaves
+
+
+def _similar_file(path: Path) -> str:
+    candidates = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    hint = nearest(path.name, candidates)
+    return f" Did you mean '{path.parent / hint}'?" if hint else ""

@@ -1,0 +1,49 @@
+"""Abilities that a module may declare by inheriting from a class, whatever room it lies in.
+
+Whoever needs an ability asks ``isinstance(module, HasStatistics)``; nothing is guessed from names. What a component
+of one room must have stands in the ``contract.py`` of that room.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+
+class HasStatistics:
+    """A layer or head that reports numbers about every graph it sees in evaluation."""
+
+    @abstractmethod
+    def statistics(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """(G,) numbers by name, from the arguments of the forward pass; NaN where a graph has none.
+
+        Asked in every evaluation, never in training. Means over graphs land in ``stats.json`` and in the record.
+        """
+
+
+class HasAttentionWeights:
+    """An attention whose weights can be looked at (``train.mode log-attn-weights``, ``plots.py attention``)."""
+
+    @abstractmethod
+    def attention_weights(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        """One (heads, n, n) tensor per graph, without dropout; row i is what node i receives."""
+
+
+class TiesParameters:
+    """A layer that shares parameters with the first layer of its class in a model."""
+
+    @abstractmethod
+    def tie(self, first: Self) -> None:
+        """Puts parameters of ``first`` in place of its own, so that they are learned and counted once."""
+
+
+class HasOptimizerGroup:
+    """A module whose parameters are optimised in their own way.
+
+    Attributes:
+        optimizer_group: which one: ``filter`` (implicit filters: no weight decay, ``optim.filter_lr``).
+    """
+
+    optimizer_group: ClassVar[str]

@@ -1,0 +1,112 @@
+"""What an encoder is: base classes, and what the model offers them.
+
+The first hidden state is ``[ features | encoding | encoding .. ]``: one feature encoder maps what the data set gives,
+positional encoders map what a transform computed from the structure. A :class:`ColumnEncoder` takes columns of its
+own; a :class:`BatchEncoder` works on the concatenation and may leave state for the layers or add nodes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from graphbench.registry import UNSET
+from graphbench.structures import Features, GraphBatch
+
+
+@dataclass(frozen=True)
+class FeatureContext:
+    """Values that the model offers to encoders of node and edge features.
+
+    Attributes:
+        dim: columns of the result.
+        node_in: columns of the raw node features.
+        edge_in: columns of the raw edge features.
+        num_types: vocabulary of one categorical column (``dataset.*_encoder_num_types``, or the data set's).
+        ogb_atom_vocabulary: chirality classes of OGB's atoms.
+        standardize: what ``compat`` chooses for superpixels.
+    """
+
+    dim: int = UNSET
+    node_in: int = UNSET
+    edge_in: int = UNSET
+    num_types: int = UNSET
+    ogb_atom_vocabulary: int = UNSET
+    standardize: bool = UNSET
+
+
+@dataclass(frozen=True)
+class PositionalContext:
+    """Values that the model offers to positional encoders; their widths and sizes are keys of ``posenc_<Name>``.
+
+    Attributes:
+        dim: columns of the node (edge) states that are there when it is the encoder's turn.
+        act: activation (``gnn.act``).
+        heads: attention heads of biases (``graphormer.num_heads``).
+        max_nodes: nodes of the largest training graph, None where unknown.
+        edge_types: vocabulary of edge features with one categorical column, else 0.
+        input_dropout: ``graphormer.input_dropout``.
+        use_graph_token: ``graphormer.use_graph_token``.
+    """
+
+    dim: int = UNSET
+    act: str = UNSET
+    heads: int = UNSET
+    max_nodes: int | None = UNSET
+    edge_types: int = UNSET
+    input_dropout: float = UNSET
+    use_graph_token: bool = UNSET
+
+
+class FeatureEncoder(nn.Module):
+    """Raw node or edge features to the first columns of the hidden state.
+
+    Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`.
+    """
+
+    registered_name: ClassVar[str] = ""
+
+    @abstractmethod
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """(N, dim) in ``encoders/node``, (E, dim) in ``encoders/edge``."""
+
+
+class PositionalEncoder(nn.Module):
+    """Base of both kinds of positional encoders.
+
+    Attributes:
+        registered_name: also the name of the configuration's group, ``posenc_<Name>``.
+        transform: name of the transform whose numbers it reads, None for none. Keys of ``posenc_<Name>`` are arguments
+            of both.
+        level: what it encodes: rows are nodes or edges.
+    """
+
+    registered_name: ClassVar[str] = ""
+    transform: ClassVar[str | None] = None
+    level: ClassVar[Literal["node", "edge"]] = "node"
+
+
+class ColumnEncoder(PositionalEncoder):
+    """Columns of their own, concatenated with the features."""
+
+    @abstractmethod
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """(N, dim_pe), or (E, dim_pe) at level ``edge``."""
+
+
+class BatchEncoder(PositionalEncoder):
+    """A change of the node states or of the batch, after the concatenation.
+
+    Attributes:
+        adds_token: whether it puts one more node first in every graph.
+    """
+
+    adds_token: bool = False
+
+    @abstractmethod
+    def forward(self, h: Features, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+        """New node states and the batch to go on with; state for layers by :meth:`GraphBatch.with_state`."""

@@ -1,0 +1,85 @@
+"""From configuration to the transforms that precompute what encoders and layers read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from graphbench import registry
+from graphbench.config import Config
+from graphbench.config.layer_type import component_names
+from graphbench.factory.config_errors import config_errors
+from graphbench.factory.encoders import encoding_arguments
+from graphbench.factory.layers import layers_in_use, reads_expander
+from graphbench.registry import UNSET
+from graphbench.structures import GraphBatch
+from graphbench.transforms.algorithms.batch_hops import with_hops
+from graphbench.transforms.algorithms.cache import describe
+from graphbench.transforms.context import TransformContext
+
+
+def build_transforms(config: Config) -> dict[str, Any]:
+    """The transforms of a configuration: of encoders by the encoders' names, of layers by the transforms'."""
+    dataset = config.tree.dataset
+    transforms = _of_encoders(config)
+    prep = config.tree.prep
+    if prep.exp and prep.use_exp_edges and reads_expander(config.layer_specs("gt.layer_type")):
+        # Drawn with one fixed seed: the same expanders for every run of a data set, from one cache.
+        expander = {
+            "degree": prep.exp_deg,
+            "algorithm": prep.exp_algorithm,
+            "max_num_iters": prep.exp_max_num_iters,
+        }
+        with config_errors(config, "prep"):
+            transforms["expander"] = registry.construct(registry.lookup("transforms", "Expander"), expander)
+    transforms |= _of_layers(config)
+    if dataset.distances == "batch":
+        transforms.pop("ShortestPaths", None)
+    return transforms
+
+
+def batch_transform(config: Config) -> Callable[[GraphBatch], GraphBatch] | None:
+    """What is computed for every batch instead (``dataset.distances batch``); None for nothing."""
+    if config.tree.dataset.distances != "batch":
+        return None
+    transform = _of_layers(config).get("ShortestPaths")
+    return None if transform is None else partial(with_hops, cutoff=transform.cutoff)
+
+
+def _of_encoders(config: Config) -> dict[str, Any]:
+    dataset = config.tree.dataset
+    names = [
+        *(component_names(dataset.node_encoder_name) if dataset.node_encoder else ()),
+        *(component_names(dataset.edge_encoder_name) if dataset.edge_encoder else ()),
+    ]
+    context = TransformContext(edge_types=dataset.edge_encoder_num_types or None)
+    transforms = {}
+    for name in names:
+        if name not in registry.names("encoders/positional"):
+            continue
+        transform = registry.lookup("encoders/positional", name).transform
+        if transform is not None:
+            with config_errors(config, f"posenc_{name}"):
+                kind = registry.lookup("transforms", transform)
+                transforms[name] = registry.construct(kind, encoding_arguments(config, name), context)
+    return transforms
+
+
+def _of_layers(config: Config) -> dict[str, Any]:
+    """What layers require, from their own arguments (:meth:`GraphLayer.required_transforms`)."""
+    transforms: dict[str, Any] = {}
+    for group, name, kind in layers_in_use(config):
+        parameters = registry.parameters(kind).values()
+        defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not UNSET}
+        with config_errors(config, f"{group}.{name}"):
+            required = kind.required_transforms(defaults | config.component_args(group, name))
+            for transform_name, arguments in required.items():
+                transform = registry.construct(registry.lookup("transforms", transform_name), arguments)
+                present = transforms.setdefault(transform_name, transform)
+                if describe(present) != describe(transform):
+                    raise ValueError(
+                        f"the layers of a model share one {transform_name}, received the arguments "
+                        f"{describe(present)['arguments']} and {describe(transform)['arguments']}"
+                    )
+    return transforms

@@ -1,0 +1,57 @@
+"""What a prediction head is, and what the model offers it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from graphbench.registry import UNSET
+from graphbench.structures import GraphBatch
+
+
+@dataclass(frozen=True)
+class HeadContext:
+    """Values that the model offers to its head.
+
+    Attributes:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        layers_post_mp: linear maps (``gnn.layers_post_mp``, at least 1).
+        pooling: ``model.graph_pooling``.
+        act: ``gnn.act``.
+        dropout: ``gnn.dropout``.
+        batchnorm: ``gnn.batchnorm``.
+        decoding: ``model.edge_decoding``.
+        infer_link_label: ``dataset.infer_link_label``.
+    """
+
+    dim_in: int = UNSET
+    out_dim: int = UNSET
+    layers_post_mp: int = UNSET
+    pooling: str = UNSET
+    act: str = UNSET
+    dropout: float = UNSET
+    batchnorm: bool = UNSET
+    decoding: str = UNSET
+    infer_link_label: str = UNSET
+
+
+class Head(nn.Module):
+    """Hidden states to predictions.
+
+    Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`.
+        reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
+        accepts_graph_token: False where every node (or pair) needs a target, which a graph token has not.
+    """
+
+    registered_name: ClassVar[str] = ""
+    reads_sparse: ClassVar[bool] = False
+    accepts_graph_token: ClassVar[bool] = True
+
+    @abstractmethod
+    def forward(self, h: Any, batch: GraphBatch) -> Tensor:
+        """(G, out_dim), (N, out_dim) or (P, out_dim) from h (N, dim_in): graphs, nodes, pairs asked about."""

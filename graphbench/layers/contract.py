@@ -1,0 +1,192 @@
+"""What a layer is: base classes of local layers, attentions and complete blocks, and what the model offers them.
+
+A model is a stack of blocks. A block of ``gt.layer_type: GCN+SFi`` holds sublayers, here a local layer and an
+attention, that read the same state; a name of ``layers/blocks`` is a complete block. All take ``(h, e, batch)``:
+node states h (N, dim), edge states e (E, dim_edge) or None, and the :class:`~graphbench.structures.GraphBatch`.
+
+Rules for every layer, checked by ``tests/layers/test_contract.py``: no padding, no wait for the device (reading
+a value, boolean indexing), nothing written onto the batch, outputs of a graph independent of its batch-mates.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from graphbench.registry import UNSET
+from graphbench.structures import GraphBatch
+
+
+@dataclass(frozen=True)
+class LayerContext:
+    """Values that the model offers to its layers; a parameter ``name: FromContext[...]`` reads the field ``name``.
+
+    Attributes:
+        dim: width of the node states.
+        dim_in: width of what the layer reads (``dim``, but for the first layer of some models).
+        dim_out: width of what it returns.
+        dim_edge: width of the edge states.
+        heads: attention heads (``gt.n_heads``, ``graphormer.num_heads``).
+        dropout: ``gt.attn_dropout`` for attentions, ``gt.dropout`` for local layers and blocks, ``gnn.dropout`` and
+            ``graphormer.dropout`` in the models of those groups.
+        attn_dropout: ``gt.attn_dropout`` (``graphormer.attention_dropout``).
+        hidden_dropout: ``gt.dropout``.
+        mlp_dropout: ``graphormer.mlp_dropout``.
+        act: activation (``gnn.act``).
+        norm: ``batch``, ``layer``, ``graph`` or ``none`` (``gt.batch_norm``, ``gt.layer_norm``, ``gnn.batchnorm``).
+        batchnorm: ``gnn.batchnorm``.
+        residual: ``gt.residual`` or ``gnn.residual``.
+        max_nodes: nodes of the largest training graph, None where unknown.
+        degrees: histogram of in-degrees (``gt.pna_degrees`` or measured), None where unknown.
+        use_edge_attr: whether the pairs that the layer works on have attributes.
+        equivstable: whether the node encoder supplies ``state.stable_encoding``.
+        full_graph: ``gt.full_graph``.
+        gamma: ``gt.gamma``.
+        agg: ``gnn.agg``.
+        normalize_adj: ``gnn.normalize_adj``.
+        self_msg: ``gnn.self_msg``.
+        msg_direction: ``gnn.msg_direction``.
+        edge_residual: what ``compat`` chooses for edge states.
+        mlp: what ``compat`` chooses for GINE's network.
+        dropout_inside: what ``compat`` chooses for gineconv.
+    """
+
+    dim: int = UNSET
+    dim_in: int = UNSET
+    dim_out: int = UNSET
+    dim_edge: int = UNSET
+    heads: int = UNSET
+    dropout: float = UNSET
+    attn_dropout: float = UNSET
+    hidden_dropout: float = UNSET
+    mlp_dropout: float = UNSET
+    act: str = UNSET
+    norm: str = UNSET
+    batchnorm: bool = UNSET
+    residual: bool = UNSET
+    max_nodes: int | None = UNSET
+    degrees: Sequence[int] | None = UNSET
+    use_edge_attr: bool = UNSET
+    equivstable: bool = UNSET
+    full_graph: bool = UNSET
+    gamma: float = UNSET
+    agg: str = UNSET
+    normalize_adj: bool = UNSET
+    self_msg: str = UNSET
+    msg_direction: str = UNSET
+    edge_residual: bool = UNSET
+    mlp: str = UNSET
+    dropout_inside: bool = UNSET
+
+
+class GraphLayer(nn.Module):
+    """Base of everything that ``gt.layer_type`` or ``gnn.layer_type`` can name.
+
+    Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`.
+        needs_edges: reads edge states and cannot do without.
+        reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`, so that the first layer may
+            be handed sparse features.
+        permutation_equivariant: False where outputs depend on the order of the nodes.
+    """
+
+    registered_name: ClassVar[str] = ""
+    needs_edges: ClassVar[bool] = False
+    reads_sparse: ClassVar[bool] = False
+    permutation_equivariant: ClassVar[bool] = True
+
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Transforms that must have been applied to the graphs: ``{name: {argument: value}}``.
+
+        Args:
+            arguments: the layer's own arguments, defaults included.
+        """
+        return {}
+
+    @abstractmethod
+    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """:meth:`forward` with one return type for all layers: node states, edge states, batch for the next layer."""
+
+
+class LocalLayer(GraphLayer):
+    """Message passing along edges: ``forward(h, e, batch) -> (h', e')``.
+
+    Attributes:
+        has_residual: the layer adds its input itself; a block then adds no residual and no dropout.
+    """
+
+    has_residual: bool = False
+
+    @abstractmethod
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """New node states (N, dim_out) and edge states (E, dim_out), or ``e`` as it came.
+
+        Raises:
+            ValueError: ``needs_edges`` and ``e`` is None.
+        """
+
+    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node and edge states; the batch as it came."""
+        h, e = self(h, e, batch)
+        return h, e, batch
+
+
+class GlobalAttention(GraphLayer):
+    """Attention, or any other global module: ``forward(h, e, batch) -> h'``; edge states pass by."""
+
+    @abstractmethod
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """New node states (N, dim), without residual."""
+
+    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states; edge states and batch as they came."""
+        return self(h, e, batch), e, batch
+
+
+class StatefulAttention(GlobalAttention):
+    """An attention that passes state on to the next block: ``forward(h, e, batch) -> (h', batch')``."""
+
+    @abstractmethod
+    def forward(  # type: ignore[override]
+        self, h: Tensor, e: Tensor | None, batch: GraphBatch
+    ) -> tuple[Tensor, GraphBatch]:
+        """New node states (N, dim), and the batch with a new ``state``."""
+
+    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states and batch; edge states as they came."""
+        h, batch = self(h, e, batch)
+        return h, e, batch
+
+
+class Block(GraphLayer):
+    """A complete layer with residuals, norms and feed-forward part: ``forward(h, e, batch) -> (h', e', batch')``."""
+
+    @abstractmethod
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node and edge states, and the batch for the next block."""
+
+    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """The same as calling the block."""
+        result: tuple[Tensor, Tensor | None, GraphBatch] = self(h, e, batch)
+        return result
+
+
+class BlockwiseAttention(GlobalAttention):
+    """An attention that reads all other nodes through sums, so that it can be evaluated block by block of nodes.
+
+    ``apply_summary(h_b, sum over blocks c of reduce_nodes(h_c))`` are the rows b of ``forward(h, None, batch)`` for a
+    batch of one graph in evaluation.
+    """
+
+    @abstractmethod
+    def reduce_nodes(self, h: Tensor) -> Any:
+        """Sums over some rows of the graph; two of them can be added with ``+``."""
+
+    @abstractmethod
+    def apply_summary(self, h: Tensor, summary: Any) -> Tensor:
+        """New states of some rows, from the sums over all rows."""

@@ -1,0 +1,85 @@
+"""GraphGym's general layer: a linear map or convolution, then BatchNorm, dropout, activation, rows of length one.
+
+PyG, ``torch_geometric/graphgym/models/layer.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear
+from graphbench.layers.norm import BatchNorm
+from graphbench.structures import Features, GraphBatch
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """What follows every linear map and convolution of GraphGym's networks.
+
+    Attributes:
+        batchnorm: BatchNorm; a linear map has a bias without it only (``gnn.batchnorm``).
+        dropout: probability (``gnn.dropout``).
+        act: activation (``gnn.act``).
+        l2norm: divide every row by its length (``gnn.l2norm``).
+        norm_eps: added to the variance (``bn.eps``).
+        norm_momentum: of running statistics (``bn.mom``).
+    """
+
+    batchnorm: bool = True
+    dropout: float = 0.0
+    act: str = "relu"
+    l2norm: bool = True
+    norm_eps: float = 1e-5
+    norm_momentum: float = 0.1
+
+
+class PostLayer(nn.Module):
+    r"""u <- v / \|v\|_2 with v = act(dropout(BatchNorm(u))), each step as :class:`LayerSettings` says.
+
+    A subclass sets its linear map or convolution and calls :meth:`add_steps` then: parameters keep that order.
+    """
+
+    def add_steps(self, dim: int, settings: LayerSettings) -> None:
+        """Creates the modules of the steps, for ``dim`` columns."""
+        norm = BatchNorm(dim, eps=settings.norm_eps, momentum=settings.norm_momentum)
+        self.norm = norm if settings.batchnorm else nn.Identity()
+        self.dropout = Dropout(settings.dropout)
+        self.act = activation(settings.act)
+        self.l2norm = settings.l2norm
+
+    def finish(self, new: Tensor) -> Tensor:
+        """The steps, row by row."""
+        u: Tensor = self.act(self.dropout(self.norm(new)))
+        return F.normalize(u, dim=-1) if self.l2norm else u
+
+
+class PreLayer(PostLayer):
+    """A linear map with what follows it.
+
+    Args:
+        dim_in: width of the input.
+        dim: width of the output.
+        settings: see :class:`LayerSettings`.
+
+    Shape:
+        (N, dim_in) -> (N, dim)
+    """
+
+    def __init__(self, dim_in: int, dim: int, settings: LayerSettings) -> None:
+        super().__init__()
+        self.lin = InputLinear(dim_in, dim, bias=not settings.batchnorm)
+        self.add_steps(dim, settings)
+
+    def forward(self, h: Features, batch: GraphBatch | None = None) -> Tensor:
+        """Maps every row; ``batch`` is ignored."""
+        return self.finish(self.lin(h))
+
+
+def pre_layers(dim_in: int, dim: int, number: int, settings: LayerSettings) -> nn.ModuleList:
+    """``number`` linear layers, the first from ``dim_in``, each of width ``dim`` (``gnn.layers_pre_mp``)."""
+    return nn.ModuleList(PreLayer(dim if i else dim_in, dim, settings) for i in range(number))

@@ -1,0 +1,164 @@
+"""Checks of a configuration before data is read, encodings are computed or anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from graphbench import factory
+from graphbench.config import Config
+from graphbench.errors import UserError
+from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.run_directory import RunDirectory
+from graphbench.structures import DataInfo
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: which folder, which seed, which of several splits."""
+
+    run_id: int
+    seed: int
+    split_index: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A configuration that can be trained, as far as that shows without its data.
+
+    Attributes:
+        config: with the architecture it adopts from a pretrained run.
+        runs: what is to be trained.
+        description: from :func:`describe`.
+        fabric: device, number format and processes, not launched yet.
+        maximize: whether larger values of the selecting metric are better.
+    """
+
+    config: Config
+    runs: Sequence[Run]
+    description: dict[str, Any]
+    fabric: Fabric
+    maximize: bool
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its runs."""
+        return Path(self.config.tree.out_dir) / self.config.name
+
+    def directory(self, run: Run) -> RunDirectory:
+        """Folder of one run."""
+        tree = self.config.tree
+        return RunDirectory(tree.out_dir, self.config.name, run.run_id, writer=self.fabric.is_global_zero)
+
+    def result(self) -> Aggregate:
+        """Mean and deviation over the runs that are finished."""
+        return aggregate(self.folder, config_hash=self.config.hash, only=[run.run_id for run in self.runs])
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """What a configuration builds, without training and (where the data set is declared) without data.
+
+    Returns:
+        ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
+    """
+    return _described(factory.adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))[0]
+
+
+def check(
+    config: Config,
+    *,
+    repeat: int = 1,
+    only: int | None = None,
+    overwrite: bool = False,
+    starts: bool = True,
+) -> Checked:
+    """Finds what is wrong before data is read, encodings are computed or anything is written.
+
+    Args:
+        config: a loaded configuration.
+        repeat: number of seeds, counted up from ``seed``.
+        only: run id of the one run of these that is meant; None: all of them.
+        overwrite: runs of another configuration may lie in the way.
+        starts: whether it is trained next; False where the pretrained run it needs may still be made.
+
+    Raises:
+        UserError: the input is wrong.
+        ValueError: no run has the id ``only``.
+    """
+    planned = planned_runs(config, repeat)
+    runs = [run for run in planned if only in (None, run.run_id)]
+    if not runs:
+        raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
+    config = _with_mode(factory.adopt_pretrained(config, runs[0].run_id, starts=starts))
+    description, info = _described(config)
+    checked = Checked(config, runs, description, factory.build_fabric(config), info.maximize)
+    if not overwrite:
+        for run in runs:
+            checked.directory(run).refuse_another(config.hash)
+    return checked
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
+    info = factory.declared_info(config)
+    if info is None:
+        loaded = factory.read_data(config)
+        info = loaded.card.info(loaded.store)
+    model = _outline(config, info)
+    factory.check_samplers(config, info, model)
+    factory.build_task(config, info)
+    description = {
+        "dataset": info.name,
+        "metric": info.metric,
+        "params": count_parameters(model),
+        "layers": factory.layer_names(model),
+    }
+    return description, info
+
+
+def _outline(config: Config, info: DataInfo) -> nn.Module:
+    """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
+    try:
+        with torch.device("meta"):
+            return factory.build_model(config, info)
+    except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
+        return factory.build_model(config, info)
+
+
+def planned_runs(config: Config, repeat: int) -> list[Run]:
+    """The runs that a configuration and ``--repeat`` stand for.
+
+    Raises:
+        UserError: repeated over splits and over seeds at once.
+    """
+    tree = config.tree
+    if not tree.run_multiple_splits:
+        return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
+    if repeat != 1:
+        raise UserError(
+            f"{config.where('run_multiple_splits')}: run_multiple_splits and --repeat {repeat} exclude each other: "
+            "the first repeats over splits, the second over seeds."
+        )
+    return [Run(index, tree.seed, index) for index in tree.run_multiple_splits]
+
+
+def _with_mode(config: Config) -> Config:
+    """Modes that apply a model write into a folder of their own, beside that of the training."""
+    mode = config.tree.train.mode
+    if mode == "standard":
+        notice = f"{config.where('train.mode')}: train.mode standard is the same training loop as custom here."
+        return dataclasses.replace(config, notices=(*config.notices, notice))
+    return dataclasses.replace(config, name=f"{config.name}-{mode}") if mode in factory.INFERENCE_MODES else config

@@ -1,0 +1,37 @@
+"""What the task offers to losses and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphbench.registry import UNSET
+
+
+@dataclass(frozen=True)
+class LossContext:
+    """Values for losses, subclasses of :class:`~graphbench.tasks.loss.Loss`.
+
+    Attributes:
+        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        out_dim: width of the prediction.
+        size_average: ``model.size_average``.
+    """
+
+    task_type: str = UNSET
+    out_dim: int = UNSET
+    size_average: str = UNSET
+
+
+@dataclass(frozen=True)
+class MetricContext:
+    """Values for metrics, subclasses of :class:`~graphbench.tasks.metric.Metric`.
+
+    Attributes:
+        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        out_dim: width of the prediction.
+        thresh: ``model.thresh``.
+    """
+
+    task_type: str = UNSET
+    out_dim: int = UNSET
+    thresh: float = UNSET

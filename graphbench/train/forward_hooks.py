@@ -1,0 +1,78 @@
+"""Answers of modules inside a model during a forward pass: statistics per graph, attention weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.contract import HasAttentionWeights, HasStatistics
+
+
+class ForwardObserver:
+    """Asks every module that has an ability, after its forward pass and with the arguments of it.
+
+    A model needs no second way through it, and pays nothing while nobody observes.
+
+    Args:
+        model: searched once, here.
+        ability: class that the modules inherit from, e.g. :class:`~graphbench.contract.HasStatistics`.
+        ask: ``(module, *arguments of its forward pass) -> answer``.
+        among: says by name which modules are asked; default: all.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        ability: type,
+        ask: Callable[..., Any],
+        among: Callable[[str], bool] = lambda name: True,
+    ) -> None:
+        self.modules = {
+            name: module for name, module in model.named_modules() if isinstance(module, ability) and among(name)
+        }
+        self._ask = ask
+
+    @contextmanager
+    def __call__(self) -> Iterator[dict[str, Any]]:
+        """Observes inside the block; the answers by name of the module, in the order of the calls."""
+        answers: dict[str, Any] = {}
+        hooks = [
+            module.register_forward_hook(partial(self._keep, answers, name), with_kwargs=True)
+            for name, module in self.modules.items()
+        ]
+        try:
+            yield answers
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _keep(
+        self, answers: dict[str, Any], name: str, module: nn.Module, args: tuple, kwargs: dict, output: Any
+    ) -> None:
+        answers[name] = self._ask(module, *args, **kwargs)
+
+
+def ask_statistics(module: HasStatistics, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+    """What a layer or head reports about the graphs it has just seen."""
+    return module.statistics(*args, **kwargs)
+
+
+def ask_attention_weights(module: HasAttentionWeights, *args: Any, **kwargs: Any) -> list[Tensor]:
+    """Weights of an attention on the graphs it has just seen."""
+    return module.attention_weights(*args, **kwargs)
+
+
+def averaged(answers: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Statistics by name, (G,) each; one that several modules give becomes its mean over those that have a number."""
+    collected: dict[str, list[Tensor]] = {}
+    for answer in answers:
+        for name, values in answer.items():
+            collected.setdefault(name, []).append(values)
+    return {
+        name: values[0] if len(values) == 1 else torch.stack(values).nanmean(0) for name, values in collected.items()
+    }

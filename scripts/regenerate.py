@@ -1,0 +1,62 @@
+"""Writes everything in the repository that is generated from the code: ``python -m scripts.regenerate [--check]``.
+
+What a test demands after a component, key, data set or record was added, this one command writes. ``--check`` writes
+nothing and ends with 1 if a file is not what the code says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from graphbench import registry
+from graphbench.config.components import own_keys
+from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
+from graphbench.config.settings import released_values
+from scripts import config_reference, dataset_pages
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def baseline() -> str:
+    """The ledger of released values with the keys that are new; what is in it already stays as it is."""
+    values = {name: key.default for name, key in SCHEMA.items() if not (key.neutral or key.inert)}
+    for group in filter(None, GROUPS):
+        for namespace in namespaces_of_group(group):
+            for name in registry.names(namespace) if namespace != "encoders/positional" else ():
+                if f"{group}.{name}" not in GROUPS:
+                    keys = own_keys(registry.lookup(namespace, name))
+                    values |= {f"{group}.{name}.{argument}": key.default for argument, key in keys.items()}
+    return json.dumps(dict(sorted({**values, **released_values()}.items())), indent=1) + "\n"
+
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "graphbench/config/baseline.json": baseline,
+    "docs/config-reference.md": config_reference.reference,
+    "datasets/README.md": dataset_pages.page,
+}
+"""File -> its content."""
+
+
+def main() -> int:
+    """Writes, or compares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for name, content in GENERATED.items():
+        path, text = ROOT / name, content()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    verb = "out of date" if check else "written"
+    print(f"{verb}: {', '.join(stale)}" if stale else "everything is up to date")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Settings and hashes: what they count, and how they age when keys and defaults come and change."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphbench import registry
+from graphbench.config import Config, load_config
+from graphbench.config.components import own_keys
+from graphbench.config.config import flat
+from graphbench.config.key import Key
+from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
+from graphbench.config.settings import differences, released_values, settings_of
+from graphbench.layers.contract import GlobalAttention
+from tests.paths import ROOT
+
+GPS = ROOT / "configs/gnnbench/gps-zinc.yaml"
+SFI = ROOT / "configs/lrgb/sfi-pascal.yaml"
+
+
+def load(*overrides: str, path: Path = SFI) -> Config:
+    return load_config(path, overrides)
+
+
+def test_a_key_that_is_added_leaves_older_configurations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load()
+    monkeypatch.setitem(SCHEMA, "optim.momentum_of_tomorrow", Key(0.5, "new"))
+    assert load().hash == before.hash
+    assert load("optim.momentum_of_tomorrow", "0.5").hash == before.hash
+    assert load("optim.momentum_of_tomorrow", "0.6").settings == {
+        **before.settings,
+        "optim.momentum_of_tomorrow": 0.6,
+    }
+    assert load("optim.momentum_of_tomorrow", "0.6").hash != before.hash
+
+
+def test_a_default_that_is_changed_changes_what_leaves_the_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, released = load(), SCHEMA["optim.lr_decay"]
+    assert not before.is_set("optim.lr_decay")
+    monkeypatch.setitem(SCHEMA, "optim.lr_decay", dataclasses.replace(released, default=0.7))
+    after = load()
+    assert after.hash != before.hash
+    assert differences(after.settings, before.settings) == {"optim.lr_decay": (0.7, released.default)}
+    assert load("optim.lr_decay", str(released.default)).hash == before.hash
+
+
+def with_argument(default: Any) -> type:
+    """An attention as it may look in two versions: without and with a further argument."""
+
+    class Before(GlobalAttention):
+        def __init__(self, *, gain: float = 1.0) -> None:
+            super().__init__()
+
+        def forward(self, h: Any, e: Any, batch: Any) -> Any:
+            return h
+
+    class After(Before):
+        def __init__(self, *, gain: float = 1.0, further: float = default) -> None:
+            super().__init__(gain=gain)
+
+    return Before if default is None else After
+
+
+def test_an_argument_that_is_added_to_a_component_leaves_older_configurations_alone() -> None:
+    def hash_of(default: float | None, *overrides: str) -> str:
+        registry.register("Versioned", namespace="layers/attention")(with_argument(default))
+        try:
+            return load("gt.layer_type", "None+Versioned", *overrides).hash
+        finally:
+            registry.forget("layers/attention", "Versioned")
+
+    before = hash_of(None)
+    assert hash_of(3.0) == before
+    assert hash_of(3.0, "gt.Versioned.further", "4") != before
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("out_dir", "elsewhere"),
+        ("seed", "7"),
+        ("wandb.use", "true"),
+        ("dataset.shuffle_split", "false"),
+        ("gt.SGFormer.norm", "l2"),
+    ],
+    ids=lambda pair: pair[0],
+)
+def test_what_has_no_influence_does_not_count(overrides: tuple[str, str]) -> None:
+    assert load(*overrides).hash == load().hash
+
+
+def test_a_section_that_is_not_in_use_is_said_to_have_no_effect() -> None:
+    config = load("gt.SGFormer.norm", "l2")
+    assert "command line: gt.SGFormer.norm has no effect: SGFormer is not in use." in config.notices
+    assert config.hash == load().hash
+
+
+@pytest.mark.parametrize(
+    "key", ["gt.SFi.lam", "gt.layers", "optim.base_lr", "dataset.split_mode", "posenc_LapPE.layers"]
+)
+def test_what_has_influence_counts(key: str) -> None:
+    value = load().value(key)
+    other = {"standard": "random"}.get(value, str(value * 2) if not isinstance(value, str) else "")
+    assert load(key, other).hash != load().hash
+
+
+def test_a_dumped_configuration_has_the_same_settings(tmp_path: Path) -> None:
+    for path in (SFI, GPS):
+        config = load_config(path)
+        dumped = tmp_path / path.name
+        dumped.write_text(config.dump())
+        again = load_config(dumped)
+        assert again.settings == config.settings == settings_of(flat(config.plain()))
+
+
+def test_every_key_is_in_the_ledger() -> None:
+    """What is released is never taken back: a key keeps the value it came with, whatever its default is today."""
+    expected = {name for name, key in SCHEMA.items() if not (key.neutral or key.inert)}
+    for group in filter(None, GROUPS):
+        for namespace in namespaces_of_group(group):
+            if namespace != "encoders/positional":
+                for name in registry.names(namespace):
+                    if f"{group}.{name}" not in GROUPS:
+                        component = registry.lookup(namespace, name)
+                        expected |= {f"{group}.{name}.{argument}" for argument in own_keys(component)}
+    missing = sorted(expected - released_values().keys())
+    assert not missing, "run: python -m scripts.regenerate"
