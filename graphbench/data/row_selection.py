@@ -84,7 +84,10 @@ class RowSelection:
         device: torch.device,
         index: Tensor | None = None,
     ) -> None:
-        self.first, self.counts, self.contiguous, self.device = first, counts, contiguous, device
+        self.first = first
+        self.counts = counts
+        self.contiguous = contiguous
+        self.device = device
         self.offsets = np.zeros(len(counts) + 1, dtype=np.int64)
         counts.cumsum(out=self.offsets[1:])
         self.total = int(self.offsets[-1])

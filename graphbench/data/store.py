@@ -176,8 +176,6 @@ class GraphStore:
         value: T = self._cache[name]
         return value
 
-    # ------------------------------------------------------------------ facts
-
     @property
     def num_graphs(self) -> int:
         """G, empty graphs included."""
@@ -229,8 +227,6 @@ class GraphStore:
         """The store that :meth:`tensors` described."""
         return cls(**store_fields(named))
 
-    # ------------------------------------------------------------------ batching
-
     def gather(self, graphs: Indices) -> GraphBatch:
         """The given graphs as one batch, in the given order, repetitions allowed. No loop over graphs.
 
@@ -256,8 +252,6 @@ class GraphStore:
         assert self.hops is not None
         row_ptr = self.hops.row_ptr
         return self._once("hop_ptr", lambda: row_ptr.cpu()[self.node_ptr].numpy())
-
-    # ------------------------------------------------------------------ placement
 
     @property
     def device(self) -> torch.device:

@@ -70,7 +70,10 @@ class Expander(Transform):
             raise ValueError(f"degree and max_num_iters must be at least 1, received {degree} and {max_num_iters}")
         if algorithm not in DRAW:
             raise ValueError(f"algorithm must be one of {', '.join(DRAW)}, received {algorithm!r}")
-        self.degree, self.algorithm, self.max_num_iters, self.seed = degree, algorithm, max_num_iters, seed
+        self.degree = degree
+        self.algorithm = algorithm
+        self.max_num_iters = max_num_iters
+        self.seed = seed
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Expanders of all graphs of a store."""

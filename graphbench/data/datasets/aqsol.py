@@ -65,11 +65,7 @@ class AQSOL(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require("AQSOL", _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         files = [root / file for file in _FILES]

@@ -73,11 +73,7 @@ class CustomGraphs(DatasetBuilder):
         return None
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the file or calls the function, and measures; masks of one transductive graph are ``standard`` splits.
-
-        Raises:
-            UserError: no such file or function, or something in it that is no graph.
-        """
+        """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
         graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
         if isinstance(graphs, Mapping | GraphObject):

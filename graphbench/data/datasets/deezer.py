@@ -62,11 +62,7 @@ class Deezer(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files."""
         card = self.card
         urls = {_MAT: f"{_URL}/deezer-europe.mat", _SPLITS: f"{_URL}/splits/deezer-europe-splits.npy"}
         root = roots.require(card.name, card.files, urls, card.sha256)

@@ -54,7 +54,11 @@ class ErdosRenyi(DatasetBuilder):
         for what, number, least in (("features", features, 1), ("classes", classes, 2), ("seed", seed, 0)):
             if number < least:
                 raise ValueError(f"{what} must be {least} or more, received {number}")
-        self.nodes, self.degree, self.features, self.classes, self.seed = nodes, degree, features, classes, seed
+        self.nodes = nodes
+        self.degree = degree
+        self.features = features
+        self.classes = classes
+        self.seed = seed
 
     @property
     def card(self) -> DatasetCard:

@@ -75,11 +75,7 @@ class _GeomGCN(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         card = self.card
         folders = [f"new_data/{self.source_name}"] * 2 + ["splits"] * _SPLITS
         names = [Path(file).name for file in card.files]
@@ -183,11 +179,7 @@ class WikipediaNetwork(_GeomGCN):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         if self.name not in _FILTERED:
             return super().load(roots)
         card = self.card

@@ -103,11 +103,7 @@ class GNNBenchmark(DatasetBuilder):
         return tuple(f"GNNBenchmarkDataset/{self.name}/raw/{name}" for name in names)
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(self.name, card.files, dict.fromkeys(card.files, self._url), fetch=self._fetch)
         files = [root / file for file in card.files]

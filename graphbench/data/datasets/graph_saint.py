@@ -44,11 +44,7 @@ class _OneGraph(DatasetBuilder):
         return node_card(self.title, self.facts, source=self.source, files=files, **task)
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         folder = self._require(roots, card) / f"{self.title}/raw"
         files = [folder / part for part in self.parts]

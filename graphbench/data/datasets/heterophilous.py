@@ -66,11 +66,7 @@ class HeterophilousGraph(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw file and the splits in it.
-
-        Raises:
-            UserError: the file is missing, damaged or of another version.
-        """
+        """Reads the raw file and the splits in it."""
         card = self.card
         (file,) = card.files
         root = roots.require(card.name, card.files, {file: f"{_URL}/{Path(file).name}"}, card.sha256)

@@ -153,11 +153,7 @@ class LINKX(DatasetBuilder):
         return "ogb/ogbn_arxiv/raw" if self.name == "arxiv-year" else f"LINKXDataset/{self.name}/raw"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card, source = self.card, _SOURCES[self.name]
         urls = {f"{self._folder}/{file}": url for file, url in source.files.items()}
         fetch = _fetch_arxiv if self.name == "arxiv-year" else None

@@ -68,11 +68,7 @@ class MalNetTiny(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the edge lists named in the split files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the edge lists named in the split files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, _FILES, dict.fromkeys(_FILES, _SPLIT_URL), fetch=_fetch)
         lists = [(root / file).read_text(encoding="utf-8").split() for file in _FILES]

@@ -171,11 +171,7 @@ class OGBGraphs(DatasetBuilder):
         return [f"split/{FACTS[self.name].split}/{part}.csv.gz" for part in _PARTS]
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card, folder = self.card, self._raw(roots)
         files = [folder / file for file in self._files]
         reader = {"ogbg-ppa": _read_associations, "ogbg-code2": _read_trees}.get(self.name, self._read_molecules)

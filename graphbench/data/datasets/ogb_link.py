@@ -90,18 +90,16 @@ class OGBLink(DatasetBuilder):
 
     def _files(self) -> tuple[str, ...]:
         folder, facts = f"ogb/{self.name.replace('-', '_')}", _FACTS[self.name]
-        tables = ("edge.csv.gz", "num-node-list.csv.gz", *(["node-feat.csv.gz"] if facts.features else []))
+        tables = ["edge.csv.gz", "num-node-list.csv.gz", *(["node-feat.csv.gz"] if facts.features else [])]
+        if self.name == _BINARY:
+            tables = ["data.npz"]
         return (
-            *(f"{folder}/raw/{table}" for table in (("data.npz",) if self.name == _BINARY else tables)),
+            *(f"{folder}/raw/{table}" for table in tables),
             *(f"{folder}/split/{facts.split}/{part}.pt" for part in ("train", "valid", "test")),
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         url = f"{_URL}/{_FACTS[self.name].archive}.zip"
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, url), fetch=self._fetch)

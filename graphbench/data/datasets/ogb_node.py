@@ -110,11 +110,7 @@ class OGBNode(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         url = f"{_URL}/{self.name.removeprefix('ogbn-')}.zip"
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, url), fetch=self._fetch)

@@ -67,11 +67,7 @@ class OGBPapers(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Converts the raw files, or opens what a former run left in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Converts the raw files, or opens what a former run left in the cache."""
         card = self.card
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, _URL), fetch=self._fetch)
         folder = root / _FOLDER

@@ -21,7 +21,10 @@ from graphbench.errors import UserError
 
 _URL = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/pcqm4m-v2.zip"
 _FILES = ("pcqm4m-v2/raw/data.csv.gz", "pcqm4m-v2/split_dict.pt")
-_SEED, _VALIDATION, _SMALL_VALIDATION, _SMALL_SHARE = 42, 150_000, 50_000, 0.1
+_SEED = 42
+_VALIDATION = 150_000
+_SMALL_VALIDATION = 50_000
+_SMALL_FRACTION = 0.1
 _PARTS = ("train", "valid", "test-dev", "test-challenge")
 
 # graphs in all parts of each selection
@@ -72,11 +75,7 @@ class PCQM4M(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(self.name, _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         files = [root / file for file in _FILES]
@@ -103,7 +102,7 @@ class PCQM4M(DatasetBuilder):
         shuffled = np.random.default_rng(_SEED).permutation(parts["train"])
         val, train = shuffled[:_VALIDATION], shuffled[_VALIDATION:]
         if self.name == "PCQM4Mv2-subset":
-            train, val = train[: int(_SMALL_SHARE * len(train))], val[:_SMALL_VALIDATION]
+            train, val = train[: int(_SMALL_FRACTION * len(train))], val[:_SMALL_VALIDATION]
         return [train, val, parts["valid"]]
 
 

@@ -83,11 +83,7 @@ class PCQMContact(DatasetBuilder):
         return f"{_FOLDER}/530k_{self.split_rule}_split_dict.pt"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         # The release writes num-atoms with a hyphen and looks for it with an underscore.
         other = f"{_FOLDER}/530k_{self.split_rule.replace('-', '_')}_split_dict.pt"

@@ -115,11 +115,7 @@ class Peptides(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         names = (self.facts.table, self.facts.split)
         urls = {

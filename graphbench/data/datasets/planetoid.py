@@ -122,11 +122,7 @@ class Planetoid(DatasetBuilder):
         return f"Planetoid/{self.name}/raw/ind.{self.name.lower()}.{part}"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         from torch_geometric.io import read_planetoid_data  # here, because importing it takes two seconds
 
         card = self.card

@@ -50,11 +50,7 @@ class _SparseArrays(DatasetBuilder):
         return node_card(self.title, self.facts[self.name], licence="MIT", source=self.source, files=(self.file,))
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw file.
-
-        Raises:
-            UserError: the file is missing, damaged or of another version.
-        """
+        """Reads the raw file."""
         card = self.card
         directory = "data/npz" if self.source == _GNN_BENCHMARK else "data"
         url = f"{self.source}/raw/master/{directory}/{Path(self.file).name}"

@@ -88,11 +88,7 @@ class _Superpixels(DatasetBuilder):
         return f"https://www.dropbox.com/s/{key}/{self.archive}_{self.name}.zip?dl=1"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, self._url), fetch=self._fetch)
         files = [root / file for file in card.files]

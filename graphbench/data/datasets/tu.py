@@ -144,11 +144,7 @@ class TUDataset(DatasetBuilder):
         return [f"TUDataset/{self.name}/raw/{self.name}_{part}.txt" for part in parts]
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         files, root = self._raw(roots)
         key = {
             "family": "TUDataset",

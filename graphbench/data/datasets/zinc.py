@@ -70,11 +70,7 @@ class ZINC(DatasetBuilder):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         folder = root / "ZINC/raw"

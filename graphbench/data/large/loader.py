@@ -71,7 +71,10 @@ class LargeLoader:
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
         splits.check(store.num_nodes)
-        self._store, self._splits, self._seed, self._parts = store, splits, seed, parts
+        self._store = store
+        self._splits = splits
+        self._seed = seed
+        self._parts = parts
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
         self._blocks: StoredBlocks | None = None
         shards = {part: shard(index, rank, world_size, fill=False) for part, index in splits.parts().items()}

@@ -74,7 +74,8 @@ class Partition:
         del within
         part, edge_index, edges = self._inner(store, local)
         ends = [0, *torch.bincount(part, minlength=self.parts).cumsum(0).tolist()]
-        for number in range(self.parts) if numbers is None else numbers:
+        chosen = range(self.parts) if numbers is None else numbers
+        for number in chosen:
             kept = slice(ends[number], ends[number + 1])
             yield subgraph(store, self.of(number), edge_index[:, kept], None if edges is None else edges[kept])
 

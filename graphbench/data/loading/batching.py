@@ -56,7 +56,10 @@ class Batching:
         if order not in get_args(Order):
             raise ValueError(f"batching must be one of {', '.join(get_args(Order))}, received {order!r}")
         check_budget(sizes, node_budget)
-        self._order, self._size, self._rank, self._world = order, batch_size, rank, world_size
+        self._order = order
+        self._size = batch_size
+        self._rank = rank
+        self._world = world_size
         self._sizes, self._count = sizes, len(sizes)
         self._window = max(1, int(_WINDOW * self._count))
         self._ends: list[int] | None = None  # of the bucketed batches within a budget

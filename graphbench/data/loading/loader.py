@@ -104,7 +104,10 @@ class DataLoaders:
         splits.check(num_examples(store, transductive))
         check_budget(store.sizes, node_budget)
         self._store, self._splits = store, splits
-        self._batch_size, self._budget, self._transductive, self._seed = batch_size, node_budget, transductive, seed
+        self._batch_size = batch_size
+        self._budget = node_budget
+        self._transductive = transductive
+        self._seed = seed
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
         self._resample, self._resident, self._batch_transform = resample_negatives, resident, batch_transform
         self._batching = None

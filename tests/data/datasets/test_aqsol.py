@@ -9,7 +9,6 @@ import torch
 
 from graphbench.data.datasets.aqsol import AQSOL
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
 from tests.raw_files import PARTS, made, ring
 
@@ -39,8 +38,6 @@ def test_molecules_without_bonds_are_left_out(roots: Roots) -> None:
 def test_card() -> None:
     card = AQSOL("AQSOL").card
     assert (card.metric, card.vocabularies) == ("mae", {"node": (65,), "edge": (5,)})
-    with pytest.raises(UserError, match="unknown PyG-AQSOL data set"):
-        AQSOL("subset")
 
 
 def write_training_files(root: Path) -> None:

@@ -67,11 +67,6 @@ def test_the_real_features_are_never_dense(data_root: Path, tmp_path: Path, monk
     assert store.gather([0]).x is store.x  # so that what is derived from it is derived once
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown Deezer data set .* 'deezer'. Did you mean 'deezer-europe'"):
-        Deezer("deezer")
-
-
 def write_training_files(root: Path) -> None:
     """The real features are 3.5 GB when dense; these are as wide."""
     folder = made(root / "deezer_europe")

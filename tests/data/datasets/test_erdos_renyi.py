@@ -7,7 +7,6 @@ import torch
 
 from graphbench.data.datasets.erdos_renyi import ErdosRenyi
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
 
 
@@ -55,11 +54,6 @@ def test_defaults_are_the_published_ones() -> None:
 def test_wrong_sizes(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ErdosRenyi(**wrong)
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match="unknown ErdosRenyi data set"):
-        ErdosRenyi("scale-free")
 
 
 TRAINING_CASES = {

@@ -14,7 +14,6 @@ from graphbench.cli import main as train
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.generated_like import GeneratedLike, moved_fraction
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpoints import read
 from tests.paths import ROOT
@@ -135,11 +134,6 @@ def test_share_of_pairs_that_are_moved() -> None:
 def test_wrong_sizes(name: str, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GeneratedLike(name, **wrong)
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown GeneratedLike data set .* 'ogbn-arxv'. Did you mean 'ogbn-arxiv'"):
-        GeneratedLike("ogbn-arxv")
 
 
 RUNS = {

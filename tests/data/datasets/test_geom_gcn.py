@@ -146,15 +146,6 @@ def test_cards_need_no_data() -> None:
         assert builder.card.info().out_dim == 5
 
 
-def test_unknown_names() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-WikipediaNetwork data set .* 'crocodile'"):
-        WikipediaNetwork("crocodile")
-    with pytest.raises(UserError, match=r"unknown PyG-WebKB data set .* 'texs'. Did you mean 'texas'"):
-        WebKB("texs")
-    with pytest.raises(UserError, match="unknown PyG-Actor"):
-        Actor("film")
-
-
 def write_training_files(root: Path) -> None:
     folder = made(root / "WebKB/texas/raw")
     x = rng().integers(0, 2, (NODES, 1703))

@@ -101,8 +101,6 @@ def test_messages(roots: Roots) -> None:
     torch.save([1, 2], folder / "CLUSTER_v2.pt")
     with pytest.raises(UserError, match=r"CLUSTER_v2.pt does not hold three lists of graphs"):
         GNNBenchmark("CLUSTER").load(roots)
-    with pytest.raises(UserError, match="unknown PyG-GNNBenchmarkDataset data set"):
-        GNNBenchmark("TSP")
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,6 @@ def test_damaged_file(folder: Path, tmp_path: Path) -> None:
 def test_cards() -> None:
     assert Flickr().card.statistics == {"graphs": 1, "nodes": 89250, "edges": 899756}
     assert (Reddit2().card.node_in, Reddit2().card.out_dim) == (602, 41)
-    with pytest.raises(UserError, match="unknown PyG-Reddit2"):
-        Reddit2("Reddit3")
 
 
 def test_yelp_has_many_labels_per_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,11 +71,6 @@ def test_two_classes_are_ranked(name: str, metric: str, out_dim: int) -> None:
     assert (card.metric, card.out_dim) == (metric, out_dim)
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-HeterophilousGraphDataset data set .* 'toloker'"):
-        HeterophilousGraph("toloker")
-
-
 TRAINING_CASES = {
     "heterophilous": TrainingCase("nodes/sgformer-tolokers.yaml", real="HeterophilousGraphDataset/tolokers")
 }

@@ -99,11 +99,6 @@ def test_card_needs_no_data() -> None:
     assert (info.node_in, info.out_dim, info.task, info.metric, info.maximize) == (500, 3, "node", "accuracy", True)
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-Planetoid data set .* 'Citeseer'. Did you mean 'CiteSeer'"):
-        Planetoid("Citeseer")
-
-
 def test_damaged_raw_file_is_refused_before_it_is_read(data_root: Path, tmp_path: Path) -> None:
     copy = tmp_path / "own" / "Planetoid" / "Cora" / "raw"
     shutil.copytree(data_root / "Planetoid" / "Cora" / "raw", copy)
