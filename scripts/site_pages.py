@@ -17,23 +17,24 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Replaces the files of ``docs_dir`` by the pages of ``nav`` and what they link to."""
-    found = Files([each for each in files if each.src_dir != config["docs_dir"]])
+    pages = Files([file for file in files if file.src_dir != config["docs_dir"]])
     waiting, known = _pages(config["nav"]), set()
     while waiting:
         path = waiting.pop()
         if path in known or not (ROOT / path).is_file():
             continue
         known.add(path)
-        found.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+        pages.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
         if path.endswith(".md"):
             linked = _LINK.findall((ROOT / path).read_text(encoding="utf-8"))
-            inside = [(ROOT / path).parent.joinpath(each).resolve() for each in linked]
-            waiting += [each.relative_to(ROOT).as_posix() for each in inside if each.is_relative_to(ROOT)]
-    return found
+            targets = [(ROOT / path).parent.joinpath(link).resolve() for link in linked]
+            waiting += [target.relative_to(ROOT).as_posix() for target in targets if target.is_relative_to(ROOT)]
+    return pages
 
 
 def _pages(nav: Any) -> list[str]:
     """Paths anywhere in the navigation."""
     if isinstance(nav, str):
         return [nav]
-    return [path for each in (nav.values() if isinstance(nav, dict) else nav) for path in _pages(each)]
+    entries = nav.values() if isinstance(nav, dict) else nav
+    return [path for entry in entries for path in _pages(entry)]

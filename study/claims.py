@@ -1,9 +1,10 @@
-"""Writes docs/claims.md: what our runs say about the claims of the five papers.
+"""Writes docs/claims.md: verdicts of our runs on the claims of the five papers.
 
-``python study/claims.py [--records DIR] [--claims FILE] [--out FILE]``
+``python -m study.claims [--records DIR] [--claims FILE] [--out FILE]``
 
-Claims and the rules that decide about them are data (study/claims.yaml); numbers come from run records and from the
-published tables only. ``--check`` writes nothing and ends with 1 if the page is not what the records say.
+Claims and the rules that decide about them are data (study/claims.yaml); numbers come from run records, recorded
+measurements and the published tables only. ``--check`` writes nothing and ends with 1 if the page is not what the
+records say.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code
     text = document(verdicts)
-    count = Counter(each.word for each in verdicts)
+    count = Counter(verdict.word for verdict in verdicts)
     print(f"{len(verdicts)} claims: " + ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word]))
     if options.check:
         same = options.out.is_file() and options.out.read_text(encoding="utf-8") == text
-        print(f"{options.out}: " + ("up to date" if same else "not what the records say; run study/claims.py"))
+        print(f"{options.out}: " + ("up to date" if same else "not what the records say; run python -m study.claims"))
         return 0 if same else 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(options.out, text)

@@ -1,7 +1,7 @@
-"""Keeps what a measuring command left, with what it was made on, so that rules on claims can read it.
+"""Stores the output of a measuring command with hardware, versions and commit, so that rules on claims can read it.
 
-``python study/record_measurement.py OUTPUT NAME --command COMMAND --hardware NAME --software VERSIONS`` reads a JSON
-file, or the JSON object in the last line of what was printed, and writes ``results/measured/NAME.json``. Rules of
+``python -m study.record_measurement OUTPUT NAME --command COMMAND --hardware NAME --software VERSIONS`` reads a JSON
+file, or the JSON object in the last line of printed output, and writes ``results/measured/NAME.json``. Rules of
 study/claims.yaml refer to its numbers as ``NAME: STEP / STEP``.
 """
 

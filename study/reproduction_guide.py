@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphbench.reproduce import PAPERS, ROOT, sweeps_of
-from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
-from graphbench.tables.cli import wanted_cells
-from graphbench.tables.sweep_table import Wanted
+from graphbench.tables.cli import cell_specs
+from graphbench.tables.sweep_table import CellSpec
 
 TARGET = ROOT / "docs" / "reproducing.md"
 MEASURED = ROOT / "results" / "measured" / "README.md"
@@ -26,7 +27,7 @@ python scripts/sweep.py configs/sweeps/sgformer-table7.yaml --jobs 2    # one ta
 python scripts/tables.py --sweep configs/sweeps/sgformer-table7.yaml --baseline GCN
 ```
 
-Every table prints the paper's number beside the measured one, their difference in published deviations, and a word:
+Every table prints the paper's number below the measured one, their difference in published deviations, and a word:
 reproduced, below, above, not run ([tables.md](tables.md)). What to expect is in `results/published/`, what came out
 here in `results/measured/`; where the two differ, [LOG.md](LOG.md) says what was ruled out.
 
@@ -47,7 +48,7 @@ def guide() -> str:
 
 
 def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
-    """Folder of records and table of every sweep that has a table in results/measured, by the name of its file."""
+    """Records and table of every sweep that has a table in results/measured, by the name of its file."""
     text = MEASURED.read_text(encoding="utf-8").replace("\\\n", " ")
     for sweep, records, out in re.findall(r"--sweep (\S+)\s+--records (\S+).*?--out (\S+)", text):
         yield Path(sweep).stem, (ROOT / records, ROOT / out)
@@ -56,8 +57,8 @@ def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
 def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     sweep = read_sweep(path)
     records, table = stored.get(path.stem, (None, None))
-    cells = wanted_cells(sweep, records)
-    runs = sum(len(cell.runs) for cell in cells)
+    cells = cell_specs(sweep, records)
+    runs = sum(len(cell.run_ids) for cell in cells)
     published = f"[{sweep.published}](../results/published/{sweep.published}.csv)" if sweep.published else "-"
     time = _time(cells, runs) if records else "-"
     measured = f"[{table.stem}](../results/measured/{table.name})" if table else "-"
@@ -65,23 +66,22 @@ def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     return f"| {_title(path)} | {link} | {runs} | {time} | {published} | {measured} |"
 
 
-def _time(cells: Sequence[Wanted], runs: int) -> str:
+def _time(cells: Sequence[CellSpec], runs: int) -> str:
     seconds, known = 0.0, 0
     for cell in cells:
-        found = [RunRecord.read(path) for path in sorted(cell.folder.glob("*/record.json"))]
-        times = [each.total_time for each in found if each and each.status == "finished" and each.total_time]
+        source = record_source(cell.records)
+        records = [source.read(run_id) for run_id in source.run_ids()]
+        times = [run.total_time for run in records if run and run.status == "finished" and run.total_time]
         if times:
-            known += len(cell.runs)
-            seconds += statistics.median(times) * len(cell.runs)
+            known += len(cell.run_ids)
+            seconds += statistics.median(times) * len(cell.run_ids)
     return f"{seconds / 3600:.1f} h" + (f" for {known} of them" if known < runs else "")
 
 
 def _title(path: Path) -> str:
     """The first sentence of the file."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    comment = " ".join(
-        line[1:].strip() for line in lines[: next(i for i, x in enumerate(lines) if not x.startswith("#"))]
-    )
+    comment = " ".join(line[1:].strip() for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
     return re.split(r"(?<=[a-z0-9)])\. ", comment, maxsplit=1)[0].rstrip(".")
 
 

@@ -21,7 +21,7 @@ from study import reproduction_guide
 from tests.paths import ROOT
 
 GUIDES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md", "study/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "results").glob("*/README.md")),
 ]
@@ -46,7 +46,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def _anchors(path: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def _commands() -> list[tuple[Path, list[str]]]:
@@ -57,15 +57,15 @@ def _commands() -> list[tuple[Path, list[str]]]:
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True) if line.startswith(("python ", "bash ")) else []
                 if words[1:] and words[1].startswith(("main.py", "scripts/")):
-                    found.append((path, [each for word in words for each in _braces(word)]))
+                    found.append((path, [expanded for word in words for expanded in _braces(word)]))
     return found
 
 
 def _braces(word: str) -> list[str]:
     """``a{b,c}d`` as a shell reads it."""
     parts = re.split(r"\{([^}]*,[^}]*)\}", word)
-    choices = [each.split(",") if i % 2 else [each] for i, each in enumerate(parts)]
-    return ["".join(each) for each in itertools.product(*choices)]
+    choices = [part.split(",") if i % 2 else [part] for i, part in enumerate(parts)]
+    return ["".join(choice) for choice in itertools.product(*choices)]
 
 
 COMMANDS = _commands()

@@ -9,7 +9,7 @@ import pytest
 
 from graphbench.preflight import describe
 from graphbench.sweeps import Sweep, read_sweep
-from graphbench.sweeps.plan import Planned, plan
+from graphbench.sweeps.plan import PlannedEntry, plan
 from graphbench.tables.published import read_published
 from tests.paths import ROOT
 
@@ -25,7 +25,7 @@ def shipped(name: str) -> Sweep:
 
 
 @cache
-def planned(name: str) -> list[Planned]:
+def planned(name: str) -> list[PlannedEntry]:
     sweep = shipped(name)
     return plan(sweep, sweep.entries)
 
@@ -34,10 +34,10 @@ def planned(name: str) -> list[Planned]:
 def test_every_entry_builds_and_is_a_run_of_its_own(name: str) -> None:
     sweep, entries = shipped(name), planned(name)  # refuses shared folders and cells
     assert sweep.name == name
-    assert len({each.entry.config.hash for each in entries}) == len(entries), "a key has no effect"
-    for each in entries:
-        assert each.checked.description["params"] > 0
-        assert not each.finished
+    assert len({planned_entry.entry.config.hash for planned_entry in entries}) == len(entries), "a key has no effect"
+    for planned_entry in entries:
+        assert planned_entry.checked.description["params"] > 0
+        assert not planned_entry.finished
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SWEEPS])
@@ -47,9 +47,9 @@ def test_published_values_are_found(name: str) -> None:
         assert not any(entry.published for entry in sweep.entries)
         return
     table = read_published(sweep.published)
-    for each in planned(name):
-        entry = each.entry
-        row = table.find(entry.label, each.checked.description["dataset"], entry.published, entry.where)
+    for planned_entry in planned(name):
+        entry = planned_entry.entry
+        row = table.find(entry.label, planned_entry.checked.description["dataset"], entry.published, entry.where)
         assert (row is not None) == ((name, entry.label) not in NOT_PUBLISHED), f"{entry.where}: {entry.cell}"
 
 
@@ -57,9 +57,9 @@ def test_training_ratios_are_compared_with_their_own_column() -> None:
     for name in ("sgformer-table5", "sgformer-table6", "sgformer-table7"):
         table = read_published(name.replace("-", "_"))
         assert len(shipped(name).entries) == 20
-        for each in planned(name):
-            entry = each.entry
-            row = table.find(entry.label, each.checked.description["dataset"], entry.published)
+        for planned_entry in planned(name):
+            entry = planned_entry.entry
+            row = table.find(entry.label, planned_entry.checked.description["dataset"], entry.published)
             assert row.settings["train_ratio"] == entry.column.replace(" ", "")
             train, val, test = entry.config.tree.dataset.split
             assert f"{train:.0%}" == row.settings["train_ratio"]
@@ -69,21 +69,21 @@ def test_training_ratios_are_compared_with_their_own_column() -> None:
 
 
 def test_sgformer_s_table_2_has_its_seven_graphs_for_every_model() -> None:
-    columns = {each.column for each in planned("sgformer-table2")}
+    columns = {planned_entry.column for planned_entry in planned("sgformer-table2")}
     rows: dict[str, set[str]] = {}
-    for each in planned("sgformer-table2"):
-        rows.setdefault(each.entry.label, set()).add(each.column)
+    for planned_entry in planned("sgformer-table2"):
+        rows.setdefault(planned_entry.entry.label, set()).add(planned_entry.column)
     public = {"Cora, public", "CiteSeer, public", "PubMed, public"}
     assert len(columns) == 10
     assert rows.pop("SGFormer") == columns
     assert set(map(frozenset, rows.values())) == {frozenset(columns - public)}
-    runs = {each.column: len(each.checked.runs) for each in planned("sgformer-table2")}
+    runs = {planned_entry.column: len(planned_entry.checked.runs) for planned_entry in planned("sgformer-table2")}
     assert runs == dict.fromkeys(columns, 5) | dict.fromkeys(("Actor", "Squirrel_filtered", "Chameleon_filtered"), 10)
 
 
 def test_the_ablation_is_table_3() -> None:
     """Ten rows on three data sets; only the one without flow is smaller: no queries, keys, friction and gamma."""
-    found = {(each.label, each.file.stem.split("-", 1)[1]): each.config for each in shipped("sfi-ablation").entries}
+    found = {(entry.label, entry.file.stem.split("-", 1)[1]): entry.config for entry in shipped("sfi-ablation").entries}
     assert len(found) == 30
     count = {key: describe(config)["params"] for key, config in found.items() if key[1] == "pascal"}
     full = count["SFi-Former", "pascal"]

@@ -39,7 +39,7 @@ SETS = (
 
 def run() -> list[Case]:
     """Real data from dataset.dir or $GRAPHBENCH_DATA."""
-    return [_case(*each) for each in SETS]
+    return [_case(*settings) for settings in SETS]
 
 
 def _case(name: str, size: int, target: float, section: str) -> Case:
@@ -49,7 +49,7 @@ def _case(name: str, size: int, target: float, section: str) -> Case:
     loaders = DataLoaders(store, Splits.of(everything, [], []), batch_size=size, transductive=False, seed=0)
     peer_loader = DataLoader(peer, batch_size=size, shuffle=True)
     _check_equal(store, peer, torch.randperm(store.num_graphs)[:size])
-    for _ in peer_loader:  # what it keeps of every graph is there from now on
+    for _ in peer_loader:  # fills its cache of single graphs
         pass
 
     def ours(epoch: int) -> Iterable[object]:
@@ -75,7 +75,7 @@ def _seconds(batches: Callable[[int], Iterable[object]], epoch: int) -> float:
 
 
 class InMemory(InMemoryDataset):
-    """The graphs of a store, as PyG keeps them."""
+    """The graphs of a store as a PyG data set."""
 
     def __init__(self, store: GraphStore) -> None:
         super().__init__(None)
@@ -87,10 +87,15 @@ class InMemory(InMemoryDataset):
 
 
 def _check_equal(store: GraphStore, peer: InMemory, chosen: Tensor) -> None:
-    ours, theirs = store.gather(chosen), Batch.from_data_list([peer[int(each)] for each in chosen])
-    for name in ("x", "edge_index", "edge_attr", "y"):
-        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
-    torch.testing.assert_close(ours.ragged.ptr, theirs.ptr, rtol=0, atol=0)
+    ours, theirs = store.gather(chosen), Batch.from_data_list([peer[int(graph)] for graph in chosen])
+    for mine, other in (
+        (ours.x, theirs.x),
+        (ours.edge_index, theirs.edge_index),
+        (ours.edge_attr, theirs.edge_attr),
+        (ours.y, theirs.y),
+        (ours.ragged.ptr, theirs.ptr),
+    ):
+        torch.testing.assert_close(mine, other, rtol=0, atol=0)
 
 
 def _read(section: str) -> GraphStore:

@@ -1,4 +1,4 @@
-"""What a benchmark hands back."""
+"""Result of a benchmark."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ class Case:
 
     Attributes:
         name: what was measured.
-        peer_name: what it was measured against.
-        ours: seconds (or what ``unit`` says), one per pair.
+        peer_name: implementation or limit that it is compared with.
+        ours: in ``unit``, one per pair.
         peer: the same of the peer.
         target: smallest acceptable ratio peer / ours.
         unit: ``"s"`` or ``"MiB"``.

@@ -1,8 +1,8 @@
-"""Measures ours against a peer in one run: ``python scripts/bench.py NAME [--device cuda] [--json]``.
+"""Measures our implementation against another in one run: ``python scripts/bench.py NAME [--device cuda] [--json]``.
 
 The last line is one JSON object: ``{"name", "cases": [{"case", "ours", "peer", "ratio", "target", "met"}, ...]}``
 with seconds (memory: MiB), and ratio = peer / ours (above 1: ours is faster). With ``--device cuda`` the first GPU
-computes, and cases name it; what the host does alone has no such form. A benchmark is no test: run it on a quiet
+computes, and cases name it; benchmarks of the host refuse it. A benchmark is no test: run it on a quiet
 machine.
 """
 
@@ -41,21 +41,21 @@ BENCHMARKS: dict[str, Callable[[torch.device], list[Case]]] = {
     "sgformer": sgformer.run,
     "sparse_flow": sparse_flow.run,
 }
-"""What a model computes: on the device asked for."""
+"""Computations of a model, on the device of ``--device``."""
 
-OF_THE_HOST: dict[str, Callable[[], list[Case]]] = {
+HOST_BENCHMARKS: dict[str, Callable[[], list[Case]]] = {
     "batching": batching.run,
     "encodings": encodings.run,
     "large_graph": large_graph.run,
     "tables": tables.run,
 }
-"""What a GPU has no part in."""
+"""Work of the host, without a GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=sorted([*BENCHMARKS, *OF_THE_HOST]))
+    parser.add_argument("name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS]))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     options = parser.parse_args(arguments)
@@ -83,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, device: str) -> list[Case]:
-    if device == "cpu" and name in OF_THE_HOST:
-        return OF_THE_HOST[name]()
-    if name in OF_THE_HOST:
+    if device == "cpu" and name in HOST_BENCHMARKS:
+        return HOST_BENCHMARKS[name]()
+    if name in HOST_BENCHMARKS:
         raise UserError(f"--device {device}: '{name}' measures the host alone. On a GPU run: {', '.join(BENCHMARKS)}.")
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch sees no CUDA device here. Allowed: cpu.")

@@ -27,7 +27,7 @@ from torch_geometric.utils import to_networkx
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.encodings import peptides, separate_graphs
 from graphbench.benchmarks.gps_step import random_peptides
-from graphbench.benchmarks.measuring import CPU, ROOT, paired, peak, place, step
+from graphbench.benchmarks.measuring import CPU, ROOT, device_name, paired, peak, step
 from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredHops
 from graphbench.ops.decay_attention import decay_attention
@@ -39,7 +39,7 @@ from graphbench.transforms.hop_neighbors import HopNeighbors
 from graphbench.transforms.shortest_paths import ShortestPaths
 
 BATCH, HEADS, WIDTH = 64, 4, 16
-REACH = 2
+FOCAL_LENGTH = 2
 PAIRS, SEARCH_PAIRS = 9, 3
 SIZES = (12_500, 25_000, 50_000, 100_000)
 DEGREE = 10
@@ -63,15 +63,15 @@ def _operators(ragged: Ragged, pairs: PairBlocks, graphs: str) -> list[Case]:
     start = torch.full((HEADS,), 5.0, device=device, requires_grad=True)
     decay = functools.partial(decay_attention, *inputs, ragged, pairs.distance, start, decay=0.6)
     sloped = functools.partial(decay, slope=0.1)
-    focal = functools.partial(focal_attention, *inputs, ragged, pairs, REACH)
+    focal = functools.partial(focal_attention, *inputs, ragged, pairs, FOCAL_LENGTH)
     softmax = functools.partial(softmax_attention, *inputs, ragged)
     padded = Padded(ragged, pairs)
-    where = f"{BATCH} {graphs}, {HEADS} heads of width {WIDTH}, {place(device)}"
+    where = f"{BATCH} {graphs}, {HEADS} heads of width {WIDTH}, {device_name(device)}"
     cases = []
     for name, ours, plain in (
         ("decay attention", decay, functools.partial(padded.decay, *inputs, start, 0.0)),
         ("decay attention, slope 0.1", sloped, functools.partial(padded.decay, *inputs, start, 0.1)),
-        (f"focal attention, length {REACH}", focal, functools.partial(padded.focal, *inputs)),
+        (f"focal attention, length {FOCAL_LENGTH}", focal, functools.partial(padded.focal, *inputs)),
     ):
         mine = step(ours, [*inputs, start])
         peers = [("softmax attention", softmax, 1 / 1.5)]
@@ -88,11 +88,11 @@ def _operators(ragged: Ragged, pairs: PairBlocks, graphs: str) -> list[Case]:
 
 
 class Padded:
-    """What one writes without ragged operators: (G, H, L, d) blocks as long as the longest graph, G graphs.
+    """Attention without ragged operators: (G, H, L, d) blocks as long as the longest graph, G graphs.
 
     Args:
         ragged: the partition of the rows.
-        pairs: their distances; those without a path are far away, where the factor of the scores is 0 in float32.
+        pairs: their distances; those without a path get a large one, where the factor of the scores is 0 in float32.
     """
 
     def __init__(self, ragged: Ragged, pairs: PairBlocks) -> None:
@@ -107,20 +107,20 @@ class Padded:
         real = torch.arange(length, device=ragged.device) < ragged.size_tensor[:, None]
         self._no_key = torch.zeros(graphs, length, device=ragged.device).masked_fill(~real, -torch.inf)[:, None, None]
         # Rows of padding see the first node: a row without any has no softmax.
-        far = distance > REACH
+        far = distance > FOCAL_LENGTH
         far[..., 0] &= real[:, None]
         self._far = torch.zeros_like(self._distance).masked_fill(far, -torch.inf)
 
     def decay(self, q: Tensor, k: Tensor, v: Tensor, start: Tensor, slope: float) -> Tensor:
         """Decay attention, decay 0.6."""
-        q, k, v = (self._pad(each) for each in (q, k, v))
+        q, k, v = self._pad(q), self._pad(k), self._pad(v)
         steps = torch.nn.functional.leaky_relu(self._distance - start.view(-1, 1, 1), slope)
         scores = q @ k.transpose(2, 3) / math.sqrt(WIDTH) * 0.6**steps
         return self._unpad(torch.softmax(scores + self._no_key, dim=-1) @ v)
 
     def focal(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Focal attention."""
-        q, k, v = (self._pad(each) for each in (q, k, v))
+        q, k, v = self._pad(q), self._pad(k), self._pad(v)
         return self._unpad(scaled_dot_product_attention(q, k, v, attn_mask=self._far))
 
     def _pad(self, rows: Tensor) -> Tensor:
@@ -134,13 +134,13 @@ class Padded:
 
 def _search(store: GraphStore) -> Case:
     """Distances of all pairs, ours and networkx's."""
-    graphs = [to_networkx(each, to_undirected=True) for each in separate_graphs(store)]
+    graphs = [to_networkx(graph, to_undirected=True) for graph in separate_graphs(store)]
 
     def ours() -> Tensor:
         return ShortestPaths()(store)["distance"]
 
     def peer() -> np.ndarray:
-        return np.concatenate([_by_networkx(each) for each in graphs])
+        return np.concatenate([_by_networkx(graph) for graph in graphs])
 
     if not np.array_equal(ours().numpy(), peer()):
         raise AssertionError("the two sides do not agree")
@@ -150,21 +150,21 @@ def _search(store: GraphStore) -> Case:
 
 def _by_networkx(graph: nx.Graph) -> np.ndarray:
     size = graph.number_of_nodes()
-    found = np.full((size, size), 255, dtype=np.uint8)
+    distances = np.full((size, size), 255, dtype=np.uint8)
     for source, reached in nx.all_pairs_shortest_path_length(graph):
-        found[source, list(reached)] = list(reached.values())
-    return found.reshape(-1)
+        distances[source, list(reached)] = list(reached.values())
+    return distances.reshape(-1)
 
 
 def _memory() -> Case:
-    """The exponent of peak memory over the number of pairs within reach."""
+    """The exponent of peak memory over the number of pairs within the focal length."""
     pairs, mib = zip(*(_in_process(nodes) for nodes in SIZES), strict=True)
     slope = float(np.polyfit(np.log(pairs), np.log(mib), 1)[0])
     measured = ", ".join(
         f"{nodes:,} nodes, {int(count):,} pairs: {value:,.0f} MiB"
         for nodes, count, value in zip(SIZES, pairs, mib, strict=True)
     )
-    name = f"exponent of focal attention's peak memory, length {REACH}, mean degree {DEGREE} ({measured})"
+    name = f"exponent of focal attention's peak memory, length {FOCAL_LENGTH}, mean degree {DEGREE} ({measured})"
     return Case(name, "limit", [slope], [EXPONENT], target=1.0, unit="")
 
 
@@ -181,12 +181,16 @@ def main(nodes: int) -> None:
     ends = torch.randint(nodes, (2, nodes * DEGREE // 2), generator=generator)
     both = torch.cat([ends, ends.flip(0)], dim=1)
     store = GraphStore.from_arrays([nodes], [both.shape[1]], both)
-    near = store.with_encodings(hops=StoredHops(**HopNeighbors(REACH)(store))).gather(torch.zeros(1, dtype=int)).hops
-    assert near is not None
+    hops = (
+        store.with_encodings(hops=StoredHops(**HopNeighbors(FOCAL_LENGTH)(store)))
+        .gather(torch.zeros(1, dtype=int))
+        .hops
+    )
+    assert hops is not None
     inputs = [torch.randn(nodes, HEADS, WIDTH, requires_grad=True) for _ in range(3)]
-    print(near.col.numel())
+    print(hops.col.numel())
     ragged = Ragged.from_sizes([nodes])
-    print(peak(step(functools.partial(focal_attention, *inputs, ragged, near, REACH), inputs), CPU))
+    print(peak(step(functools.partial(focal_attention, *inputs, ragged, hops, FOCAL_LENGTH), inputs), CPU))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def run() -> list[Case]:
 
             # the order alternates, so that drift of the machine cancels
             first, second = (ours, peer) if pair % 2 else (peer, ours)
-            times = {each: _timed(each) for each in (first, second)}
+            times = {side: _timed(side) for side in (first, second)}
             if pair == 0:
                 _check_equal(times[ours][1], times[peer][1])
                 continue
@@ -55,7 +55,7 @@ def run() -> list[Case]:
             again.append(_timed(ours)[0])
     name = f"{store.num_graphs} Peptides graphs, LapPE-{FREQUENCIES} + RWSE-{STEPS}, {torch.get_num_threads()} threads"
     return [
-        Case(name, "PyG", [each[0] for each in measured], [each[1] for each in measured], target=5.0),
+        Case(name, "PyG", [ours for ours, _ in measured], [peer for _, peer in measured], target=5.0),
         Case(f"{name}, second start", "limit", again, [1.0] * len(again), target=1.0),
     ]
 
@@ -76,7 +76,10 @@ def peptides() -> GraphStore:
 def separate_graphs(store: GraphStore) -> list[Data]:
     """The same graphs as PyG has them."""
     edges = store.edge_index.to(torch.int64).split(store.edge_counts.tolist(), dim=1)
-    return [Data(edge_index=each, num_nodes=nodes) for each, nodes in zip(edges, store.sizes.tolist(), strict=True)]
+    return [
+        Data(edge_index=edge_index, num_nodes=nodes)
+        for edge_index, nodes in zip(edges, store.sizes.tolist(), strict=True)
+    ]
 
 
 def _timed(function: Callable[[], object]) -> tuple[float, object]:

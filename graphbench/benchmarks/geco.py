@@ -6,7 +6,7 @@ network, in float32, on a GPU the largest graphs under bfloat16 autocast, too; t
 ``scaled_dot_product_attention`` of given queries, keys and values, 4 heads of width 27: on a GPU FlashAttention in
 bfloat16, the queries, keys and values padded to width 32 before. What a graph keeps between steps (sorted edges,
 positions) is made before. Where one call of the peer would take longer than ``BEARABLE`` seconds, its time is
-extrapolated with N^2 from the largest measured one, and the case says so. Published times (A100) stand beside ours:
+extrapolated with N^2 from the largest measured one, and the case says so. Cases name the published times (A100):
 other hardware, other program; the target is the published speed-up.
 """
 
@@ -29,7 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, ROOT, paired, peak, peaks, place, seconds_of, step
+from graphbench.benchmarks.measuring import CPU, ROOT, device_name, paired, peak, peaks, seconds_of, step
 from graphbench.data.generators import erdos_renyi
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.ops.circular_conv import circular_conv, sizes_of
@@ -76,7 +76,7 @@ def _operator(device: torch.device) -> Iterable[Case]:
         for warm_up in (ours, peer) if device.type != "cpu" else ():
             warm_up()
         pairs = _pairs(seconds_of(ours, device) + seconds_of(peer, device))
-        what = f"{name}, {width} channels, forward and backward, {place(device)}"
+        what = f"{name}, {width} channels, forward and backward, {device_name(device)}"
         yield Case(what, "padded FFT", *paired(ours, peer, pairs, device), 1.0)
 
 
@@ -84,7 +84,7 @@ def padded_fft(u: Tensor, filters: Tensor, ragged: Ragged) -> Tensor:
     """The plain way: all graphs padded to twice the longest (or a little more), one FFT, folded; autograd."""
     length = next_fast_len(2 * ragged.max_size, real=True)
     sizes = sizes_of(ragged)
-    number = {n: place for place, n in enumerate(sizes)}
+    number = {n: index for index, n in enumerate(sizes)}
     which = torch.tensor([number[n] for n in ragged.sizes]).to(u.device)
 
     def transformed(rows: Tensor, parts: Ragged) -> tuple[Tensor, Tensor]:
@@ -139,12 +139,12 @@ def _table10(device: torch.device) -> Iterable[Case]:
             seconds = paired(ours, peer, _pairs(expected + expected_peer), device)
             compared, peer_name = nodes, attention
         else:
-            own = [seconds_of(ours, device) for _ in range(_pairs(expected))]
-            seconds = (own, [expected_peer] * len(own))
+            measured_ours = [seconds_of(ours, device) for _ in range(_pairs(expected))]
+            seconds = (measured_ours, [expected_peer] * len(measured_ours))
             peer_name = f"{attention}, extrapolated from {compared} nodes,"
         measured[nodes] = (statistics.median(seconds[0]), statistics.median(seconds[1]))
         speedup = paper_peer / paper_ours
-        where = f"{place(device)} (published: {paper_ours} ms, {paper_peer} ms, {speedup:.2f})"
+        where = f"{device_name(device)} (published: {paper_ours} ms, {paper_peer} ms, {speedup:.2f})"
         name = f"Table 10, {nodes} nodes, fp32, {where}"
         mine, theirs = measured[nodes]
         print(f"{name}: {mine:.4f} s, {peer_name} {theirs:.4f} s", file=sys.stderr, flush=True)
@@ -152,14 +152,14 @@ def _table10(device: torch.device) -> Iterable[Case]:
         if device.type != "cpu" and nodes in sorted(published)[-AUTOCAST:]:
             narrow = _autocast(ours, device)
             narrow()
-            own = [seconds_of(narrow, device) for _ in range(_pairs(mine))]
+            measured_ours = [seconds_of(narrow, device) for _ in range(_pairs(mine))]
             name = f"bf16 autocast, Table 10, {nodes} nodes, {where}"
-            yield Case(name, peer_name, own, [theirs] * len(own), target=speedup)
+            yield Case(name, peer_name, measured_ours, [theirs] * len(measured_ours), target=speedup)
     logs = np.log([[nodes, mine] for nodes, (mine, _) in measured.items()])
     exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
     name = f"Table 10, time of ours as a power of the nodes, {min(measured)} to {max(measured)}"
     yield Case(name, "limit", [exponent], [EXPONENT], 1.0, unit="(exponent)")
-    crossings = [[_crossover(each)] for each in (measured, published)]
+    crossings = [[_crossover(times)] for times in (measured, published)]
     yield Case("Table 10, nodes from which ours is faster", "published", *crossings, 1.0, unit="nodes")
 
 
@@ -175,7 +175,7 @@ def _attention(nodes: int, device: torch.device) -> Callable[[], Tensor]:
     """The peer; FlashAttention knows no float32, and no head whose width is not a multiple of 8."""
     qkv = [torch.randn(1, HEADS, nodes, WIDTH // HEADS, device=device) for _ in range(3)]
     if device.type != "cpu":
-        qkv = [pad(each, (0, FLASH_WIDTH - WIDTH // HEADS)).bfloat16() for each in qkv]
+        qkv = [pad(tensor, (0, FLASH_WIDTH - WIDTH // HEADS)).bfloat16() for tensor in qkv]
     return functools.partial(scaled_dot_product_attention, *qkv, scale=(WIDTH // HEADS) ** -0.5)
 
 
@@ -187,13 +187,13 @@ def _graph(nodes: int) -> GraphBatch:
 
 def _published() -> dict[int, tuple[float, float]]:
     """(GECO, FlashAttention) milliseconds by the number of nodes."""
-    found: dict[int, dict[str, float]] = {}
+    times: dict[int, dict[str, float]] = {}
     with PUBLISHED.open(newline="") as file:
         for row in csv.DictReader(file):
             if row["metric"] == "runtime_ms":
                 nodes = int(row["split_or_setting"].split(";")[0].removeprefix("N="))
-                found.setdefault(nodes, {})[row["model"]] = float(row["mean"])
-    return {nodes: (each["GECO"], each["FlashAttention"]) for nodes, each in sorted(found.items())}
+                times.setdefault(nodes, {})[row["model"]] = float(row["mean"])
+    return {nodes: (row["GECO"], row["FlashAttention"]) for nodes, row in sorted(times.items())}
 
 
 def _crossover(times: dict[int, tuple[float, float]]) -> float:

@@ -1,4 +1,4 @@
-"""A training step of GPS layers (GatedGCN beside attention) against the same layers built from PyG's ``GPSConv``.
+"""A training step of GPS layers (GatedGCN and attention) against the same layers built from PyG's ``GPSConv``.
 
 Both have the same weights and must give the same output before anything is timed. Peak memory on the CPU is measured in
 a fresh process per run: ``python -m graphbench.benchmarks.gps_step ours|peer FILE`` prints it.
@@ -19,7 +19,7 @@ from torch_geometric.utils import scatter
 
 from graphbench import factory
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, paired, peak, peaks, place
+from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks
 from graphbench.config import load_config
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -52,7 +52,7 @@ def run(device: torch.device) -> list[Case]:
             warm_up()
         seconds = paired(step, peer_step, PAIRS, device)
         name = f"{what}, batch {size}, {batch.num_nodes} nodes"
-        cases.append(Case(f"{name}, step, {place(device)}", "PyG", *seconds, target=2.5))
+        cases.append(Case(f"{name}, step, {device_name(device)}", "PyG", *seconds, target=2.5))
         mine, theirs = _peaks(batch)
         cases.append(Case(f"{name}, peak memory", "PyG", mine, theirs, target=2.0, unit="MiB"))
     return cases
@@ -147,12 +147,12 @@ NAMES = (
 def _give_weights(ours: nn.Module, peer: nn.Module) -> None:
     state = ours.state_dict()
 
-    def own(name: str) -> str:
+    def our_name(name: str) -> str:
         _, number, rest = name.split(".", 2)
         theirs, mine = next(pair for pair in NAMES if rest.startswith(pair[0]))
         return f"layers.{number}.{mine}{rest.removeprefix(theirs)}"
 
-    peer.load_state_dict({name: state[own(name)] for name in peer.state_dict()})
+    peer.load_state_dict({name: state[our_name(name)] for name in peer.state_dict()})
 
 
 def _check_equal(ours: nn.Module, peer: nn.Module, batch: GraphBatch) -> None:
@@ -160,8 +160,8 @@ def _check_equal(ours: nn.Module, peer: nn.Module, batch: GraphBatch) -> None:
     batch = batch.replace(x=batch.x.detach().double(), edge_attr=batch.edge_attr.detach().double())
     with torch.no_grad():
         a, b = (
-            copy.deepcopy(model).double().eval().to(each.device)(each)
-            for model, each in ((ours, batch), (peer, batch.to(CPU)))
+            copy.deepcopy(model).double().eval().to(inputs.device)(inputs)
+            for model, inputs in ((ours, batch), (peer, batch.to(CPU)))
         )
     torch.testing.assert_close(a.to(CPU), b)
 
@@ -183,7 +183,7 @@ def _batch(size: int, device: torch.device) -> tuple[GraphBatch, str]:
     except (UserError, ImportError):
         batch, what = random_peptides(size, generator).gather(range(size)), "random graphs of Peptides' sizes"
     states = [torch.randn(rows, DIM, generator=generator) for rows in (batch.num_nodes, batch.num_edges)]
-    x, edge_attr = (each.to(device).requires_grad_() for each in states)
+    x, edge_attr = (tensor.to(device).requires_grad_() for tensor in states)
     return batch.to(device).replace(x=x, edge_attr=edge_attr, y=None), what
 
 
@@ -205,7 +205,7 @@ def random_peptides(size: int, generator: torch.Generator) -> GraphStore:
         ring = torch.randint(6, nodes, (nodes // 55,), generator=generator)
         half = torch.cat([torch.stack([child, parent]), torch.stack([ring, ring - 6])], dim=1)
         parts.append(torch.cat([half, half.flip(0)], dim=1))
-    return GraphStore.from_arrays(sizes, [each.shape[1] for each in parts], torch.cat(parts, dim=1))
+    return GraphStore.from_arrays(sizes, [edge_index.shape[1] for edge_index in parts], torch.cat(parts, dim=1))
 
 
 def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:

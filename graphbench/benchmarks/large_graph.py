@@ -52,14 +52,14 @@ def run() -> list[Case]:
 
 def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float]:
     """Generates, trains for one epoch, evaluates; seconds of each, and the peak in MiB so far after each."""
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     start = time.perf_counter()
 
     def note(what: str) -> None:
         nonlocal start
-        found[f"{what}_s"] = round(time.perf_counter() - start, 1)
-        found[f"{what}_peak_mib"] = round((peak_memory(torch.device("cpu")) or 0) / 2**20)
-        print(json.dumps(found), file=sys.stderr, flush=True)
+        measured[f"{what}_s"] = round(time.perf_counter() - start, 1)
+        measured[f"{what}_peak_mib"] = round((peak_memory(torch.device("cpu")) or 0) / 2**20)
+        print(json.dumps(measured), file=sys.stderr, flush=True)
         start = time.perf_counter()
 
     store = power_law(folder / "graph", nodes, edges, 0, columns=COLUMNS, classes=CLASSES)
@@ -79,9 +79,10 @@ def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float
     note("train_and_evaluate")
     for split in ("train", "val", "test"):
         line = json.loads((folder / "runs" / "large" / "0" / split / "stats.json").read_text().splitlines()[-1])
-        found |= {f"{split}_epoch_s": round(line["time_epoch"], 1), f"{split}_accuracy": round(line["accuracy"], 4)}
-    found["peak_mib"] = round((outcome.peak_memory or 0) / 2**20)
-    return found
+        measured[f"{split}_epoch_s"] = round(line["time_epoch"], 1)
+        measured[f"{split}_accuracy"] = round(line["accuracy"], 4)
+    measured["peak_mib"] = round((outcome.peak_memory or 0) / 2**20)
+    return measured
 
 
 def _loop(loaders: PartitionLoader, folder: Path) -> Loop:

@@ -10,7 +10,7 @@ import torch
 
 from graphbench import factory
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import ROOT, now, place
+from graphbench.benchmarks.measuring import ROOT, device_name, now
 from graphbench.config import load_config
 from graphbench.data.loading.loader import DataLoaders
 from graphbench.runs.run_directory import RunDirectory
@@ -93,5 +93,5 @@ def run(device: torch.device) -> list[Case]:
             else:
                 mine = ours(Path(folder) / str(pair))
                 pairs.append((mine, by_hand()))
-    name = f"Cora SGFormer, epoch with evaluation, {place(device)}"
+    name = f"Cora SGFormer, epoch with evaluation, {device_name(device)}"
     return [Case(name, "by hand", [p[0] for p in pairs], [p[1] for p in pairs], target=1 / 1.05)]

@@ -1,7 +1,7 @@
-"""Time and peak memory of two sides, taken so that the machine is the same for both, on the CPU or on a GPU.
+"""Time and peak memory of two implementations under the same conditions, on the CPU or on a GPU.
 
-A GPU works behind the back of the program: its clock is read when it has done all that was queued (:func:`now`), and
-its memory is that of PyTorch's allocator. Kernels are compiled in the first call, which is no measurement.
+A GPU is asynchronous: the clock is read when it has done all that was queued (:func:`now`); its memory is that of
+PyTorch's allocator. Kernels are compiled in the first call, which is not measured.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
 
 
-def place(device: torch.device) -> str:
-    """What a case names as the machine: the GPU, or the threads."""
+def device_name(device: torch.device) -> str:
+    """For the name of a case: the GPU, or the number of threads."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
 
 
 def now(device: torch.device) -> float:
-    """Seconds on a clock, once a GPU has done what it was told."""
+    """Seconds on a clock, after a GPU has been synchronised."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
@@ -56,8 +56,8 @@ def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[]
     """Forward and backward, with fresh gradients of the inputs."""
 
     def once() -> None:
-        for each in inputs:
-            each.grad = None
+        for tensor in inputs:
+            tensor.grad = None
         out = forward()
         out.backward(torch.ones_like(out))
 

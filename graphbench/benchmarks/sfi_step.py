@@ -13,7 +13,7 @@ from scipy.spatial import Delaunay
 
 from graphbench import factory
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import ROOT, paired, place
+from graphbench.benchmarks.measuring import ROOT, device_name, paired
 from graphbench.config import load_config
 from graphbench.data.store import GraphStore
 from graphbench.structures import DataInfo, GraphBatch
@@ -37,7 +37,7 @@ def run(device: torch.device) -> list[Case]:
     ours()  # warm-up
     if device.type != "cpu":  # on the CPU the peer is far too slow to need one
         peer()
-    name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {place(device)}"
+    name = f"sfi-pascal, {graphs} graphs of about {NODES} nodes, training step, {device_name(device)}"
     return [Case(name, f"{ITERATIONS} proximal iterations", *paired(ours, peer, PAIRS, device), target=3.0)]
 
 
@@ -65,7 +65,7 @@ def _batch(graphs: int, info: DataInfo, transforms: dict, cache: Path) -> GraphB
         sides = np.sort(triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
         half = random.permutation(np.unique(sides, axis=0))[: EDGES // 2].T
         edges.append(np.concatenate([half, half[::-1]], axis=1))
-    counts = [each.shape[1] for each in edges]
+    counts = [edge_index.shape[1] for edge_index in edges]
     store = GraphStore.from_arrays(
         sizes,
         counts,

@@ -25,7 +25,7 @@ from torch_geometric.nn.models import SGFormer
 
 from graphbench import factory
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, ROOT, held, paired, place, seconds_of
+from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, paired, seconds_of
 from graphbench.config import load_config
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.run_directory import RunDirectory
@@ -158,7 +158,7 @@ def by_hand(ours: Training) -> Callable[[], None]:
 
 def _check_size(ours: nn.Module, peer: nn.Module, columns: int, layers: Sequence[int]) -> None:
     """The peer's parameters are ours, those of the flags that it cannot switch off, and none of two biases."""
-    mine, theirs = (sum(each.numel() for each in model.parameters()) for model in (ours, peer))
+    mine, theirs = (sum(parameter.numel() for parameter in model.parameters()) for model in (ours, peer))
     attention, local = layers
     value_map = attention * WIDTH * WIDTH
     norms = 2 * WIDTH * (attention + 1 + local + 1)
@@ -199,16 +199,16 @@ def _against_pyg(name: str, ours: Training, target: float) -> Case:
     peer = by_hand(ours)
     for warm_up in (ours.run, peer):
         warm_up()
-    mine, theirs = ([each / ours.epochs for each in side] for side in paired(ours.run, peer, PAIRS, ours.device))
+    mine, theirs = ([seconds / ours.epochs for seconds in side] for side in paired(ours.run, peer, PAIRS, ours.device))
     graph = ours.loaders.full_batch
     size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
-    what = f"{name}, {size}, epoch with evaluation, {place(ours.device)}"
+    what = f"{name}, {size}, epoch with evaluation, {device_name(ours.device)}"
     return Case(what, "PyG", mine, theirs, target=target)
 
 
 def _deezer(device: torch.device) -> list[Case]:
     sparse, dense = (_measured(device, "deezer", choice) for choice in ("always", "never"))
-    name = f"Deezer-Europe, epoch with evaluation, {place(device)}"
+    name = f"Deezer-Europe, epoch with evaluation, {device_name(device)}"
     return [
         Case(f"{name}, sparse features", "densified", sparse["seconds"], dense["seconds"], target=10.0),
         Case(f"{name}, peak memory", "limit", sparse["peak_mib"], [DEEZER_LIMIT], target=1.0, unit="MiB"),
@@ -216,16 +216,15 @@ def _deezer(device: torch.device) -> list[Case]:
 
 
 def _scaling(device: torch.device) -> list[Case]:
-    found = [_measured(device, "scaling", str(nodes)) for nodes in SIZES]
+    by_size = [_measured(device, "scaling", str(nodes)) for nodes in SIZES]
     cases = []
     for what, unit in (("seconds", "s"), ("grown_mib", "MiB")):
-        values = [min(each[what]) for each in found]
+        values = [min(measured[what]) for measured in by_size]
         slope = float(np.polyfit(np.log(SIZES), np.log(values), 1)[0])
         measured = ", ".join(f"{nodes:,}: {value:.3g} {unit}" for nodes, value in zip(SIZES, values, strict=True))
-        kind = "time per epoch" if unit == "s" else "peak memory"
-        cases.append(
-            Case(f"exponent of {kind}, {place(device)} ({measured})", "limit", [slope], [EXPONENT], target=1.0, unit="")
-        )
+        quantity = "time per epoch" if unit == "s" else "peak memory"
+        name = f"exponent of {quantity}, {device_name(device)} ({measured})"
+        cases.append(Case(name, "limit", [slope], [EXPONENT], target=1.0, unit=""))
     return cases
 
 

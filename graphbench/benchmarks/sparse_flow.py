@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, paired, peak, peaks, place, step
+from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks, step
 from graphbench.ops.sparse_flow import flow_diagnostics, sparse_flow
 from graphbench.structures import Ragged
 
@@ -31,14 +31,14 @@ def run(device: torch.device) -> list[Case]:
     torch.manual_seed(0)
     cases = list(_times(device, torch.float32))
     ours, theirs = peaks(one_step, ("sparse", "softmax"), MEMORY_PAIRS, device)
-    cases.append(Case(f"{SIZES}, peak memory, {place(device)}", "plain softmax", ours, theirs, 1 / 3, unit="MiB"))
+    cases.append(Case(f"{SIZES}, peak memory, {device_name(device)}", "plain softmax", ours, theirs, 1 / 3, unit="MiB"))
     return cases if device.type == "cpu" else [*cases, *_times(device, torch.bfloat16)]
 
 
 def _times(device: torch.device, dtype: torch.dtype) -> Iterable[Case]:
     ragged, inputs, lam = problem(device, dtype)
     zeros = flow_diagnostics(*inputs[:4], ragged, lam=lam).zero_share.mean().item()
-    name = f"{SIZES}, {zeros:.0%} zero flows, exact, {place(device)}"
+    name = f"{SIZES}, {zeros:.0%} zero flows, exact, {device_name(device)}"
     if device.type != "cpu":
         name += f", {str(dtype).removeprefix('torch.')}"
     exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
@@ -64,8 +64,8 @@ def problem(device: torch.device, dtype: torch.dtype = torch.float32) -> tuple[R
 def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Softmax attention inside graphs of equal size, (N, H, d) as the operator has it."""
     q, k, v = (
-        each.view(GRAPHS, NODES, HEADS, WIDTH).transpose(1, 2).reshape(GRAPHS * HEADS, NODES, WIDTH)
-        for each in (q, k, v)
+        tensor.view(GRAPHS, NODES, HEADS, WIDTH).transpose(1, 2).reshape(GRAPHS * HEADS, NODES, WIDTH)
+        for tensor in (q, k, v)
     )
     weights = torch.softmax(torch.bmm(q / math.sqrt(WIDTH), k.transpose(1, 2)), dim=-1)
     out = torch.bmm(torch.dropout(weights, 0.0, True), v)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from graphbench.benchmarks.case import Case
 from graphbench.runs.record import RunRecord, Score
-from graphbench.tables.cli import folder_sheet
-from graphbench.tables.sheet import markdown
+from graphbench.tables.cli import configuration_table
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_sheets import details_sheet, main_sheets
-from graphbench.tables.sweep_table import Wanted, sweep_table
+from graphbench.tables.sweep_layout import details_table, main_tables
+from graphbench.tables.sweep_table import CellSpec, sweep_table
+from graphbench.tables.text_table import markdown
 
 MODELS, DATASETS, RUNS = 400, 5, 5
 LIMIT = 10.0
@@ -30,15 +30,15 @@ METRICS = {"loss": False, "accuracy": True, "precision": True, "recall": True, "
 def run() -> list[Case]:
     """Both forms of scripts/tables.py."""
     with tempfile.TemporaryDirectory() as name:
-        wanted = _generate(Path(name))
-        folders = [each.folder for each in wanted]
+        specs = _generate(Path(name))
+        folders = [spec.records for spec in specs]
 
         def rows() -> None:
-            markdown([folder_sheet(folders)])
+            markdown([configuration_table(folders)])
 
         def sweep() -> None:
-            table = sweep_table("generated", wanted, baseline=wanted[0].label)
-            markdown([*main_sheets(table), details_sheet(table)])
+            table = sweep_table("generated", specs, baseline=specs[0].label)
+            markdown([*main_tables(table), details_table(table)])
             long_csv(table)
 
         forms = {"a row per configuration": rows, "a sweep, all of its tables": sweep}
@@ -56,12 +56,12 @@ def _seconds(make: Callable[[], None]) -> list[float]:
     return seconds
 
 
-def _generate(folder: Path) -> list[Wanted]:
+def _generate(folder: Path) -> list[CellSpec]:
     generator = random.Random(0)
     sizes = {"train": 140, "val": 500, "test": 1000}
     begun = RunRecord.start(config="", config_hash="generated", seed=0, run_id="0", metric="accuracy", maximize=True)
     runs = tuple(map(str, range(RUNS)))
-    wanted = []
+    specs = []
     for model in range(MODELS):
         for number in range(DATASETS):
             dataset, config = f"data-{number}", f"model-{model}-data-{number}"
@@ -77,5 +77,5 @@ def _generate(folder: Path) -> list[Wanted]:
                 path = folder / config / run_id / "record.json"
                 path.parent.mkdir(parents=True)
                 path.write_text(record.to_json())  # not record.write, which waits for the disk
-            wanted.append(Wanted(f"model {model}", dataset, dataset, folder / config, runs))
-    return wanted
+            specs.append(CellSpec(f"model {model}", dataset, dataset, folder / config, runs))
+    return specs

@@ -3,7 +3,7 @@
 Rows are queries, columns keys. Colour is the logarithm of a weight; entries that are exactly zero are white, also where
 others are as small as rounding allows. For sparse flows the pattern is drawn before and after: the dense pattern
 softmax(s) of the same layer, with the same input and parameters, from which friction and resistance make the flow.
-``--untrained`` adds the pattern of the model as it was initialised. Prints each layer's share of exact zeros.
+``--untrained`` adds the pattern of the model as it was initialised. Prints the fraction of exact zeros of every layer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.layers.attention.sfi import SFi
 from graphbench.plots import canvas, node_matrix
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLIPPED = 0.002
-"""Share of the smallest positive weights that get one colour, so that a few of them do not take up the scale."""
+"""Fraction of the smallest positive weights that get one colour, so that a few of them do not take up the scale."""
 
-
-LARGEST = 5000
-"""Nodes of a graph that can still be drawn: every head of every layer is a matrix of its square."""
+MAX_NODES = 5000
+"""Of a graph: every head of every layer is a matrix of its square."""
 
 
 @dataclass(frozen=True)
@@ -40,36 +40,37 @@ class Pattern:
 
     Attributes:
         layer: name of the module.
-        weights: by what they show, in the order of the columns of the figure.
+        weights: by view, in the order of the columns of the figure.
     """
 
     layer: str
     weights: dict[str, np.ndarray]
 
-    def zero_share(self, shown: str) -> float:
-        """Share of entries that are exactly zero, over all heads."""
-        return float((self.weights[shown] == 0).mean())
+    def zero_fraction(self, view: str) -> float:
+        """Fraction of entries that are exactly zero, over all heads."""
+        return float((self.weights[view] == 0).mean())
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the options of the figure."""
     node_matrix.arguments(parser)
     parser.add_argument("--head", type=int, default=0, metavar="H", help="from 0; default: 0")
     parser.add_argument("--untrained", action="store_true", help="show the model as initialised, too")
 
 
 def make(options: argparse.Namespace) -> tuple[Figure, str]:
-    """The figure and its name; prints the shares of exact zeros.
+    """The figure and its name; prints the fractions of exact zeros.
 
     Raises:
         UserError: no such run, graph, layer or head, too large a graph, or a model without attention weights.
     """
-    run = node_matrix.read_run(options, LARGEST, "patterns")
+    run = node_matrix.read_run(options, MAX_NODES, "patterns")
     patterns = read_patterns(run.model, run.batch, run.position)
     if options.untrained:
         pairs = zip(read_patterns(run.initial, run.batch, run.position), patterns, strict=True)
         patterns = [
-            Pattern(each.layer, {"untrained": list(old.weights.values())[-1], **each.weights}) for old, each in pairs
+            Pattern(trained.layer, {"untrained": list(initial.weights.values())[-1], **trained.weights})
+            for initial, trained in pairs
         ]
     layers = node_matrix.chosen_layers(options, patterns)
     for layer in layers:
@@ -83,27 +84,27 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
 
 @torch.no_grad()
 def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[Pattern]:
-    """The weights of every layer that has a method ``attention_weights``, on one graph of a batch.
+    """The weights of every layer that returns them, on one graph of a batch.
 
     Raises:
         UserError: there is no such layer.
     """
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
 
-    def ask(name: str, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        views = {"attention": layer}
+    def visit(name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        views: dict[str, Any] = {"attention": layer}
         if isinstance(layer, SFi) and layer.mode == "sparse":
             dense = copy.copy(layer)  # shares parameters
             dense.solver = {**layer.solver, "mode": "dense"}
             views = {"before: softmax(s)": dense, "after: sparse flow": layer}
-        weights = {shown: _array(each.attention_weights(*args, **kwargs)[graph]) for shown, each in views.items()}
+        weights = {view: _array(viewed.attention_weights(*args, **kwargs)[graph]) for view, viewed in views.items()}
         if all(map(len, weights.values())):
-            found.append(Pattern(name, weights))
+            patterns.append(Pattern(name, weights))
 
-    node_matrix.ask_layers(model, batch, "attention_weights", ask)
-    if not found:
+    node_matrix.visit_layers(model, batch, HasAttentionWeights, visit)
+    if not patterns:
         raise UserError("no layer of this model gives its attention weights; Transformer and SFi do.")
-    return found
+    return patterns
 
 
 def draw(
@@ -116,24 +117,24 @@ def draw(
     views = [tuple(patterns[layer].weights) for layer in layers]
     columns, alike = max(map(len, views)), len(set(views)) == 1
     drawn = [[view[head][np.ix_(order, order)] for view in patterns[layer].weights.values()] for layer in layers]
-    positive = np.concatenate([each[each > 0] for row in drawn for each in row])
+    positive = np.concatenate([weights[weights > 0] for row in drawn for weights in row])
     low, high = np.quantile(positive, [CLIPPED, 1.0]) if positive.size else (0.1, 1.0)
     low = 10.0 ** np.floor(np.log10(low))
     scale = LogNorm(low, max(10.0 ** np.ceil(np.log10(high)), 10 * low))
     extend = "min" if positive.size and positive.min() < low else "neither"
     colors = matplotlib.colormaps["viridis"].with_extremes(bad="white")
     width = canvas.COLUMN * max(1.0, columns / 2)
-    side = (width - 1.45) / columns  # what labels and the bar leave
+    side = (width - 1.45) / columns  # without labels and colour bar
     figure = canvas.new_figure(width, (side + 0.28) * len(layers) + 0.55)
     grid = figure.subplots(len(layers), columns, squeeze=False, sharex=True, sharey=True)
     for number, (row, layer, line) in enumerate(zip(drawn, layers, grid, strict=True)):
         for axes in line[len(row) :]:
             axes.set_visible(False)
-        for weights, shown, axes in zip(row, patterns[layer].weights, line):
+        for weights, view, axes in zip(row, patterns[layer].weights, line):
             image = axes.imshow(np.ma.masked_equal(weights, 0.0), norm=scale, cmap=colors, interpolation="nearest")
             node_matrix.frame(axes, borders)
             zeros = f"{100 * float((weights == 0).mean()):.3g} % zero"
-            axes.set_title(zeros if number and alike else f"{shown}\n{zeros}")
+            axes.set_title(zeros if number and alike else f"{view}\n{zeros}")
         line[0].set_ylabel(f"layer {layer}, head {head}\nquery node")
     for axes in grid[-1]:
         axes.set_xlabel("key node")
@@ -144,15 +145,15 @@ def draw(
 
 
 def table(patterns: Sequence[Pattern]) -> str:
-    """Shares of exact zeros over all heads, as Markdown."""
-    shown = list(dict.fromkeys(view for pattern in patterns for view in pattern.weights))
+    """Fractions of exact zeros over all heads, as Markdown."""
+    views = list(dict.fromkeys(view for pattern in patterns for view in pattern.weights))
     lines = [
-        "| layer | module | " + " | ".join(f"zeros, {each}" for each in shown) + " |",
-        "|---" * (2 + len(shown)) + "|",
+        "| layer | module | " + " | ".join(f"zeros, {view}" for view in views) + " |",
+        "|---" * (2 + len(views)) + "|",
     ]
     for number, pattern in enumerate(patterns):
-        shares = " | ".join(f"{pattern.zero_share(each):.4f}" if each in pattern.weights else "-" for each in shown)
-        lines.append(f"| {number} | {pattern.layer} | {shares} |")
+        cells = [f"{pattern.zero_fraction(view):.4f}" if view in pattern.weights else "-" for view in views]
+        lines.append(f"| {number} | {pattern.layer} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What all figures share: type and colours, how a figure begins, and how it becomes a file.
+"""Style of all figures, new figures, and their files.
 
 Matplotlib is an extra (``plots``) and imported when a figure is asked for. Figures are drawn without ``pyplot``: no
 display is needed and no state outlives a figure.
@@ -22,7 +22,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 """Okabe and Ito, https://jfly.uni-koeln.de/color: told apart with every kind of colour vision."""
 
 DASHES = ("-", "--", ":", "-.")
-"""Line styles beside the colours, for print without colour."""
+"""Line styles next to the colours, for print without colour."""
 
 STYLE: dict[str, Any] = {
     "font.size": 8,
@@ -42,7 +42,7 @@ STYLE: dict[str, Any] = {
     "savefig.dpi": 300,
 }
 
-_NAMES = {
+_METRIC_NAMES = {
     "mae": "MAE",
     "mse": "MSE",
     "rmse": "RMSE",
@@ -57,7 +57,7 @@ _NAMES = {
 
 
 def style() -> Any:
-    """Inside this context figures have the house's type and lines; to be left after :func:`save`.
+    """Context in which figures have our fonts and lines; to be left after :func:`save`.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -77,27 +77,28 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a figure; the ending of the name says in which format.
-
-    Raises:
-        UserError: an ending that stands for none.
-    """
+    """Writes a figure in the format of the file's ending."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic.replacing(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and dashes of the line with this number."""
+    return {"color": COLORS[number % len(COLORS)], "linestyle": DASHES[number % len(DASHES)]}
 
 
 def check_ending(path: Path) -> None:
     """Refuses a file name before anything is computed for it.
 
     Raises:
-        UserError: its ending stands for none of the formats.
+        UserError: its ending is none of the formats.
     """
     formats = (".pdf", ".png", ".svg")
     if path.suffix.lower() not in formats:
         raise unknown("ending of --out", path.suffix or path.name, formats)
 
 
-def in_words(metric: str) -> str:
-    """A metric as axes name it."""
-    return _NAMES.get(metric, metric)
+def metric_name(metric: str) -> str:
+    """Name of a metric on an axis."""
+    return _METRIC_NAMES.get(metric, metric)

@@ -6,10 +6,10 @@
 ``focal``: a test metric over the focal length of FFGT or GRPE.
 ``decay``: Gradformer's decay mask over distance, and its start points over the epochs.
 ``layers``: a test metric over the number of attention layers, with and without self-loop.
-``scaling``: time and memory of a training step over the number of nodes; measures what it has not measured before.
+``scaling``: time and memory of a training step over the number of nodes; measures what is missing.
 
 The figure is written to ``--out`` (.png, .pdf or .svg), by default below ``results/figures``; the numbers behind it are
-printed. Needs matplotlib (``pip install -e '.[plots]'``). docs/figures.md shows what to read from each figure.
+printed. Needs matplotlib (``pip install -e '.[plots]'``). docs/figures.md says how to read each figure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,26 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from graphbench.errors import UserError
 from graphbench.plots import attention, canvas, decay, focal, layers, scaling, surrogate, traingap
 
-FIGURES = {
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class FigureModule(Protocol):
+    """A module that draws one figure; its docstring is the help of the command."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the options of the figure."""
+
+    def make(self, options: argparse.Namespace) -> tuple[Figure, str]:
+        """Prints the numbers behind the figure and returns it with its name."""
+
+
+FIGURES: dict[str, FigureModule] = {
     "traingap": traingap,
     "attention": attention,
     "surrogate": surrogate,

@@ -1,7 +1,7 @@
 """Decay mask over distance, and start points of the heads over the epochs: Figure 4 of Gradformer.
 
 Left: the factor M that a pair of nodes gets from its distance, one line per head, with the start points of the last
-epoch. Right: these start points over the epochs, from val/stats.json; the grey line is where they began.
+epoch. Right: these start points over the epochs, from val/stats.json; the grey line is their initial value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAYER = "Gradformer"
-_POINTS = 400  # of a line over distance
+_NUM_POINTS = 400  # of a line over distance
 _NAMES = {"spd": "hops", "ricci": "length of the Ricci path", "cosine": "1 - cosine similarity"}
 
 
@@ -35,25 +35,25 @@ class Starts:
 
     Attributes:
         config: name of the configuration.
-        own: arguments of the layer.
+        args: arguments of the layer.
         epochs: (E,).
         values: (E, heads) start points at their end, a mean over layers where these do not share them.
     """
 
     config: str
-    own: dict[str, Any]
+    args: dict[str, Any]
     epochs: np.ndarray
     values: np.ndarray
 
     def factors(self, psi: np.ndarray) -> np.ndarray:
         """(heads, distances) M after the last epoch."""
-        given = {name: self.own[name] for name in ("decay", "slope", "kind", "end", "unreachable")}
+        args = {name: self.args[name] for name in ("decay", "slope", "kind", "end", "unreachable")}
         start = torch.as_tensor(self.values[-1])
-        return Decay(**given).factors(torch.as_tensor(psi, dtype=torch.float64), start).numpy().T
+        return Decay(**args).factors(torch.as_tensor(psi, dtype=torch.float64), start).numpy().T
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the options of the figure."""
     parser.add_argument("run", type=Path, metavar="RUN_DIR", help="results/<config>/<seed> of a Gradformer model")
     parser.add_argument(
         "--distance", type=float, default=15.0, metavar="D", help="largest distance of the left panel (default: 15)"
@@ -68,9 +68,9 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     """
     if options.distance <= 0:
         raise UserError(f"--distance must be larger than 0, received {options.distance}.")
-    found = read_starts(options.run)
-    print(table(found))
-    return draw(found, options.distance), f"decay-{found.config}"
+    starts = read_starts(options.run)
+    print(table(starts))
+    return draw(starts, options.distance), f"decay-{starts.config}"
 
 
 def read_starts(path: Path) -> Starts:
@@ -82,45 +82,42 @@ def read_starts(path: Path) -> Starts:
     run = path if (path / "val").is_dir() else path / "0"
     if not (run / "config.yaml").is_file():
         raise UserError(f"{path} is no run directory: there is no {run / 'config.yaml'}.")
-    own = load_config(run / "config.yaml").component_args("gt", LAYER)
+    args = load_config(run / "config.yaml").component_args("gt", LAYER)
     file = run / "val/stats.json"
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
     heads = sorted((name for name in (lines[0] if lines else {}) if re.fullmatch(r"start_\d+", name)), key=_number)
-    if not own or not heads:
+    if not args or not heads:
         raise UserError(f"{run}: its model has no {LAYER} attention (gt.layer_type), or no epoch was evaluated.")
     values = np.array([[line[name] for name in heads] for line in lines], dtype=np.float64)
-    return Starts(run.parent.name, own, np.array([line["epoch"] for line in lines]), values)
+    return Starts(run.parent.name, args, np.array([line["epoch"] for line in lines]), values)
 
 
-def draw(found: Starts, distance: float) -> Figure:
+def draw(starts: Starts, distance: float) -> Figure:
     """Both panels."""
     figure = canvas.new_figure(2 * canvas.COLUMN, 2.3)
     left, right = figure.subplots(1, 2)
-    psi = np.linspace(0.0, distance, _POINTS)
-    for head, factors in enumerate(found.factors(psi)):
-        looks = {
-            "color": canvas.COLORS[head % len(canvas.COLORS)],
-            "linestyle": canvas.DASHES[head % len(canvas.DASHES)],
-        }
-        left.plot(psi, factors, label=f"head {head}", **looks)
-        right.plot(found.epochs, found.values[:, head], marker="o" if len(found.epochs) <= 30 else "", **looks)
+    psi = np.linspace(0.0, distance, _NUM_POINTS)
+    for head, factors in enumerate(starts.factors(psi)):
+        style = canvas.line_style(head)
+        left.plot(psi, factors, label=f"head {head}", **style)
+        right.plot(starts.epochs, starts.values[:, head], marker="o" if len(starts.epochs) <= 30 else "", **style)
         right.lines[-1].set_markersize(2.5)
-    left.set_xlabel(f"distance ({_NAMES[found.own['index']]})")
-    left.set_ylabel("factor of the score" if found.own["mask_on"] == "scores" else "factor of the weight")
+    left.set_xlabel(f"distance ({_NAMES[starts.args['index']]})")
+    left.set_ylabel("factor of the score" if starts.args["mask_on"] == "scores" else "factor of the weight")
     left.set_ylim(bottom=0.0)
     left.legend(frameon=False, handlelength=3.2)
-    right.axhline(found.own["start"], color="0.6", linewidth=0.6, zorder=1)
+    right.axhline(starts.args["start"], color="0.6", linewidth=0.6, zorder=1)
     right.set_xlabel("epoch")
     right.set_ylabel("start point")
     right.xaxis.get_major_locator().set_params(integer=True)
     return figure
 
 
-def table(found: Starts) -> str:
+def table(starts: Starts) -> str:
     """Start points of every head, as Markdown."""
     lines = ["| head | began | after the first epoch | after the last |", "|---|---|---|---|"]
-    for head, values in enumerate(found.values.T):
-        lines.append(f"| {head} | {found.own['start']:.4f} | {values[0]:.4f} | {values[-1]:.4f} |")
+    for head, values in enumerate(starts.values.T):
+        lines.append(f"| {head} | {starts.args['start']:.4f} | {values[0]:.4f} | {values[-1]:.4f} |")
     return "\n".join(lines)
 
 

@@ -2,15 +2,15 @@
 
 One panel per data set (per p for generated SBM graphs), one line per attention; a point is the mean test score of the
 seeds of one configuration at their best validation epochs, its bar their sample standard deviation. Everything is read
-from the records of finished runs and the configuration beside them: ``focal_length`` of FFGT's or GRPE's section says
-where a point stands. Without focal heads it stands at "full", left of all, with a dotted level through it. The
-published curves have no printed numbers; none are drawn.
+from the records of finished runs and their settings: ``focal_length`` of FFGT's or GRPE's section is the coordinate of
+a point. Without focal heads it is at "full", left of all, with a dotted level through it. The published curves have no
+printed numbers; none are drawn.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDEST = 4
-"""Panels beside each other."""
+_MAX_COLUMNS = 4
+"""Panels per row."""
 
 _LINES = {"FFGTLayer": "Vanilla", "FFGT": "Vanilla", "GRPELayer": "GRPE", "GRPE": "GRPE"}
 """Names of the backbones by the layer that has the heads."""
@@ -36,7 +36,7 @@ class Point:
     Attributes:
         panel: data set, and what it was generated with.
         metric: the selecting one.
-        line: backbone, and local layers beside it.
+        line: backbone, and local layers next to it.
         length: focal length; None without focal heads.
         scores: test metric of every run.
         config: name of the configuration.
@@ -50,8 +50,8 @@ class Point:
     config: str
 
     @property
-    def at(self) -> str:
-        """Where it stands."""
+    def position(self) -> str:
+        """On the horizontal axis."""
         return "full" if self.length is None else str(self.length)
 
 
@@ -65,12 +65,10 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
         UserError: no finished run, or two configurations that stand for the same point.
     """
     found, left_out = points.read_points(options, read_point, "FFGT or GRPE")
-    points.refuse_twins(
-        found,
-        lambda each: (each.panel, each.metric, each.line, each.at),
-        lambda each: f"{each.line} with focal length {each.at} on {each.panel}",
+    points.refuse_duplicates(
+        found, lambda point: f"{point.line} with focal length {point.position} on {point.panel} ({point.metric})"
     )
-    found.sort(key=lambda each: (each.panel, each.line, -1 if each.length is None else each.length))
+    found.sort(key=lambda point: (point.panel, point.line, -1 if point.length is None else point.length))
     print(table(found))
     if left_out:
         print(f"left out, without a finished run or without such an attention: {', '.join(map(str, left_out))}")
@@ -78,46 +76,47 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
 
 
 def read_point(folder: Path) -> Point | None:
-    """What a folder of a configuration says; None where no run is finished or the model has no such attention.
+    """Point of a configuration; None where no run is finished or the model has no such attention.
 
     Raises:
-        UserError: the configuration is missing or damaged.
+        UserError: its settings are missing or damaged.
     """
     result = aggregate(folder)
     if not result.runs:
         return None
-    tree, parts = points.read_configuration(folder, lambda tree: (tree, str(tree["gt"]["layer_type"]).split("+")))
-    kind = next((part for part in parts if part in _LINES), None)
-    if kind is None:
+    settings = points.read_settings(folder, "gt.layer_type", "dataset.format")
+    sublayers = str(settings["gt.layer_type"]).split("+")
+    attention = next((name for name in sublayers if name in _LINES), None)
+    if attention is None:
         return None
-    own = tree["gt"].get(kind) or {}
+    focal_heads = settings.get(f"gt.{attention}.focal_heads")
     first = result.runs[0]
     return Point(
-        panel=_panel_of(str(first.data["name"]), tree["dataset"]),
+        panel=_panel_of(str(first.data["name"]), settings),
         metric=str(first.metric),
-        line=" + ".join([_LINES[kind], *(part for part in parts if part != kind and part != "None")]),
-        length=int(own.get("focal_length", 1)) if own.get("focal_heads", 0) else None,
-        scores=tuple(score for each in result.runs if (score := each.score("test")) is not None),
+        line=" + ".join([_LINES[attention], *(name for name in sublayers if name not in (attention, "None"))]),
+        length=int(settings.get(f"gt.{attention}.focal_length", 1)) if focal_heads else None,
+        scores=points.test_scores(result),
         config=folder.resolve().name,
     )
 
 
 def draw(found: Sequence[Point]) -> Figure:
     """A panel per data set."""
-    panels = list(dict.fromkeys((each.panel, each.metric) for each in found))
-    lines = list(dict.fromkeys(each.line for each in found))
-    columns = min(len(panels), _WIDEST)
+    panels = list(dict.fromkeys((point.panel, point.metric) for point in found))
+    lines = list(dict.fromkeys(point.line for point in found))
+    columns = min(len(panels), _MAX_COLUMNS)
     rows = -(-len(panels) // columns)
     figure = canvas.new_figure(max(canvas.COLUMN, 1.9 * columns), 1.9 * rows + 0.4)
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     for number, (axes, (panel, metric)) in enumerate(zip(grid, panels)):
-        _draw_panel(axes, [each for each in found if (each.panel, each.metric) == (panel, metric)], lines)
+        _draw_panel(axes, [point for point in found if (point.panel, point.metric) == (panel, metric)], lines)
         axes.set_title(panel)
         axes.set_xlabel("focal length")
         if number % columns == 0 or metric != panels[number - 1][1]:
-            axes.set_ylabel(f"test {canvas.in_words(metric)}")
+            axes.set_ylabel(f"test {canvas.metric_name(metric)}")
     points.legend(figure, lines, columns)
     return figure
 
@@ -126,35 +125,42 @@ def table(found: Iterable[Point]) -> str:
     """Every point as Markdown."""
     names = ["data set", "backbone", "focal length", "metric", "test", "runs", "configuration"]
     rows = [
-        [each.panel, each.line, each.at, each.metric, points.in_table(each.scores), len(each.scores), each.config]
-        for each in found
+        [
+            point.panel,
+            point.line,
+            point.position,
+            point.metric,
+            points.mean_text(point.scores),
+            len(point.scores),
+            point.config,
+        ]
+        for point in found
     ]
     return points.markdown(names, rows)
 
 
 def _draw_panel(axes: Axes, found: Sequence[Point], lines: Sequence[str]) -> None:
-    lengths = sorted({each.length for each in found if each.length is not None})
-    full = (lengths[0] if lengths else 1) - 1  # where "full" stands, beside the shortest
+    lengths = sorted({point.length for point in found if point.length is not None})
+    full = (lengths[0] if lengths else 1) - 1  # coordinate of "full", left of the shortest
     for number, line in enumerate(lines):
-        own = [each for each in found if each.line == line]
-        for joined in (
-            [each for each in own if each.length is None],
-            [each for each in own if each.length is not None],
+        style = points.marked_line(number)
+        of_line = [point for point in found if point.line == line]
+        for connected in (
+            [point for point in of_line if point.length is None],
+            [point for point in of_line if point.length is not None],
         ):
-            if not joined:
+            if not connected:
                 continue
-            places = [full if each.length is None else each.length for each in joined]
-            means, spreads = zip(*(points.mean_and_spread(each.scores) for each in joined))
-            axes.errorbar(places, means, spreads, capsize=1.5, elinewidth=0.7, **points.looks(number))
-            if joined[0].length is None:
-                axes.axhline(
-                    means[0], color=points.looks(number)["color"], linestyle=(0, (1, 2)), linewidth=0.7, zorder=1
-                )
-    ticks = ([full] if any(each.length is None for each in found) else []) + lengths
+            xs = [full if point.length is None else point.length for point in connected]
+            means, spreads = zip(*(points.mean_and_spread(point.scores) for point in connected))
+            axes.errorbar(xs, means, spreads, capsize=1.5, elinewidth=0.7, **style)
+            if connected[0].length is None:
+                axes.axhline(means[0], color=style["color"], linestyle=(0, (1, 2)), linewidth=0.7, zorder=1)
+    ticks = ([full] if any(point.length is None for point in found) else []) + lengths
     axes.set_xticks(ticks, ["full" if tick == full else str(tick) for tick in ticks])
     axes.margins(x=0.1)
 
 
-def _panel_of(name: str, dataset: dict[str, Any]) -> str:
-    p = (dataset.get("SBM") or {}).get("p") if dataset.get("format") == "SBM" else None
+def _panel_of(name: str, settings: Mapping[str, Any]) -> str:
+    p = settings.get("dataset.SBM.p") if settings["dataset.format"] == "SBM" else None
     return name if p is None else f"{name}, p = {p:.2f}"

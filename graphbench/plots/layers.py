@@ -2,8 +2,8 @@
 
 One panel per data set, one line per attention; a point is the mean test score of the seeds of one configuration at
 their best validation epochs, its bar their sample standard deviation. Below, unless ``--scores_only``: seconds per
-epoch, evaluation included. Everything is read from the records of finished runs and the configuration beside them:
-``gt.layers`` says where a point stands, the attention in ``gt.layer_type`` and its ``self_loop`` on which line. The
+epoch, evaluation included. Everything is read from the records of finished runs and their settings:
+``gt.layers`` is the coordinate of a point, the attention in ``gt.layer_type`` and its ``self_loop`` are its line. The
 published curves have no printed numbers; none are drawn.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDEST = 4
-"""Panels beside each other."""
+_MAX_COLUMNS = 4
+"""Panels per row."""
 
 _LABELS = {"Transformer": "softmax attention"}
 _SHIFT = 0.06
@@ -52,9 +52,13 @@ class Depth:
     seconds: tuple[float, ...]
     config: str
 
+    def values(self, quantity: str) -> tuple[float, ...]:
+        """Of every run: ``scores`` or ``seconds``."""
+        return {"scores": self.scores, "seconds": self.seconds}[quantity]
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the options of the figure."""
     points.arguments(parser)
     parser.add_argument("--scores_only", action="store_true", help="no panels of time")
 
@@ -65,73 +69,71 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     Raises:
         UserError: no finished run, or two configurations that stand for the same point.
     """
-    found, left_out = points.read_points(options, read_depth, "a model with attention layers")
-    points.refuse_twins(
-        found,
-        lambda each: (each.dataset, each.metric, each.line, each.layers),
-        lambda each: f"{each.line} with {each.layers} layers on {each.dataset}",
+    depths, left_out = points.read_points(options, read_depth, "a model with attention layers")
+    points.refuse_duplicates(
+        depths, lambda depth: f"{depth.line} with {depth.layers} layers on {depth.dataset} ({depth.metric})"
     )
-    found.sort(key=lambda each: (each.dataset, each.line, each.layers))
-    print(table(found))
+    depths.sort(key=lambda depth: (depth.dataset, depth.line, depth.layers))
+    print(table(depths))
     if left_out:
         print(f"left out, without a finished run or without attention: {', '.join(map(str, left_out))}")
-    return draw(found, times=not options.scores_only), "layers"
+    return draw(depths, times=not options.scores_only), "layers"
 
 
 def read_depth(folder: Path) -> Depth | None:
-    """What a folder of a configuration says; None where no run is finished or the model has no attention.
+    """Point of a configuration; None where no run is finished or the model has no attention.
 
     Raises:
-        UserError: the configuration is missing or damaged.
+        UserError: its settings are missing or damaged.
     """
     result = aggregate(folder)
     if not result.runs:
         return None
-    gt, kind, layers = points.read_configuration(
-        folder, lambda tree: (tree["gt"], str(tree["gt"]["layer_type"]).partition("+")[2], int(tree["gt"]["layers"]))
-    )
-    if kind in ("", "None"):
+    settings = points.read_settings(folder, "gt.layer_type", "gt.layers")
+    attention = str(settings["gt.layer_type"]).partition("+")[2]
+    if attention in ("", "None"):
         return None
-    line = _LABELS.get(kind, kind)
-    if gt.get(kind, {}).get("self_loop") is False:
+    line = _LABELS.get(attention, attention)
+    if settings.get(f"gt.{attention}.self_loop") is False:
         line += " without self-loop"
     first = result.runs[0]
     return Depth(
         dataset=str(first.data["name"]),
         metric=str(first.metric),
         line=line,
-        layers=layers,
-        scores=tuple(score for each in result.runs if (score := each.score("test")) is not None),
-        seconds=tuple(each.time_per_epoch for each in result.runs if each.time_per_epoch is not None),
+        layers=int(settings["gt.layers"]),
+        scores=points.test_scores(result),
+        seconds=tuple(run.time_per_epoch for run in result.runs if run.time_per_epoch is not None),
         config=folder.resolve().name,
     )
 
 
-def draw(found: Sequence[Depth], times: bool = True) -> Figure:
+def draw(depths: Sequence[Depth], times: bool = True) -> Figure:
     """A column per data set: scores, and below them times."""
-    datasets = list(dict.fromkeys((each.dataset, each.metric) for each in found))
-    lines = list(dict.fromkeys(each.line for each in sorted(found, key=lambda each: each.line)))
-    columns = min(len(datasets), _WIDEST)
+    datasets = list(dict.fromkeys((depth.dataset, depth.metric) for depth in depths))
+    lines = sorted({depth.line for depth in depths})
+    columns = min(len(datasets), _MAX_COLUMNS)
     blocks = -(-len(datasets) // columns)
-    kinds = ("scores", "seconds") if times else ("scores",)
+    quantities = ("scores", "seconds") if times else ("scores",)
     width = max(canvas.COLUMN, 1.75 * columns)
-    heights = [1.7 if kind == "scores" else 1.2 for kind in kinds] * blocks
+    heights = [1.7 if quantity == "scores" else 1.2 for quantity in quantities] * blocks
     figure = canvas.new_figure(width, sum(heights) + 0.5)
     grid = figure.subplots(len(heights), columns, squeeze=False, height_ratios=heights)
     for number in range(blocks * columns):
-        top, column = number // columns * len(kinds), number % columns
-        for below, kind in enumerate(kinds):
+        top, column = number // columns * len(quantities), number % columns
+        for below, quantity in enumerate(quantities):
             axes = grid[top + below][column]
             if number >= len(datasets):
                 axes.set_visible(False)
                 continue
             dataset, metric = datasets[number]
-            _panel(axes, [each for each in found if (each.dataset, each.metric) == (dataset, metric)], lines, kind)
-            if kind == "scores":
+            members = [depth for depth in depths if (depth.dataset, depth.metric) == (dataset, metric)]
+            _draw_panel(axes, members, lines, quantity)
+            if quantity == "scores":
                 axes.set_title(dataset)
-            if column == 0 or (kind == "scores" and metric != datasets[number - 1][1]):
-                axes.set_ylabel(f"test {canvas.in_words(metric)}" if kind == "scores" else "s per epoch")
-            if below == len(kinds) - 1:
+            if column == 0 or (quantity == "scores" and metric != datasets[number - 1][1]):
+                axes.set_ylabel(f"test {canvas.metric_name(metric)}" if quantity == "scores" else "s per epoch")
+            if below == len(quantities) - 1:
                 axes.set_xlabel("attention layers")
             else:
                 axes.tick_params(labelbottom=False)
@@ -139,28 +141,27 @@ def draw(found: Sequence[Depth], times: bool = True) -> Figure:
     return figure
 
 
-def table(found: Iterable[Depth]) -> str:
+def table(depths: Iterable[Depth]) -> str:
     """Every point as Markdown."""
     names = ["data set", "attention", "layers", "metric", "test", "s/epoch", "runs", "configuration"]
     rows = []
-    for each in found:
-        seconds = f"{points.mean_and_spread(each.seconds)[0]:.3g}"
-        score, runs = points.in_table(each.scores), len(each.scores)
-        rows.append([each.dataset, each.line, each.layers, each.metric, score, seconds, runs, each.config])
+    for depth in depths:
+        seconds = f"{points.mean_and_spread(depth.seconds)[0]:.3g}"
+        score, runs = points.mean_text(depth.scores), len(depth.scores)
+        rows.append([depth.dataset, depth.line, depth.layers, depth.metric, score, seconds, runs, depth.config])
     return points.markdown(names, rows)
 
 
-def _panel(axes: Axes, found: Sequence[Depth], lines: Sequence[str], kind: str) -> None:
+def _draw_panel(axes: Axes, depths: Sequence[Depth], lines: Sequence[str], quantity: str) -> None:
     for number, line in enumerate(lines):
-        own = sorted((each for each in found if each.line == line), key=lambda each: each.layers)
-        if not own:
+        of_line = sorted((depth for depth in depths if depth.line == line), key=lambda depth: depth.layers)
+        if not of_line:
             continue
         shift = (number - (len(lines) - 1) / 2) * _SHIFT
-        means, spreads = zip(*(points.mean_and_spread(getattr(each, kind)) for each in own))
-        axes.errorbar(
-            [each.layers + shift for each in own], means, spreads, capsize=1.5, elinewidth=0.7, **points.looks(number)
-        )
-    axes.set_xticks(sorted({each.layers for each in found}))
+        xs = [depth.layers + shift for depth in of_line]
+        means, spreads = zip(*(points.mean_and_spread(depth.values(quantity)) for depth in of_line))
+        axes.errorbar(xs, means, spreads, capsize=1.5, elinewidth=0.7, **points.marked_line(number))
+    axes.set_xticks(sorted({depth.layers for depth in depths}))
     axes.margins(x=0.08)
-    if kind == "seconds":
+    if quantity == "seconds":
         axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""What figures of matrices between the nodes of one graph share: options, the run they read, the order of the nodes."""
+"""Figures of matrices between the nodes of one graph: their options, the run they read, the order of the nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Run, graph, layers and order of the nodes."""
+    """Adds the options for run, graph, layers and order of the nodes."""
     parser.add_argument("run", type=Path, metavar="RUN_DIR", help="results/<config>/<seed>, with a checkpoint")
     parser.add_argument("--split", choices=("train", "val", "test"), default="val", help="default: val")
     parser.add_argument("--graph", type=int, default=0, metavar="I", help="number of the graph in it, from 0")
@@ -30,36 +30,39 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_run(options: argparse.Namespace, largest: int, what: str) -> Trained:
+def read_run(options: argparse.Namespace, max_nodes: int, what: str) -> Trained:
     """The run and graph of :func:`arguments`.
 
     Args:
         options: as parsed.
-        largest: nodes that a graph may have.
+        max_nodes: that a graph may have.
         what: is drawn of it, in the plural.
 
     Raises:
         UserError: no such run or graph, or too large a graph.
     """
     run = read_trained(options.run, options.split, options.graph)
-    if run.num_nodes > largest:
+    if run.num_nodes > max_nodes:
         raise UserError(
-            f"--graph {options.graph} has {run.num_nodes:,} nodes; {what} of up to {largest:,} nodes are drawn."
+            f"--graph {options.graph} has {run.num_nodes:,} nodes; {what} of up to {max_nodes:,} nodes are drawn."
         )
     return run
 
 
-def ask_layers(model: nn.Module, batch: GraphBatch, method: str, ask: Callable[..., None]) -> None:
-    """One forward pass, in which every layer that has a method is met with its input.
+def visit_layers(model: nn.Module, batch: GraphBatch, kind: type, visit: Callable[..., None]) -> None:
+    """Runs the model once and calls ``visit`` with the input and output of every layer of a kind.
 
     Args:
         model: of a run.
         batch: its input.
-        method: name of the method.
-        ask: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
+        kind: class of the layers.
+        visit: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
     """
-    asked = {name: each for name, each in model.named_modules() if callable(getattr(each, method, None))}
-    hooks = [each.register_forward_hook(partial(ask, name), with_kwargs=True) for name, each in asked.items()]
+    hooks = [
+        layer.register_forward_hook(partial(visit, name), with_kwargs=True)
+        for name, layer in model.named_modules()
+        if isinstance(layer, kind)
+    ]
     try:
         model(batch)
     finally:
@@ -67,28 +70,28 @@ def ask_layers(model: nn.Module, batch: GraphBatch, method: str, ask: Callable[.
             hook.remove()
 
 
-def chosen_layers(options: argparse.Namespace, found: Sequence[Any]) -> list[int]:
+def chosen_layers(options: argparse.Namespace, layers: Sequence[Any]) -> list[int]:
     """Numbers of the layers to draw.
 
     Raises:
         UserError: there is no such layer.
     """
-    layers: list[int] = sorted({0, len(found) - 1}) if options.layer is None else options.layer
-    for layer in layers:
-        check_number("--layer", layer, len(found))
-    return layers
+    chosen: list[int] = sorted({0, len(layers) - 1}) if options.layer is None else options.layer
+    for layer in chosen:
+        check_number("--layer", layer, len(layers))
+    return chosen
 
 
 def check_number(option: str, received: int, count: int) -> None:
-    """Refuses numbers that do not count one of ``count`` things."""
+    """Refuses numbers outside ``0 .. count - 1``."""
     if not 0 <= received < count:
         raise UserError(f"{option} must lie in 0 .. {count - 1}, received {received}.")
 
 
 def node_order(num_nodes: int, edge_index: np.ndarray, order: str) -> tuple[np.ndarray, list[int]]:
-    """Nodes in the order of rows and columns, and the places where a community ends.
+    """Nodes in the order of rows and columns, and the indices at which a new community begins.
 
-    ``community``: those that the Louvain method finds in the graph, largest first.
+    ``community``: communities of the Louvain method, largest first.
     """
     nodes = np.arange(num_nodes)
     if order == "natural":
@@ -98,14 +101,14 @@ def node_order(num_nodes: int, edge_index: np.ndarray, order: str) -> tuple[np.n
     graph = networkx.Graph()
     graph.add_nodes_from(nodes.tolist())
     graph.add_edges_from(edge_index.T.tolist())
-    groups = sorted(networkx.community.louvain_communities(graph, seed=0), key=lambda each: (-len(each), min(each)))
-    sizes = [len(each) for each in groups]
-    return np.array([node for each in groups for node in sorted(each)], dtype=int), np.cumsum(sizes)[:-1].tolist()
+    groups = sorted(networkx.community.louvain_communities(graph, seed=0), key=lambda group: (-len(group), min(group)))
+    nodes = np.array([node for group in groups for node in sorted(group)], dtype=int)
+    return nodes, np.cumsum([len(group) for group in groups])[:-1].tolist()
 
 
 def frame(axes: Axes, borders: Sequence[int]) -> None:
-    """The box of a matrix, and lines where a community ends."""
+    """Draws the box of a matrix, and lines between communities."""
     for border in borders:
-        for line_of in (axes.axhline, axes.axvline):
-            line_of(border - 0.5, color="0.5", linewidth=0.4)
+        axes.axhline(border - 0.5, color="0.5", linewidth=0.4)
+        axes.axvline(border - 0.5, color="0.5", linewidth=0.4)
     axes.spines[["top", "right"]].set_visible(True)

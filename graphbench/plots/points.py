@@ -1,17 +1,17 @@
-"""What figures have in common whose points are configurations: finding their runs, drawing and listing them."""
+"""Figures whose points are configurations: finding their runs, drawing and listing them."""
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import yaml
-
 from graphbench.errors import UserError
 from graphbench.plots import canvas
+from graphbench.runs.aggregate import Aggregate
+from graphbench.runs.records import PACKED, record_source, record_sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,29 +20,32 @@ if TYPE_CHECKING:
 class Point(Protocol):
     """The runs of one configuration."""
 
-    config: str
+    @property
+    def config(self) -> str:
+        """Its name."""
 
 
 _Point = TypeVar("_Point", bound=Point)
-_Read = TypeVar("_Read")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Which runs a figure is about."""
+    """Adds the options that name the runs of a figure."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR", help="results/<config>, with all its seeds")
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="where they lie; without --sweep: take all in it")
+    parser.add_argument(
+        "--records", type=Path, metavar="RECORDS", help="their folder, or .jsonl; without --sweep: all in it"
+    )
 
 
 def read_points(
-    options: argparse.Namespace, read: Callable[[Path], _Point | None], kind: str
+    options: argparse.Namespace, read: Callable[[Path], _Point | None], what: str
 ) -> tuple[list[_Point], list[Path]]:
     """The points of the folders that the command names, and the folders that have none.
 
     Args:
         options: of :func:`arguments`.
         read: the point of a folder; None where there is none.
-        kind: what a folder needs to have one, for the message.
+        what: models that have a point, for the message.
 
     Raises:
         UserError: no folder, or no point.
@@ -50,43 +53,53 @@ def read_points(
     folders = [*options.runs, *_of_sweep(options.sweep, options.records)]
     if not folders:
         raise UserError("no runs: name folders of configurations, --sweep FILE, or a folder of folders as --records.")
-    found = {folder: read(folder) for folder in folders}
-    left_out = [folder for folder, each in found.items() if each is None]
-    points = [each for each in found.values() if each is not None]
+    by_folder = {folder: read(folder) for folder in folders}
+    left_out = [folder for folder, point in by_folder.items() if point is None]
+    points = [point for point in by_folder.values() if point is not None]
     if not points:
-        raise UserError(f"no finished run of {kind} in {', '.join(map(str, left_out))}.")
+        raise UserError(f"no finished run of {what} in {', '.join(map(str, left_out))}.")
     return points, left_out
 
 
-def read_configuration(folder: Path, read: Callable[[dict[str, Any]], _Read]) -> _Read:
-    """What ``read`` takes from the ``config.yaml`` in a folder of runs.
+def read_settings(folder: Path, *keys: str) -> dict[str, Any]:
+    """The settings of a configuration by dotted key.
+
+    Args:
+        folder: of its runs, or ``<name>.jsonl/<config>``.
+        keys: that must be there.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: they are not known, or a key is missing.
     """
-    file = folder / "config.yaml"
-    try:
-        return read(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
-        raise UserError(f"{file}: missing, or not the configuration of a run.") from None
+    settings = record_source(folder).settings()
+    missing = [key for key in keys if key not in settings]
+    if missing:
+        raise UserError(f"{folder}: no {', '.join(missing)} in the configuration of its runs.")
+    return settings
 
 
-def refuse_twins(points: Iterable[_Point], place: Callable[[_Point], Hashable], says: Callable[[_Point], str]) -> None:
-    """Refuses two configurations that stand in the same place.
+def refuse_duplicates(points: Iterable[_Point], describe: Callable[[_Point], str]) -> None:
+    """Refuses two configurations for one point.
 
     Args:
         points: all of them.
-        place: where a point stands.
-        says: the place in words.
+        describe: the point in words.
 
     Raises:
-        UserError: two of them do.
+        UserError: two have the same description.
     """
-    taken: dict[Hashable, str] = {}
-    for each in points:
-        if place(each) in taken:
-            raise UserError(f"{taken[place(each)]} and {each.config} are both {says(each)}: name one of them.")
-        taken[place(each)] = each.config
+    configs: dict[str, str] = {}
+    for point in points:
+        description = describe(point)
+        if description in configs:
+            raise UserError(f"{configs[description]} and {point.config} are both {description}: name one of them.")
+        configs[description] = point.config
+
+
+def test_scores(result: Aggregate) -> tuple[float, ...]:
+    """Test value of the selecting metric of every run that has one."""
+    scores = [run.score("test") for run in result.runs]
+    return tuple(score for score in scores if score is not None)
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
@@ -96,7 +109,7 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def in_table(values: Sequence[float]) -> str:
+def mean_text(values: Sequence[float]) -> str:
     """Mean and spread as text."""
     mean, spread = mean_and_spread(values)
     return f"{mean:.4f}" + (f" ± {spread:.4f}" if len(values) > 1 else "")
@@ -108,27 +121,26 @@ def markdown(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(str, cells)) + " |" for cells in rows)])
 
 
-def looks(number: int) -> dict[str, Any]:
-    """Of the line with this number."""
-    color, dashes = canvas.COLORS[number % len(canvas.COLORS)], canvas.DASHES[number % len(canvas.DASHES)]
-    return {"color": color, "linestyle": dashes, "marker": "o", "markersize": 2.5}
+def marked_line(number: int) -> dict[str, Any]:
+    """Style of the line with this number, with a dot per point."""
+    return {**canvas.line_style(number), "marker": "o", "markersize": 2.5}
 
 
 def legend(figure: Figure, lines: Sequence[str], columns: int) -> None:
-    """One for all panels, below them."""
+    """Draws one legend for all panels, below them."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **looks(number)) for number in range(len(lines))]
+    handles = [Line2D([], [], **marked_line(number)) for number in range(len(lines))]
     figure.legend(handles, lines, loc="outside lower center", ncols=min(len(lines), 2 * columns), frameon=False)
 
 
 def _of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
     """Folders of the entries of a sweep, or all in a folder of records; none where neither is named."""
-    if records is not None and not records.is_dir():
-        raise UserError(f"--records: {records} is no folder.")
+    if records is not None and not records.is_dir() and not (records.suffix == PACKED and records.is_file()):
+        raise UserError(f"--records: {records} is no folder and no packed records.")
     if sweep is not None:
         from graphbench.sweeps import read_sweep
 
-        configs = [each.config for each in read_sweep(sweep).entries]
+        configs = [entry.config for entry in read_sweep(sweep).entries]
         return [(records or Path(config.tree.out_dir)) / config.name for config in configs]
-    return [] if records is None else sorted(each.parent for each in records.glob("*/config.yaml"))
+    return [] if records is None else [source.path for source in record_sources(records)]

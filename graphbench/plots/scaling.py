@@ -1,8 +1,8 @@
 """Time and memory of a training step over the number of nodes: Figure 3 of SGFormer.
 
-Random graphs of one mean degree, the whole graph in every step; each point is measured in a process of its own. What
-was measured is kept in a JSON file beside the figure: drawing again measures only what is missing there, and a run that
-was interrupted goes on. A model is measured up to the size whose step is expected to take longer than ``--budget``, or
+Random graphs of one mean degree, the whole graph in every step; each point is measured in a process of its own. A JSON
+file next to the figure keeps what was measured: drawing again measures only what is missing there, and a run that was
+interrupted goes on. A model is measured up to the size whose step is expected to take longer than ``--budget``, or
 more memory than is free (on a GPU: to the size that runs out of it, which ``--memory_limit`` brings nearer); beyond it,
 times are extrapolated from the last points and drawn hollow, memory is not.
 Exponents p of time ~ N^p and memory ~ N^p are least-squares fits in logarithms over measured points only, those from
@@ -34,7 +34,7 @@ _HOLLOW = {"marker": "o", "markersize": 3, "markerfacecolor": "white"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the options of the figure."""
     known, default = ", ".join(MODELS), ["sgformer", "softmax"]
     parser.add_argument(
         "--models", nargs="+", default=default, metavar="MODEL",
@@ -53,7 +53,7 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
     """The figure and its name; prints all points and the exponents.
 
     Raises:
-        UserError: an unknown model, impossible numbers, or a file beside the figure that holds something else.
+        UserError: an unknown model, impossible numbers, or a file next to the figure that holds something else.
     """
     out = options.out or Path("results", "figures", "scaling.png")
     measured = measure_missing(
@@ -72,7 +72,7 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
 
 def exponent(points: Sequence[Point], quantity: str, fit_from: int) -> tuple[float, int] | None:
     """The fitted exponent and the number of nodes from which points were taken; None for fewer than two points."""
-    large = [each for each in points if each.nodes >= fit_from]
+    large = [point for point in points if point.nodes >= fit_from]
     chosen = large if len(large) >= _TAIL else list(points)
     return (_slope(chosen, quantity), chosen[0].nodes) if len(chosen) > 1 else None
 
@@ -109,9 +109,9 @@ def table(measured: Measurements, models: Sequence[str], sizes: Sequence[int], f
     notes = []
     for model in models:
         points = measured.points(model, sizes)
-        for each in points:
-            row = f"{each.nodes:,} | {each.edges:,} | {each.seconds:.3g} | {each.peak_mib:.0f} | measured"
-            lines.append(f"| {_label(model)} | {row}, {each.steps} steps |")
+        for point in points:
+            row = f"{point.nodes:,} | {point.edges:,} | {point.seconds:.3g} | {point.peak_mib:.0f} | measured"
+            lines.append(f"| {_label(model)} | {row}, {point.steps} steps |")
         for size, seconds in extrapolated(points, sizes).items():
             lines.append(f"| {_label(model)} | {size:,} | | ({seconds:.3g}) | | extrapolated |")
         for quantity in QUANTITIES:
@@ -120,12 +120,12 @@ def table(measured: Measurements, models: Sequence[str], sizes: Sequence[int], f
                 what = {"seconds": "time", "peak_mib": "memory"}[quantity]
                 notes.append(f"{_label(model)}: {what} ~ N^{fit[0]:.2f}, measured points from {fit[1]:,} nodes")
         if model in measured.stopped and (not points or points[-1].nodes < max(sizes)):
-            reach = f"beyond {points[-1].nodes:,} nodes" if points else "at all"
-            notes.append(f"{_label(model)}: not measured {reach}: {measured.stopped[model]}")
-    where = measured.environment
-    machine = where.get("gpu") or f"{where.get('cpu')}, {where.get('threads')} thread(s)"
+            extent = f"beyond {points[-1].nodes:,} nodes" if points else "at all"
+            notes.append(f"{_label(model)}: not measured {extent}: {measured.stopped[model]}")
+    facts = measured.environment
+    machine = facts.get("gpu") or f"{facts.get('cpu')}, {facts.get('threads')} thread(s)"
     settings = ", ".join(f"{name} {value}" for name, value in measured.settings.items())
-    notes.append(f"{machine}; torch {where.get('torch')}; commit {where.get('commit')}; {settings}; {measured.date}")
+    notes.append(f"{machine}; torch {facts.get('torch')}; commit {facts.get('commit')}; {settings}; {measured.date}")
     return "\n".join([*lines, "", *notes])
 
 
@@ -141,24 +141,23 @@ def _curve(
     """One model in one panel; True if part of it is extrapolated."""
     if not points:
         return False
-    color = canvas.COLORS[number % len(canvas.COLORS)]
-    dashes = canvas.DASHES[number % len(canvas.DASHES)]
+    style = canvas.line_style(number)
     fit = exponent(points, quantity, fit_from)
     label = _label(model) + ("" if fit is None else f", $N^{{{fit[0]:.2f}}}$")
-    nodes, values = [each.nodes for each in points], [getattr(each, quantity) for each in points]
-    axes.plot(nodes, values, color=color, linestyle=dashes, marker="o", markersize=3, label=label, zorder=3)
+    nodes, values = [point.nodes for point in points], [point.value(quantity) for point in points]
+    axes.plot(nodes, values, marker="o", markersize=3, label=label, zorder=3, **style)
     beyond = extrapolated(points, sizes) if quantity == "seconds" else {}
     if beyond:
         path = {nodes[-1]: values[-1], **beyond}
-        axes.plot(*zip(*path.items()), color=color, linestyle=":", linewidth=0.8, zorder=1)
-        axes.plot(*zip(*beyond.items()), color=color, linestyle="", zorder=2, **_HOLLOW)
+        axes.plot(*zip(*path.items()), color=style["color"], linestyle=":", linewidth=0.8, zorder=1)
+        axes.plot(*zip(*beyond.items()), color=style["color"], linestyle="", zorder=2, **_HOLLOW)
     return bool(beyond)
 
 
 def _slope(points: Sequence[Point], quantity: str) -> float:
     """Of the logarithms."""
-    values = [max(getattr(each, quantity), 1e-9) for each in points]
-    return float(np.polyfit(np.log([each.nodes for each in points]), np.log(values), 1)[0])
+    values = [max(point.value(quantity), 1e-9) for point in points]
+    return float(np.polyfit(np.log([point.nodes for point in points]), np.log(values), 1)[0])
 
 
 def _label(model: str) -> str:

@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/synthetic/sgformer-erdos-renyi.yaml"
 QUANTITIES = ("seconds", "peak_mib")
 _SPARE = 0.85
-"""Share of the free memory that a point may be expected to take."""
+"""Fraction of the free memory that a point may be expected to take."""
 
-_DECISIVE = ("cpu", "cores", "threads", "gpu", "torch")
+_MACHINE_KEYS = ("cpu", "cores", "threads", "gpu", "torch")
 """Facts about a machine on which times depend."""
 
 _ENDED = "the process was ended by signal"
@@ -49,7 +49,7 @@ MODELS = {
     "softmax": _Model("Transformer", "softmax attention"),
     "dense": _Model("Transformer", "dense softmax attention", ("--whole_matrix",)),
 }
-"""By the names that the command line takes; any other name is that of an attention."""
+"""By name on the command line; any other name is that of an attention."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Point:
         edges: directed.
         seconds: median of a training step.
         peak_mib: see :mod:`graphbench.plots.training_step`.
-        steps: how many the median is of.
+        steps: number behind the median.
     """
 
     model: str
@@ -72,10 +72,14 @@ class Point:
     peak_mib: float
     steps: int
 
+    def value(self, quantity: str) -> float:
+        """One of :data:`QUANTITIES`."""
+        return {"seconds": self.seconds, "peak_mib": self.peak_mib}[quantity]
+
 
 @dataclass
 class Measurements:
-    """What the file beside the figure holds.
+    """Content of the JSON file next to the figure.
 
     Attributes:
         settings: mean degree, width, and the limit of the GPU's memory (GiB) where there was one.
@@ -97,8 +101,8 @@ class Measurements:
 
     def points(self, model: str, sizes: Sequence[int]) -> list[Point]:
         """Of one model at some of the sizes, smallest first."""
-        found = [each for each in self.all_points if each.model == model and each.nodes in set(sizes)]
-        return sorted(found, key=lambda each: each.nodes)
+        points = [point for point in self.all_points if point.model == model and point.nodes in set(sizes)]
+        return sorted(points, key=lambda point: point.nodes)
 
     def write(self, path: Path) -> None:
         """Completely or not at all."""
@@ -114,7 +118,7 @@ class Measurements:
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            content["all_points"] = [Point(**each) for each in content["all_points"]]
+            content["all_points"] = [Point(**point) for point in content["all_points"]]
             return cls(**content)
         except (ValueError, TypeError, KeyError):
             raise UserError(f"{path}: no measurements of this figure; move it away or give another --out.") from None
@@ -150,40 +154,40 @@ def measure_missing(
     settings: dict[str, Any] = {"mean degree": degree, "width": width}
     if memory_limit is not None:
         settings["memory limit in GiB"] = memory_limit
-    found = Measurements.read(path) if path.is_file() else Measurements(settings, _machine(), _today())
-    if found.settings != settings:
+    measured = Measurements.read(path) if path.is_file() else Measurements(settings, _machine(), _today())
+    if measured.settings != settings:
         raise UserError(
-            f"{path} was measured with {found.settings}, asked for is {settings}: give another --out, or delete it."
+            f"{path} was measured with {measured.settings}, asked for is {settings}: give another --out, or delete it."
         )
     for model in models:
-        fits = found.out_of_memory.get(model, math.inf) == math.inf
-        if (budget > found.budget and fits) or found.stopped.get(model, "").startswith(_ENDED):
-            found.stopped.pop(model, None)  # a process may have been ended for what other processes took
+        fits = measured.out_of_memory.get(model, math.inf) == math.inf
+        if (budget > measured.budget and fits) or measured.stopped.get(model, "").startswith(_ENDED):
+            measured.stopped.pop(model, None)  # a process may have been ended for what other processes took
         for size in sizes:
-            known = found.points(model, sizes)
-            if model in found.stopped or any(each.nodes == size for each in known):
+            known = measured.points(model, sizes)
+            if model in measured.stopped or any(point.nodes == size for point in known):
                 continue
-            _check_machine(found, f"{path} was measured elsewhere, and {model} at {size:,} nodes is missing in it")
+            _check_machine(measured, f"{path} was measured elsewhere, and {model} at {size:,} nodes is missing in it")
             _check_limit(memory_limit)
             # On a GPU memory that does not suffice is a message: there it is tried, and not foretold.
-            free = math.inf if found.environment.get("gpu") else psutil.virtual_memory().available / 2**20
-            why = _too_large([each for each in known if each.nodes < size], size, budget, free)
+            free = math.inf if measured.environment.get("gpu") else psutil.virtual_memory().available / 2**20
+            reason = _too_large([point for point in known if point.nodes < size], size, budget, free)
             point = None
-            if why is None:
+            if reason is None:
                 print(f"measuring {model} at {size:,} nodes", file=sys.stderr, flush=True)
-                point, why = _measure(model, size, degree, width, budget, steps, memory_limit)
+                point, reason = _measure(model, size, degree, width, budget, steps, memory_limit)
             if point is not None:
-                found.all_points.append(point)
-            if why is not None:
-                found.stopped[model] = why
-            if why is not None and why.startswith(_NO_MEMORY):
-                found.out_of_memory[model] = size
+                measured.all_points.append(point)
+            if reason is not None:
+                measured.stopped[model] = reason
+            if reason is not None and reason.startswith(_NO_MEMORY):
+                measured.out_of_memory[model] = size
             elif point is not None and size == sizes[-1]:
-                found.out_of_memory[model] = math.inf
-            found.write(path)
-    found.budget = max(found.budget, budget)
-    found.write(path)
-    return found
+                measured.out_of_memory[model] = math.inf
+            measured.write(path)
+    measured.budget = max(measured.budget, budget)
+    measured.write(path)
+    return measured
 
 
 def _measure(
@@ -200,7 +204,7 @@ def _measure(
         "gnn.dim_inner": width,
     }
     command = [sys.executable, "-m", "graphbench.plots.training_step", *options]
-    command += [str(each) for each in (steps, min(budget, _ENOUGH), CONFIG, *itertools.chain(*changes.items()))]
+    command += map(str, (steps, min(budget, _ENOUGH), CONFIG, *itertools.chain(*changes.items())))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == OUT_OF_MEMORY:
         limit = "" if memory_limit is None else f", with a limit of {memory_limit:g} GiB"
@@ -220,10 +224,10 @@ def _too_large(smaller: Sequence[Point], nodes: int, budget: float, free: float)
     last, slopes = smaller[-1], dict.fromkeys(QUANTITIES, 2.0)
     if len(smaller) > 1:
         before = smaller[-2]
-        for each in QUANTITIES:
-            ratio = max(getattr(last, each), 1e-9) / max(getattr(before, each), 1e-9)
-            slopes[each] = math.log(ratio) / math.log(last.nodes / before.nodes)
-    seconds, peak = (getattr(last, each) * (nodes / last.nodes) ** slopes[each] for each in QUANTITIES)
+        for quantity in QUANTITIES:
+            ratio = max(last.value(quantity), 1e-9) / max(before.value(quantity), 1e-9)
+            slopes[quantity] = math.log(ratio) / math.log(last.nodes / before.nodes)
+    seconds, peak = (last.value(quantity) * (nodes / last.nodes) ** slopes[quantity] for quantity in QUANTITIES)
     if seconds > budget:
         return f"a step at {nodes:,} nodes would take about {seconds:.0f} s, --budget is {budget:g} s"
     if peak > _SPARE * free:
@@ -248,28 +252,29 @@ def _check_limit(memory_limit: float | None) -> None:
         return
     if not torch.cuda.is_available():
         raise UserError("--memory_limit is for a GPU, and PyTorch sees none here: leave it out.")
-    there = torch.cuda.get_device_properties(0).total_memory / 2**30
-    if not 0 < memory_limit <= there:
-        raise UserError(f"--memory_limit must be above 0 and at most {there:.1f} (GiB), received {memory_limit:g}.")
+    total = torch.cuda.get_device_properties(0).total_memory / 2**30
+    if not 0 < memory_limit <= total:
+        raise UserError(f"--memory_limit must be above 0 and at most {total:.1f} (GiB), received {memory_limit:g}.")
 
 
 def _machine() -> dict[str, Any]:
     facts = environment(ROOT)
     return {
-        **{name: facts[name] for name in _DECISIVE if name != "torch"},
+        **{name: facts[name] for name in _MACHINE_KEYS if name != "torch"},
         "torch": facts["packages"].get("torch"),
         "commit": (facts["git_commit"] or "unknown")[:7] + (", changed" if facts["git_dirty"] else ""),
     }
 
 
-def _check_machine(found: Measurements, what: str) -> None:
-    here = _machine()
-    other = [f"{name} {found.environment.get(name)} there, {here[name]} here" for name in _DECISIVE
-             if found.environment.get(name) != here[name]]  # fmt: skip
-    if other:
+def _check_machine(measured: Measurements, what: str) -> None:
+    here, there = _machine(), measured.environment
+    differences = [
+        f"{name} {there.get(name)} there, {here[name]} here" for name in _MACHINE_KEYS if there.get(name) != here[name]
+    ]
+    if differences:
         raise UserError(
-            f"{what}: points of two machines do not belong in one figure ({'; '.join(other)}). Give another --out, or "
-            "delete the file."
+            f"{what}: points of two machines do not belong in one figure ({'; '.join(differences)}). Give another "
+            "--out, or delete the file."
         )
 
 

@@ -1,4 +1,4 @@
-"""A finished run made usable again: its model, trained and as initialised, and one of its graphs."""
+"""A finished run read back: its model, trained and as initialised, and one of its graphs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from graphbench.train.seeding import seed_everything
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run was about.
+    """Model and graph of a run.
 
     Attributes:
         config: name of the configuration.
         run_id: number of the run.
-        epoch: the best one, which the parameters are of.
+        epoch: the best one, whose parameters ``model`` has.
         initial: the model before training. BatchNorm has no statistics yet and takes those of the graph it sees.
         model: the model of the best epoch, in evaluation mode, on the CPU.
-        batch: where the graph lies, with encodings: by itself, or with all others where examples are nodes or pairs.
-        position: of the graph in it.
+        batch: with the graph and its encodings: alone, or with all others where examples are nodes or pairs.
+        position: of the graph in the batch.
     """
 
     config: str
@@ -50,8 +50,8 @@ class Trained:
     def edge_index(self) -> np.ndarray:
         """(2, E) edges of the graph, its nodes numbered from 0."""
         ragged, edges = self.batch.ragged, self.batch.edge_index
-        own = ragged.graph_id[edges[0]] == self.position
-        return (edges[:, own] - ragged.ptr[self.position]).numpy()
+        inside = ragged.graph_id[edges[0]] == self.position
+        return (edges[:, inside] - ragged.ptr[self.position]).numpy()
 
 
 def read_trained(path: Path, split: str, graph: int) -> Trained:
@@ -59,7 +59,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
 
     Args:
         path: its run directory, or that of its configuration, where there is one run or one of number 0.
-        split: part of the split that ``graph`` counts in. Where examples are nodes, all graphs belong to every part.
+        split: in which ``graph`` counts. Where examples are nodes, all graphs belong to every split.
         graph: number of the graph, from 0.
 
     Raises:
@@ -86,16 +86,23 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     model = factory.build_model(config, info).eval()
     initial = copy.deepcopy(model)
     for norm in initial.modules():
-        if hasattr(norm, "running_mean"):
+        if isinstance(norm, nn.BatchNorm1d):
             norm.train()
     load_parameters(model, best["model"], reset_head=False)
     measure = factory.batch_transform(config)
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
-        known = {"seed": record.seed, "hide_edges": hide, "measure": measure}
-        place = (DataLoaders(loaded.store, splits, batch_size=1, transductive=True, **known).full_batch, graph)
-    else:
-        batch = loaded.store.gather([int(examples[graph])])
-        place = (batch if measure is None else measure(batch), 0)
-    return Trained(record.config, record.run_id, best["epoch"], initial, model, *place)
+        loaders = DataLoaders(
+            loaded.store,
+            splits,
+            batch_size=1,
+            transductive=True,
+            seed=record.seed,
+            hide_edges=hide,
+            batch_transform=measure,
+        )
+        return Trained(record.config, record.run_id, best["epoch"], initial, model, loaders.full_batch, graph)
+    batch = loaded.store.gather([int(examples[graph])])
+    batch = batch if measure is None else measure(batch)
+    return Trained(record.config, record.run_id, best["epoch"], initial, model, batch, 0)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FEW = 30
-"""Up to so many epochs are marked by dots, so that one sees between which of them a line only connects."""
+MAX_MARKED = 30
+"""Up to so many epochs are marked by dots, to tell evaluated epochs from the line between them."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Gap:
     Attributes:
         label: name of the configuration.
         dataset: name of the data set.
-        metric: which one it is the gap of.
+        metric: of which it is the gap.
         maximize: its direction.
         epochs: (E,) those that every run has evaluated.
         train: (runs, E) training metric.
@@ -64,7 +64,7 @@ class Gap:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the options of the figure."""
     parser.add_argument(
         "runs",
         nargs="+",
@@ -84,13 +84,13 @@ def make(options: argparse.Namespace) -> tuple[Figure, str]:
         UserError: no finished run, or no such metric.
     """
     gaps = [read_gap(path, options.metric) for path in options.runs]
-    names = [each.label for each in gaps]
+    names = [gap.label for gap in gaps]
     for number, path in enumerate(options.runs):
         if names.count(gaps[number].label) > 1:
             gaps[number] = dataclasses.replace(gaps[number], label=str(path))
     figure = draw(gaps)
     print(table(gaps))
-    return figure, "-".join(["traingap", *dict.fromkeys(each.dataset.replace("/", "-") for each in gaps)])
+    return figure, "-".join(["traingap", *dict.fromkeys(gap.dataset.replace("/", "-") for gap in gaps)])
 
 
 def read_gap(path: Path, metric: str | None = None) -> Gap:
@@ -103,19 +103,19 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     Raises:
         UserError: there is no finished run, the metric is unknown, or the runs share no epoch.
     """
-    one = (path / "record.json").is_file()
-    found = aggregate(path.resolve().parent, only=[path.resolve().name]) if one else aggregate(path)
-    if not found.runs:
-        raise UserError(f"{path}: no finished run ({found.left_out or 'no record.json below it'}).")
-    folders = [path if one else path / each.run_id for each in found.runs]
-    record = found.runs[0]
+    is_run = (path / "record.json").is_file()
+    result = aggregate(path.resolve().parent, only=[path.resolve().name]) if is_run else aggregate(path)
+    if not result.runs:
+        raise UserError(f"{path}: no finished run ({result.left_out or 'no record.json below it'}).")
+    folders = [path if is_run else path / run.run_id for run in result.runs]
+    record = result.runs[0]
     name = metric or str(record.metric)
     maximize = _direction(record, name, path)
     curves = [tuple(_curve(folder / split / "stats.json", name) for split in ("train", "test")) for folder in folders]
     epochs = sorted(set.intersection(*(train.keys() & test.keys() for train, test in curves)))
     if not epochs:
         raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")
-    train, test = (np.array([[run[part][each] for each in epochs] for run in curves]) for part in (0, 1))
+    train, test = (np.array([[run[split][epoch] for epoch in epochs] for run in curves]) for split in (0, 1))
     return Gap(record.config, str(record.data["name"]), name, maximize, np.array(epochs), train, test)
 
 
@@ -139,34 +139,33 @@ def table(gaps: Sequence[Gap]) -> str:
     ]
     for gap in gaps:
         cells = [gap.label, gap.dataset, gap.metric, str(gap.epochs[-1])]
-        cells += [_mean(each[:, -1]) for each in (gap.train, gap.test, gap.values)]
+        cells += [_mean(values[:, -1]) for values in (gap.train, gap.test, gap.values)]
         lines.append("| " + " | ".join([*cells, str(len(gap.values))]) + " |")
     return "\n".join(lines)
 
 
 def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence[Gap]) -> None:
     for number, gap in enumerate(gaps):
-        color = canvas.COLORS[number % len(canvas.COLORS)]
-        dashes = canvas.DASHES[number % len(canvas.DASHES)]
+        style = canvas.line_style(number)
         values = gap.values
         epochs = gap.epochs
-        marker = "o" if len(epochs) <= FEW else ""
-        looks = {"color": color, "linestyle": dashes, "marker": marker, "markersize": 2.5}
-        axes.plot(epochs, values.mean(0), label=gap.label, zorder=3, **looks)
+        marker = "o" if len(epochs) <= MAX_MARKED else ""
+        axes.plot(epochs, values.mean(0), label=gap.label, zorder=3, marker=marker, markersize=2.5, **style)
         if len(values) > 1:
-            axes.fill_between(epochs, values.min(0), values.max(0), color=color, alpha=0.18, linewidth=0, zorder=2)
+            low, high = values.min(0), values.max(0)
+            axes.fill_between(epochs, low, high, color=style["color"], alpha=0.18, linewidth=0, zorder=2)
     axes.axhline(0.0, color="0.6", linewidth=0.6, zorder=1)
     axes.set_title(dataset)
     axes.set_xlabel("epoch")
     difference = "train minus test" if maximize else "test minus train"
-    axes.set_ylabel(f"{difference}\n{canvas.in_words(metric)}")
+    axes.set_ylabel(f"{difference}\n{canvas.metric_name(metric)}")
     axes.margins(x=0.02)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False, handlelength=3.2)
 
 
 def _curve(file: Path, name: str) -> dict[int, float]:
-    """Value by epoch; epochs in which it was not computed, or is no number, are left out."""
+    """Value by epoch; epochs in which it was not computed, or is NaN, are left out."""
     if not file.is_file():
         raise UserError(f"{file}: missing.")
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

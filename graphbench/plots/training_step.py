@@ -1,8 +1,8 @@
 """Time and peak memory of one training step, in a process of its own.
 
 ``python -m graphbench.plots.training_step STEPS SECONDS CONFIG [KEY VALUE ...]`` prints one JSON object as its last
-line. What a step is, and on which device, is said by the configuration; evaluation is no part of it. Where memory does
-not suffice, the process ends with :data:`OUT_OF_MEMORY`.
+line. Step and device are those of the configuration; evaluation is no part of it. Where memory does not suffice, the
+process ends with :data:`OUT_OF_MEMORY`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUT_OF_MEMORY = 3
 def measure(
     steps: int, seconds: float, path: str, overrides: Sequence[str], memory_limit: float | None = None
 ) -> dict[str, float]:
-    """Trains for a few epochs and times them. The first one also prepares what is kept, and does not count.
+    """Trains for a few epochs and times them; the first one fills caches and does not count.
 
     Args:
         steps: epochs that count, at most.
@@ -96,10 +96,10 @@ def limit_memory(device: torch.device, gib: float) -> None:
     """
     if device.type != "cuda":
         raise SystemExit(f"error: memory is limited on a GPU only, and the device is {device}.")
-    share = gib * 2**30 / torch.cuda.get_device_properties(device).total_memory
-    if share > 1:
-        raise SystemExit(f"error: the GPU has {gib / share:.1f} GiB, and the limit is {gib:g} GiB.")
-    torch.cuda.set_per_process_memory_fraction(share, device)
+    fraction = gib * 2**30 / torch.cuda.get_device_properties(device).total_memory
+    if fraction > 1:
+        raise SystemExit(f"error: the GPU has {gib / fraction:.1f} GiB, and the limit is {gib:g} GiB.")
+    torch.cuda.set_per_process_memory_fraction(fraction, device)
 
 
 def whole_matrix() -> contextlib.AbstractContextManager[None]:
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints.
 
     Raises:
-        SystemExit: with :data:`OUT_OF_MEMORY`, or what :func:`measure` says.
+        SystemExit: with :data:`OUT_OF_MEMORY`, or the message of :func:`measure`.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", type=int)
@@ -123,13 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         with whole_matrix() if options.whole_matrix else contextlib.nullcontext():
-            found = measure(options.steps, options.seconds, options.config, options.overrides, options.memory_limit)
+            measured = measure(options.steps, options.seconds, options.config, options.overrides, options.memory_limit)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
         print(f"out of memory: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)
         raise SystemExit(OUT_OF_MEMORY) from None
-    print(json.dumps(found))
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,12 @@
-"""What ``scripts/report.py`` is made of: records in, one page out."""
+"""One self-contained HTML page from run records (scripts/report.py).
+
+::
+
+    gather.py                              records -> ``Configuration``s -> ``Board``s, one per data set
+    leaderboard.py figures.py details.py   the sections, as HTML text
+    markup.py svg.py                       tables, and drawings whose colours follow the style sheet
+    page.py report.css report.js           the page around them, which loads nothing from elsewhere
+    cli.py                                 the command
+
+Means, ranks and comparisons come from :mod:`graphbench.runs` and :mod:`graphbench.tables`, as those of the tables do.
+"""

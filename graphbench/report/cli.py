@@ -1,9 +1,9 @@
 """Writes one HTML page from run records: ``python scripts/report.py RECORDS... --out report.html``.
 
 The page loads nothing from elsewhere: leaderboards per data set beside the published values, score over size and time,
-training curves and the gap to test (where the runs' ``stats.json`` lie beside their records), shares of exactly-zero
+training curves and the gap to test (where the runs' ``stats.json`` lie beside their records), fractions of exactly-zero
 attention, and per configuration its runs, settings, commit and environment. RECORDS are folders at any height above
-``record.json``. docs/report.md says how to read it.
+``record.json``, or packed records (.jsonl). docs/report.md says how to read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMIT = 300
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json files")
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json, or .jsonl")
     parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html")
     parser.add_argument("--title", default="Results", help="heading of the page")
     parser.add_argument(
@@ -43,15 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the page."""
     options = parse(arguments)
     try:
-        found = gather(options.records, options.sweep)
-        text = page(found, title=options.title, limit=options.limit)
+        configurations = gather(options.records, options.sweep)
+        text = page(configurations, title=options.title, limit=options.limit)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code
     options.out.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(options.out, text)
-    runs = sum(len(each.result.runs) for each in found)
-    missing = sum(len(each.result.left_out) for each in found)
+    runs = sum(len(configuration.result.runs) for configuration in configurations)
+    missing = sum(len(configuration.result.left_out) for configuration in configurations)
     print(f"wrote {options.out}: {runs} finished runs, {missing} not included, {len(text) / 2**20:.1f} MiB")
     return 0
 

@@ -1,4 +1,4 @@
-"""What stands behind each number: runs, scores, settings, commit, environment."""
+"""Details of a configuration: runs, scores, settings, commit, environment."""
 
 from __future__ import annotations
 
@@ -7,103 +7,105 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from graphbench.errors import UserError
 from graphbench.report.gather import Configuration
 from graphbench.report.markup import Column, anchor, number, plain_list, table, text
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
+from graphbench.tables.provenance import commit_of
 
 
 def left_out(configurations: Sequence[Configuration]) -> list[str]:
     """A sentence for every run that is in no mean."""
-    return [f"{each.name}, run {run}: {why}" for each in configurations for run, why in each.result.left_out.items()]
+    return [
+        f"{configuration.name}, run {run_id}: {reason}"
+        for configuration in configurations
+        for run_id, reason in configuration.result.left_out.items()
+    ]
 
 
 def details(configurations: Iterable[Configuration]) -> str:
-    """A section per configuration, closed until it is asked for."""
-    return "\n".join(_section(each) for each in configurations)
+    """A section per configuration, closed at first."""
+    return "\n".join(map(_section, configurations))
 
 
-def _section(each: Configuration) -> str:
-    result = each.result
-    facts = each.facts.cells()
-    config = each.folder / "config.yaml"
-    head = f"{escape(each.name)} <small>{escape(each.dataset)}, {format_mean(result.mean('test'))}</small>"
+def _section(configuration: Configuration) -> str:
+    result, published = configuration.result, configuration.published
+    facts = configuration.facts.cells()
+    about = f"{escape(configuration.dataset)}, {format_mean(result.mean('test'))}"
+    head = f"{escape(configuration.name)} <small>{about}</small>"
     pairs = {
         "configuration": f"{result.config}, hash {result.runs[0].config_hash}",
         "data": _data([run.data for run in result.runs]),
         "commit": facts["commit"],
         "hardware": facts["hardware"],
-        "published": f"{each.published.printed} ({each.source}, {each.published.model})" if each.published else "",
-        "folder": str(each.folder),
+        "published": f"{published.printed} ({configuration.source}, {published.model})" if published else "",
+        "folder": str(configuration.folder),
     }
     listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in pairs.items() if value)
-    parts = [f"<dl>{listed}</dl>", _runs(result.runs), _scores(each)]
+    parts = [f"<dl>{listed}</dl>", _runs(result.runs), _scores(configuration)]
     if result.left_out:
         parts.append(
-            "<h4>Not included</h4>" + plain_list([f"run {run}: {why}" for run, why in result.left_out.items()])
+            "<h4>Not included</h4>" + plain_list([f"run {run}: {reason}" for run, reason in result.left_out.items()])
         )
     parts.append(_environments(result.runs))
-    if config.is_file():
-        shown = escape(config.read_text(encoding="utf-8", errors="replace"))
-        parts.append(f"<details><summary>Full configuration</summary><pre>{shown}</pre></details>")
+    try:
+        settings = record_source(configuration.folder).settings()
+    except UserError as error:
+        parts.append(f'<p class="about">Full configuration: {escape(str(error))}</p>')
     else:
-        parts.append('<p class="about">Full configuration: its config.yaml is not beside the records.</p>')
-    inside = "".join(parts)
-    return f'<details class="run"><summary>{head}</summary><div id="{anchor(each.name)}">{inside}</div></details>'
+        shown = escape("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
+        parts.append(f"<details><summary>Full configuration</summary><pre>{shown}</pre></details>")
+    body = f'<div id="{anchor(configuration.name)}">{"".join(parts)}</div>'
+    return f'<details class="run"><summary>{head}</summary>{body}</details>'
 
 
 def _runs(runs: Sequence[RunRecord]) -> str:
-    columns = [Column(name, name not in ("ended by", "started", "commit")) for name in (
-        "run", "seed", "train", "val", "test", "best epoch", "epochs", "ended by", "s/epoch", "total s", "resumed",
-        "started", "commit",
-    )]  # fmt: skip
+    names = ["run", "seed", *SPLITS, "best epoch", "epochs", "ended by", "s/epoch", "total s", "resumed", "started"]
+    columns = [Column(name, name not in ("ended by", "started", "commit")) for name in [*names, "commit"]]
     rows = []
     for run in runs:
-        scores = [(value := run.score(split), "-" if value is None else f"{value:.4f}") for split in SPLITS]
+        scores = [run.score(split) for split in SPLITS]
         times = [run.time_per_epoch, run.total_time]
         rows.append([
             number(int(run.run_id) if run.run_id.isdigit() else None, escape(run.run_id)),
             number(run.seed, str(run.seed)),
-            *(number(*each) for each in scores),
+            *(number(value, "-" if value is None else f"{value:.4f}") for value in scores),
             number(run.best_epoch, str(run.best_epoch)),
             number(run.epochs, str(run.epochs)),
             text(run.reason or ""),
             *(number(value, "-" if value is None else f"{value:.3f}") for value in times),
             number(run.resumed, str(run.resumed)),
             text((run.started or "").replace("T", " ")[:16]),
-            text(_commit(run)),
+            text(commit_of(run)),
         ])  # fmt: skip
     return table(columns, rows)
 
 
-def _commit(run: RunRecord) -> str:
-    commit = str(run.environment.get("git_commit") or "unknown")[:8]
-    return commit + ("+" if run.environment.get("git_dirty") else "")
-
-
-def _scores(each: Configuration) -> str:
-    names = list(dict.fromkeys(mean.name for mean in each.result.means))
+def _scores(configuration: Configuration) -> str:
+    names = list(dict.fromkeys(mean.name for mean in configuration.result.means))
     columns = [Column("metric"), *(Column(split, True) for split in SPLITS)]
     rows = []
     for name in names:
-        means = [each.result.mean(split, name) for split in SPLITS]
+        means = [configuration.result.mean(split, name) for split in SPLITS]
         rows.append([text(name), *(number(mean.mean if mean else None, format_mean(mean)) for mean in means)])
     return f"<details><summary>All metrics</summary>{table(columns, rows)}</details>"
 
 
 def _environments(runs: Sequence[RunRecord]) -> str:
-    kinds: dict[str, list[str]] = {}
+    run_ids: dict[str, list[str]] = {}
     for run in runs:
         facts = {key: value for key, value in run.environment.items() if not key.startswith("git_")}
-        kinds.setdefault(json.dumps(facts, indent=1, sort_keys=True, default=str), []).append(run.run_id)
+        run_ids.setdefault(json.dumps(facts, indent=1, sort_keys=True, default=str), []).append(run.run_id)
     parts = []
-    for shown, ids in kinds.items():
-        which = f" of run{'s' * (len(ids) > 1)} {', '.join(ids)}" if len(kinds) > 1 else ""
+    for shown, ids in run_ids.items():
+        which = f" of {'run' if len(ids) == 1 else 'runs'} {', '.join(ids)}" if len(run_ids) > 1 else ""
         parts.append(f"<details><summary>Environment{escape(which)}</summary><pre>{escape(shown)}</pre></details>")
     return "".join(parts)
 
 
 def _data(facts: Sequence[Mapping[str, Any]]) -> str:
-    found = {f"{each.get('name')}, fingerprint {str(each.get('fingerprint'))[:12]}" for each in facts}
-    return "; ".join(sorted(found))
+    texts = {f"{data.get('name')}, fingerprint {str(data.get('fingerprint'))[:12]}" for data in facts}
+    return "; ".join(sorted(texts))

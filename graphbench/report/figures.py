@@ -13,50 +13,52 @@ from graphbench.errors import UserError
 from graphbench.plots.traingap import Gap, read_gap
 from graphbench.report import svg
 from graphbench.report.gather import Board, Configuration
-from graphbench.report.markup import Column, number, plain_list, table
+from graphbench.report.markup import Column, number, plain_list, table, text
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.summary import STATISTICS, format_mean
 
-FEW = 3
-"""A scatter of fewer configurations says less than their table."""
-STEPS = 200
-"""Places of a curve that are drawn."""
+MIN_POINTS = 3
+"""Configurations that a scatter plot needs at least."""
+MAX_EPOCHS = 200
+"""Points of a curve that are drawn at most."""
 
 
 def scatters(boards: Sequence[Board]) -> str:
     """Test score over parameters and over seconds per epoch, for every split with enough configurations."""
-    parts, alone = [], 0
-    often = Counter(each.label or each.name for board in boards for each in board.rows)
-    usual = [label for label, _ in often.most_common(svg.COLORS)]  # a model has one colour in all figures
+    alone = 0
+    parts: list[str] = []
+    count = Counter(row.label or row.name for board in boards for row in board.rows)
+    frequent = [label for label, _ in count.most_common(svg.COLORS)]  # a model has one colour in all figures
     for board in boards:
         groups: dict[tuple[str, str], list[tuple[Configuration, Mean]]] = {}
-        for each in board.rows:
-            test = each.result.mean("test")
+        for row in board.rows:
+            test = row.result.mean("test")
             if test is not None and math.isfinite(test.mean):
-                groups.setdefault(each.protocol, []).append((each, test))
+                groups.setdefault(row.protocol, []).append((row, test))
         for (split, metric), members in groups.items():
-            if len(members) < FEW:
+            if len(members) < MIN_POINTS:
                 alone += len(members)
                 continue
-            parts.append(_scatter(f"{board.dataset}, {split}", metric, members, usual))
-    left = [f"{alone} configurations are alone or in pairs on their split: their numbers are in the tables."]
-    return "".join(parts) + plain_list(left if alone else [])
+            parts.append(_scatter(f"{board.dataset}, {split}", metric, members, frequent))
+    note = f"{alone} configurations are alone or in pairs on their split: their numbers are in the tables."
+    return "".join(parts) + plain_list([note] if alone else [])
 
 
 def curves(configurations: Sequence[Configuration], limit: int) -> str:
     """Training and test metric and loss over the epochs, where the runs' ``stats.json`` are beside the records."""
-    parts, without = [], 0
+    without = 0
+    parts: list[str] = []
     broken: list[str] = []
-    candidates = [each for each in configurations if each.result.runs]
-    for each in candidates:
-        folders = [each.folder / run.run_id for run in each.result.runs]
+    candidates = [configuration for configuration in configurations if configuration.result.runs]
+    for configuration in candidates:
+        folders = [configuration.folder / run_id for run_id in configuration.run_ids]
         if not any((folder / "test" / "stats.json").is_file() for folder in folders):
             without += 1
         elif len(parts) < limit:
             try:
-                parts.append(_curves(each))
+                parts.append(_curves(configuration))
             except (UserError, KeyError, TypeError, ValueError) as error:
-                broken.append(f"{each.name}: {error}")
+                broken.append(f"{configuration.name}: {error}")
     notes = []
     if without:
         notes.append(
@@ -71,7 +73,7 @@ def curves(configurations: Sequence[Configuration], limit: int) -> str:
 
 
 def sparsity(configurations: Sequence[Configuration]) -> str:
-    """Shares of exactly-zero flows, as the layers reported them on the test graphs."""
+    """Fractions of exactly-zero flows, as the layers reported them on the test graphs."""
     columns = [
         Column("configuration"),
         Column("data set"),
@@ -80,39 +82,33 @@ def sparsity(configurations: Sequence[Configuration]) -> str:
         Column("share", True),
     ]
     rows = []
-    for each in configurations:
-        for name, heading in STATISTICS.items():
-            mean = each.result.mean("test", name)
+    without = 0
+    for configuration in configurations:
+        means = {heading: configuration.result.mean("test", name) for name, heading in STATISTICS.items()}
+        without += bool(configuration.result.runs) and not any(means.values())
+        for heading, mean in means.items():
             if mean is not None:
-                first = f'<th scope="row"><b>{escape(each.label or each.name)}</b></th>'
-                words = [f"<td>{escape(word)}</td>" for word in (each.dataset, heading)]
-                shown = [number(mean.mean, format_mean(mean)), number(mean.mean, svg.share(mean.mean))]
-                rows.append([first, *words, *shown])
-    silent = sum(
-        not any(each.result.mean("test", name) for name in STATISTICS) for each in configurations if each.result.runs
-    )
-    notes = [f"Not recorded by {silent} configurations: their records carry no such share."]
-    return (table(columns, rows) if rows else "") + plain_list(notes if silent else [])
+                first = f'<th scope="row"><b>{escape(configuration.label or configuration.name)}</b></th>'
+                numbers = [number(mean.mean, format_mean(mean)), number(mean.mean, svg.fraction_bar(mean.mean))]
+                rows.append([first, text(configuration.dataset), text(heading), *numbers])
+    note = f"Not recorded by {without} configurations: their records carry no such share."
+    return (table(columns, rows) if rows else "") + plain_list([note] if without else [])
 
 
-def _scatter(title: str, metric: str, members: Sequence[tuple[Configuration, Mean]], usual: Sequence[str]) -> str:
-    colors = _colors([each.label or each.name for each, _ in members], usual)
+def _scatter(title: str, metric: str, members: Sequence[tuple[Configuration, Mean]], frequent: Sequence[str]) -> str:
+    colors = _colors([row.label or row.name for row, _ in members], frequent)
     panels = []
-    for heading, of in (
-        ("parameters", lambda each: each.facts.params[1] if each.facts.params else None),
-        ("seconds per epoch", lambda each: each.facts.seconds),
+    for heading, values in (
+        ("parameters", [row.facts.params[1] if row.facts.params else None for row, _ in members]),
+        ("seconds per epoch", [row.facts.seconds for row, _ in members]),
     ):
-        points = [
-            svg.Point(
-                float(place),
-                mean.mean,
-                mean.std if mean.std is not None and math.isfinite(mean.std) else 0.0,
-                colors[each.label or each.name],
-                f"{each.label or each.name}: {format_mean(mean)}, {place:,.4g} {heading}",
-            )
-            for each, mean in members
-            if (place := of(each))  # unknown, or nothing to learn
-        ]
+        points = []
+        for (row, mean), value in zip(members, values, strict=True):
+            label = row.label or row.name
+            std = mean.std if mean.std is not None and math.isfinite(mean.std) else 0.0
+            if value:  # not: unknown, or nothing to learn
+                tooltip = f"{label}: {format_mean(mean)}, {value:,.4g} {heading}"
+                points.append(svg.Point(float(value), mean.mean, std, colors[label], tooltip))
         if points:
             panels.append(svg.scatter(points, heading, f"test {metric}"))
     named = {label: color for label, color in colors.items() if color < svg.COLORS}
@@ -125,34 +121,36 @@ def _scatter(title: str, metric: str, members: Sequence[tuple[Configuration, Mea
     )
 
 
-def _colors(labels: Sequence[str], usual: Sequence[str]) -> dict[str, int]:
-    """A number for each label: the usual ones keep theirs, the others take what is free, then grey."""
-    colors = {label: usual.index(label) for label in labels if label in usual}
+def _colors(labels: Sequence[str], frequent: Sequence[str]) -> dict[str, int]:
+    """A colour per label: frequent ones have a fixed colour, the others take what is free, then grey."""
+    colors = {label: frequent.index(label) for label in labels if label in frequent}
     free = [color for color in range(svg.COLORS) if color not in colors.values()]
     others = [label for label in dict.fromkeys(labels) if label not in colors]
-    return colors | {label: free[place] if place < len(free) else svg.COLORS for place, label in enumerate(others)}
+    return colors | {label: free[index] if index < len(free) else svg.COLORS for index, label in enumerate(others)}
 
 
-def _curves(each: Configuration) -> str:
-    metric = read_gap(each.folder)
+def _curves(configuration: Configuration) -> str:
+    metric = read_gap(configuration.folder)
     panels = [_panel(metric)]
     if metric.metric != "loss":
-        panels.append(_panel(read_gap(each.folder, "loss")))
+        panels.append(_panel(read_gap(configuration.folder, "loss")))
     final = float(np.nanmean(metric.values[:, -1]))
-    about = f"{len(metric.train)} run{'s' * (len(metric.train) > 1)}; gap after epoch {metric.epochs[-1]}: {final:+.4f}"
-    name = escape(f"{each.label} ({each.name})" if each.label else each.name)
+    count = len(metric.train)
+    about = f"{count} run{'' if count == 1 else 's'}; gap after epoch {metric.epochs[-1]}: {final:+.4f}"
+    name = configuration.name
+    name = escape(f"{configuration.label} ({name})" if configuration.label else name)
     return (
-        f"<figure><figcaption>{name}<small>{escape(each.dataset)}, {escape(about)}</small></figcaption>"
+        f"<figure><figcaption>{name}<small>{escape(configuration.dataset)}, {escape(about)}</small></figcaption>"
         f'{"".join(panels)}<ul class="legend"><li class="c0">train</li><li class="c1">test</li></ul></figure>'
     )
 
 
 def _panel(gap: Gap) -> str:
-    keep = np.unique(np.linspace(0, len(gap.epochs) - 1, STEPS).round().astype(int))
+    keep = np.unique(np.linspace(0, len(gap.epochs) - 1, MAX_EPOCHS).round().astype(int))
     lines = []
     for color, (name, values) in enumerate((("train", gap.train), ("test", gap.test))):
-        fine = [place for place in keep if np.isfinite(values[:, place]).all()]
-        if fine:
-            part = values[:, fine]
-            lines.append(svg.Line(gap.epochs[fine].tolist(), part.mean(0), part.min(0), part.max(0), color, name))
+        finite = [index for index in keep if np.isfinite(values[:, index]).all()]
+        if finite:
+            part = values[:, finite]
+            lines.append(svg.Line(gap.epochs[finite].tolist(), part.mean(0), part.min(0), part.max(0), color, name))
     return svg.curves(lines, "epoch", gap.metric) if lines else ""

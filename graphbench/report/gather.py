@@ -1,4 +1,4 @@
-"""Run records below some folders, averaged, with the published value where a sweep file names one.
+"""Configurations of the report: run records below some folders, averaged, with the published value of a sweep file.
 
 Every number comes from :mod:`graphbench.runs`, the same code that writes the tables.
 """
@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.records import PACKED, record_sources
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
-from graphbench.tables.sweep_table import Cell, Wanted, sweep_table
+from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
 
 SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
 
@@ -30,13 +30,13 @@ class Configuration:
     """The runs of one configuration.
 
     Attributes:
-        name: path below the folder that was asked for; unique on a page.
-        folder: where its runs lie.
+        name: path below the folder that the command names; unique on a page.
+        folder: of its runs, or ``<name>.jsonl/<config>`` of packed records.
         result: mean and deviation over the finished runs, and what is left out with its reason.
         label: row of a table, from a sweep file; empty: no sweep names it.
         published: what the paper has.
-        source: which table that is.
-        cell: measured beside published in the scale of the paper; None without a published value.
+        source: title of its table.
+        cell: measured compared with published, in the scale of the paper; None without a published value.
     """
 
     name: str
@@ -51,6 +51,11 @@ class Configuration:
     def dataset(self) -> str:
         """Name on its card; empty without a finished run."""
         return str(self.result.runs[0].data.get("name", "unnamed data")) if self.result.runs else ""
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Of the finished runs."""
+        return tuple(run.run_id for run in self.result.runs)
 
     @functools.cached_property
     def facts(self) -> Provenance:
@@ -82,101 +87,85 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
     """Reads all records below ``roots``.
 
     Args:
-        roots: folders at any height: of a run, a configuration, or many of them.
+        roots: folders at any height: of a run, a configuration, or many of them; or packed records.
         sweeps: sweep files that name published values; besides, ``configs/sweeps/<name>.yaml`` is looked into for
-            records in a folder ``<name>/<configuration>``.
+            records in ``<name>/<configuration>`` or ``<name>.jsonl``.
 
     Raises:
         UserError: nothing there, or a sweep file that cannot be read.
     """
     folders: dict[Path, str] = {}
     for root in roots:
-        for folder in sorted(_folders(root)):
+        for folder in (source.path for source in record_sources(root)):
             inside = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else "."
-            folders.setdefault(folder, folder.name if inside == "." else inside)
+            folders.setdefault(folder, folder.name if inside == "." else inside.replace(f"{PACKED}/", "/"))
     if not folders:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
     count = Counter(folders.values())
-    named = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
-    found = [_configuration(name, folder) for folder, name in named.items()]
+    names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
+    configurations = [_configuration(name, folder) for folder, name in names.items()]
     explicit = [read_sweep(path) for path in sweeps]
-    return [_published(each, explicit) for each in found]
+    return [_with_published(configuration, explicit) for configuration in configurations]
 
 
 def boards(configurations: Sequence[Configuration]) -> list[Board]:
     """Finished configurations by data set; ranks as in the tables: equals share one, the last has none."""
-    finished = {each.name: each for each in configurations if each.result.runs}
+    finished = [configuration for configuration in configurations if configuration.result.runs]
     if not finished:
         return []
-    wanted = [
-        Wanted(name, " | ".join((each.dataset, *each.protocol)), each.dataset, each.folder, _ids(each))
-        for name, each in finished.items()
+    specs = [
+        CellSpec(row.name, " | ".join((row.dataset, *row.protocol)), row.dataset, row.folder, row.run_ids)
+        for row in finished
     ]
-    ranks = {cell.wanted.label: cell.rank for cell in sweep_table("report", wanted).cells.values() if cell.rank}
+    ranks = {cell.spec.label: cell.rank for cell in sweep_table("report", specs).cells.values() if cell.rank}
     groups: dict[str, list[Configuration]] = {}
-    for each in sorted(finished.values(), key=_order):
-        groups.setdefault(each.dataset, []).append(each)
+    for row in sorted(finished, key=_order):
+        groups.setdefault(row.dataset, []).append(row)
     return [
-        Board(dataset, tuple(rows), {each.name: ranks[each.name] for each in rows if each.name in ranks})
+        Board(dataset, tuple(rows), {row.name: ranks[row.name] for row in rows if row.name in ranks})
         for dataset, rows in sorted(groups.items(), key=lambda item: item[0].casefold())
     ]
 
 
 def _configuration(name: str, folder: Path) -> Configuration:
-    """Records that are JSON but not what we write must not cost the page."""
+    """Records that are JSON but of another form are left out with a reason; the page has the rest."""
     try:
-        found = Configuration(name, folder, aggregate(folder))
-        if found.result.runs:
-            _ = (found.dataset, found.protocol, found.facts.cells())
+        configuration = Configuration(name, folder, aggregate(folder))
+        if configuration.result.runs:
+            _ = (configuration.dataset, configuration.protocol, configuration.facts.cells())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"its records hold something else than ours do ({type(error).__name__}: {error})"
-        found = Configuration(name, folder, Aggregate(folder.name, None, (), (), {"all": reason}))
-    return found
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """Folders of configurations: those that hold folders with a record; checkpoints and what was set aside are not."""
-    if (root / "record.json").is_file():
-        yield root.parent
-        return
-    for path, inside, files in os.walk(root):
-        if "record.json" in files:
-            yield Path(path).parent
-            inside.clear()
-        inside[:] = [name for name in inside if ".old-" not in name and name[0] != "."]
-
-
-def _ids(configuration: Configuration) -> tuple[str, ...]:
-    return tuple(each.run_id for each in configuration.result.runs)
+        configuration = Configuration(name, folder, Aggregate(folder.name, None, (), (), {"all": reason}))
+    return configuration
 
 
 def _order(configuration: Configuration) -> tuple[Any, ...]:
     test = configuration.result.mean("test")
     worse = math.inf if test is None or math.isnan(test.mean) else -test.mean if test.maximize else test.mean
     split, metric = configuration.protocol
-    sizes = [int(each) if each.isdigit() else -1 for each in re.split(r"(\d+)", split)]
+    sizes = [int(part) if part.isdigit() else -1 for part in re.split(r"(\d+)", split)]
     return (configuration.dataset, metric, sizes, split, worse, configuration.name)
 
 
-def _published(configuration: Configuration, explicit: Sequence[Sweep]) -> Configuration:
+def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> Configuration:
     """With label and published value of the first sweep that has the configuration and data set."""
-    shipped = SWEEPS / f"{configuration.folder.parent.name}.yaml"
+    shipped = SWEEPS / f"{configuration.folder.parent.name.removesuffix(PACKED)}.yaml"
     for sweep in [*explicit, *([_sweep(shipped)] if shipped.is_file() else [])]:
         for entry in sweep.entries:
             if not configuration.result.runs or entry.config.name != configuration.folder.name:
                 continue
             table = _table(sweep.published) if sweep.published else None
-            wanted = Wanted(
-                entry.label,
-                configuration.dataset,
-                configuration.dataset,
-                configuration.folder,
-                _ids(configuration),
-                "" if entry.config.tree.pretrained.dir else entry.config.hash,
-                entry.published,
-                entry.where,
+            spec = CellSpec(
+                label=entry.label,
+                column=configuration.dataset,
+                dataset=configuration.dataset,
+                records=configuration.folder,
+                run_ids=configuration.run_ids,
+                config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+                selector=entry.published,
+                where=entry.where,
             )
-            cell = next(iter(sweep_table(sweep.name, [wanted], published=table).cells.values()))
+            (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""
             return replace(configuration, label=entry.label, published=cell.published, source=source, cell=cell)
     return configuration

@@ -1,4 +1,4 @@
-"""Pieces of HTML that several sections share."""
+"""HTML of tables and lists."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """A table in a box that scrolls by itself; ``rows`` hold whole cells (``<td>``, ``<th>``)."""
+    """A sortable table in a box with a scroll bar; ``rows`` hold whole cells (``<td>``, ``<th>``)."""
+    buttons = [f'<button type="button">{escape(column.name)}</button>' for column in columns]
     heads = "".join(
-        f'<th scope="col"{" class=n" if each.numeric else ""}><button type="button">{escape(each.name)}</button></th>'
-        for each in columns
+        f'<th scope="col"{" class=n" if column.numeric else ""}>{button}</th>'
+        for column, button in zip(columns, buttons, strict=True)
     )
     body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return (
@@ -36,7 +37,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float | None, shown: str) -> str:
-    """A cell sorted by ``value``; ``shown`` is HTML. None and what is no number go to the end."""
+    """A cell sorted by ``value``; ``shown`` is HTML. None and NaN go to the end."""
     key = "" if value is None or not math.isfinite(value) else f' data-v="{value!r}"'
     return f'<td class="n"{key}>{shown}</td>'
 
@@ -48,9 +49,9 @@ def text(shown: str) -> str:
 
 def anchor(name: str) -> str:
     """A name as fragment of an address."""
-    return "at-" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}", name)
+    return "at-" + re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}", name)
 
 
 def plain_list(items: Sequence[str]) -> str:
-    """Plain sentences as a list."""
-    return "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in items) + "</ul>" if items else ""
+    """A list of plain text."""
+    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>" if items else ""

@@ -36,11 +36,11 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
         limit: configurations that get curves and details; what is left out is said.
     """
     found = boards(configurations)
-    ordered = [each for board in found for each in board.rows]
+    ordered = [row for board in found for row in board.rows]
     shown = ordered[:limit]
     missing = left_out(configurations)
     sections = [
-        ("leaderboards", "Leaderboards", leaderboards(found, {each.name for each in shown})),
+        ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
         ("size", "Score, size and time", scatters(found)),
         ("curves", "Training curves", curves(ordered, limit)),
         ("sparsity", "Attention sparsity", sparsity(ordered)),
@@ -49,7 +49,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     ]
     body = "\n".join(f'<section id="{id}"><h2>{name}</h2>{inside}</section>' for id, name, inside in sections)
     links = "".join(f'<a href="#{id}">{name}</a>' for id, name, _ in sections)
-    sets = "".join(f'<a href="#{anchor(each.dataset)}">{escape(each.dataset)}</a>' for each in found)
+    sets = "".join(f'<a href="#{anchor(board.dataset)}">{escape(board.dataset)}</a>' for board in found)
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -66,8 +66,8 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
 
 
 def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: Sequence[str]) -> str:
-    runs = sum(len(each.result.runs) for each in ordered)
-    states = Counter(each.cell.comparison.status for each in ordered if each.cell and each.cell.comparison)
+    runs = sum(len(row.result.runs) for row in ordered)
+    states = Counter(row.cell.comparison.status for row in ordered if row.cell and row.cell.comparison)
     numbers = [
         (f"{runs:,}", "finished runs"),
         (f"{len(ordered):,}", "configurations"),
@@ -76,7 +76,7 @@ def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: 
         *([(f"{len(missing):,}", "runs not included")] if missing else []),
     ]
     tiles = "".join(f"<div><dt>{what}</dt><dd>{count}</dd></div>" for count, what in numbers)
-    dates = [each.facts.date for each in ordered if each.facts.date]
+    dates = [row.facts.date for row in ordered if row.facts.date]
     span = f'<p class="about">{min(dates)} to {max(dates)}</p>' if dates else ""
     return f'<dl class="tiles">{tiles}</dl>{span}'
 

@@ -1,4 +1,7 @@
-"""Small drawings as SVG text. Colours are classes of the page's style sheet, so that they follow light and dark."""
+"""Plots as SVG text, a few kB each. Colours are classes of the style sheet, so that they follow light and dark.
+
+Matplotlib's SVG has fixed colours, no tooltips, ten times the size, and is an optional dependency.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 36
 COLORS = 8
-"""Kinds of marks that are told apart; the style sheet has a colour for each."""
+"""Colours of the style sheet."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +21,11 @@ class Point:
     """A mark.
 
     Attributes:
-        x: place.
-        y: height.
+        x: coordinate.
+        y: coordinate.
         spread: length of the error bar to either side; 0: none.
-        color: number of its kind; from :data:`COLORS` on: grey.
-        title: what a pointer resting on it shows.
+        color: index; from :data:`COLORS` on: grey.
+        title: tooltip.
     """
 
     x: float
@@ -37,12 +40,12 @@ class Line:
     """A curve with a band.
 
     Attributes:
-        x: places.
-        y: heights.
+        x: coordinates.
+        y: coordinates.
         low: lower end of the band.
         high: its upper end.
-        color: number of its kind.
-        title: what a pointer resting on it shows.
+        color: index.
+        title: tooltip.
     """
 
     x: Sequence[float]
@@ -54,16 +57,15 @@ class Line:
 
 
 def scatter(points: Sequence[Point], x_label: str, y_label: str) -> str:
-    """Marks over a logarithmic axis. Places must be positive, heights finite."""
-    heights = [each.y + side * each.spread for each in points for side in (-1, 1)]
-    frame = _Frame([each.x for each in points], heights, log=True)
+    """Marks over a logarithmic axis; ``x`` must be positive, ``y`` finite."""
+    ends = [point.y + side * point.spread for point in points for side in (-1, 1)]
+    frame = _Frame([point.x for point in points], ends, log=True)
     parts = [frame.axes(x_label, y_label)]
-    for each in points:
-        x, y = frame.x(each.x), frame.y(each.y)
-        color = _color(each.color)
-        parts.append(f'<g class="{color}"><title>{html.escape(each.title)}</title>')
-        if each.spread:
-            top, end = frame.y(each.y + each.spread), frame.y(each.y - each.spread)
+    for point in points:
+        x, y = frame.x(point.x), frame.y(point.y)
+        parts.append(f'<g class="{_color(point.color)}"><title>{html.escape(point.title)}</title>')
+        if point.spread:
+            top, end = frame.y(point.y + point.spread), frame.y(point.y - point.spread)
             parts.append(f'<path class="bar" d="M{x:.1f} {top:.1f}V{end:.1f}"/>')
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/></g>')
     return _svg(parts, f"{y_label} over {x_label}, {len(points)} configurations")
@@ -71,17 +73,20 @@ def scatter(points: Sequence[Point], x_label: str, y_label: str) -> str:
 
 def curves(lines: Sequence[Line], x_label: str, y_label: str) -> str:
     """Curves over a linear axis."""
-    frame = _Frame([x for each in lines for x in each.x], [y for each in lines for y in (*each.low, *each.high)])
+    frame = _Frame([x for line in lines for x in line.x], [y for line in lines for y in (*line.low, *line.high)])
     parts = [frame.axes(x_label, y_label)]
-    for each in lines:
-        up = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in zip(each.x, each.high))
-        down = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in zip(each.x[::-1], each.low[::-1]))
-        middle = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in zip(each.x, each.y))
-        band = f'<polygon class="band" points="{up} {down}"/>' if list(each.low) != list(each.high) else ""
-        alone = f'<circle class="dot" cx="{middle.split(",")[0]}" cy="{middle.split(",")[1]}" r="3"/>'
-        line = f'<polyline class="line" points="{middle}"/>' if len(each.x) > 1 else alone
-        parts.append(f'<g class="{_color(each.color)}"><title>{html.escape(each.title)}</title>{band}{line}</g>')
-    return _svg(parts, f"{y_label} over {x_label}: {', '.join(each.title for each in lines)}")
+    for line in lines:
+        middle = frame.path(line.x, line.y)
+        parts.append(f'<g class="{_color(line.color)}"><title>{html.escape(line.title)}</title>')
+        if list(line.low) != list(line.high):
+            outline = f"{frame.path(line.x, line.high)} {frame.path(line.x[::-1], line.low[::-1])}"
+            parts.append(f'<polygon class="band" points="{outline}"/>')
+        if len(line.x) > 1:
+            parts.append(f'<polyline class="line" points="{middle}"/></g>')
+        else:
+            x, y = middle.split(",")
+            parts.append(f'<circle class="dot" cx="{x}" cy="{y}" r="3"/></g>')
+    return _svg(parts, f"{y_label} over {x_label}: {', '.join(line.title for line in lines)}")
 
 
 def gap(train: float, test: float, low: float, high: float) -> str:
@@ -97,39 +102,43 @@ def gap(train: float, test: float, low: float, high: float) -> str:
     )
 
 
-def share(value: float) -> str:
-    """A bar of a share between 0 and 1."""
-    inside = max(0.0, min(1.0, value)) * 160
+def fraction_bar(value: float) -> str:
+    """A bar filled to a fraction between 0 and 1."""
+    filled = max(0.0, min(1.0, value)) * 160
     return (
         f'<svg class="share" viewBox="0 0 160 10" width="160" height="10" role="img" aria-label="{value:.1%}">'
-        f'<rect class="rail" width="160" height="10" rx="3"/><rect class="part" width="{inside:.1f}" height="10" '
+        f'<rect class="rail" width="160" height="10" rx="3"/><rect class="part" width="{filled:.1f}" height="10" '
         'rx="3"/></svg>'
     )
 
 
 class _Frame:
-    """Places of numbers in a drawing."""
+    """Axes: from values to coordinates."""
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float], *, log: bool = False) -> None:
-        self._along: Callable[[float], float] = math.log10 if log else float
+        self._scaled: Callable[[float], float] = math.log10 if log else float
         self.log = log
-        self._x = _range([self._along(x) for x in xs], 0.06 if log else 0.0)
+        self._x = _range([self._scaled(x) for x in xs], 0.06 if log else 0.0)
         self._y = _range(ys, 0.08)
 
     def x(self, value: float) -> float:
         low, high = self._x
-        return LEFT + (self._along(value) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (self._scaled(value) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
         low, high = self._y
         return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
+    def path(self, xs: Sequence[float], ys: Sequence[float]) -> str:
+        """Coordinates as the ``points`` of a line."""
+        return " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
+
     def axes(self, x_label: str, y_label: str) -> str:
         """Grid, numbers and names."""
         parts = []
-        heights = _ticks(*self._y, 5)
-        digits = max((len(_short(value).partition(".")[2]) for value in heights), default=0)
-        for value in heights:
+        y_ticks = _ticks(*self._y, 5)
+        digits = max((len(_short(value).partition(".")[2]) for value in y_ticks), default=0)
+        for value in y_ticks:
             y = self.y(value)
             shown = _short(value) if abs(value) >= 1000 else f"{value:.{digits}f}"
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
@@ -145,9 +154,9 @@ class _Frame:
         parts.append(
             f'<text class="name" x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{html.escape(x_label)}</text>'
         )
-        place = (HEIGHT - BOTTOM + TOP) / 2
+        center = (HEIGHT - BOTTOM + TOP) / 2
         parts.append(
-            f'<text class="name" transform="translate(11 {place}) rotate(-90)" text-anchor="middle">'
+            f'<text class="name" transform="translate(11 {center}) rotate(-90)" text-anchor="middle">'
             f"{html.escape(y_label)}</text>"
         )
         return "".join(parts)
@@ -161,34 +170,34 @@ def _svg(parts: Sequence[str], label: str) -> str:
     )
 
 
-def _color(number: int) -> str:
-    return f"c{number}" if number < COLORS else "rest"
+def _color(index: int) -> str:
+    return f"c{index}" if index < COLORS else "rest"
 
 
 def _range(values: Sequence[float], margin: float) -> tuple[float, float]:
     low, high = min(values), max(values)
-    wide = (high - low) or abs(high) * 0.1 or 1.0
     if high == low:
-        return low - wide / 2, high + wide / 2
-    return low - margin * wide, high + margin * wide
+        half = (abs(high) * 0.1 or 1.0) / 2
+        return low - half, high + half
+    return low - margin * (high - low), high + margin * (high - low)
 
 
-def _ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers between two, some ``about`` of them."""
-    rough = (high - low) / about
+def _ticks(low: float, high: float, count: int) -> list[float]:
+    """About ``count`` round numbers between two."""
+    rough = (high - low) / count
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * each for each in (1, 2, 5, 10) if unit * each >= rough * 0.999)
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(low), math.ceil(high) + 1)
-    for of in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), tuple(range(1, 10))):
-        found = [each * 10.0**power for power in powers for each in of]
-        inside = [each for each in found if low <= math.log10(each) <= high]
-        if len(inside) >= 2:
-            return inside[:: math.ceil(len(inside) / 6)]
-    return [round(10**each, 3 - math.ceil(each)) for each in (low, high)]
+    for digits in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), tuple(range(1, 10))):
+        candidates = [digit * 10.0**power for power in powers for digit in digits]
+        ticks = [value for value in candidates if low <= math.log10(value) <= high]
+        if len(ticks) >= 2:
+            return ticks[:: math.ceil(len(ticks) / 6)]
+    return [round(10**exponent, 3 - math.ceil(exponent)) for exponent in (low, high)]
 
 
 def _short(value: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from graphbench.runs import atomic, json_text
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
+from graphbench.runs.records import record_source
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Aggregate:
 
     def mean(self, split: str, name: str | None = None) -> Mean | None:
         """The entry of a metric (default: the selecting one)."""
-        wanted = name or self.metric
-        return next((each for each in self.means if (each.split, each.name) == (split, wanted)), None)
+        key = (split, name or self.metric)
+        return next((mean for mean in self.means if (mean.split, mean.name) == key), None)
 
 
 def aggregate(
@@ -67,33 +68,32 @@ def aggregate(
     only: Iterable[str | int] | None = None,
     expected: Iterable[str | int] = (),
 ) -> Aggregate:
-    """Reads the records below ``<out_dir>/<config name>`` and averages the finished ones.
+    """Reads the records of a configuration and averages the finished ones.
 
     Args:
-        config_dir: folder of the configuration.
+        config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records.
         config_hash: leave out runs of another configuration; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
         expected: run ids that are named as missing where they are not there, whatever else is.
     """
-    folder = Path(config_dir)
-    present = {each.name: each for each in folder.iterdir() if _is_run(each)} if folder.is_dir() else {}
-    wanted = list(dict.fromkeys(map(str, only))) if only is not None else sorted(present, key=_natural)
-    wanted += [name for name in map(str, expected) if name not in wanted]
-    records = {name: RunRecord.read(folder / name / "record.json") for name in wanted}
-    finished = {name: each for name, each in records.items() if each is not None and each.status == "finished"}
+    source = record_source(Path(config_dir))
+    present = source.run_ids()
+    run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
+    records = {run_id: source.read(run_id) for run_id in run_ids}
+    finished = [record for record in records.values() if record is not None and record.status == "finished"]
     if config_hash is None and finished:
-        config_hash = max(finished.values(), key=lambda each: each.ended or "").config_hash
+        config_hash = max(finished, key=lambda record: record.ended or "").config_hash
     runs, left_out = [], {}
-    for name, record in records.items():
+    for run_id, record in records.items():
         if record is None:
-            left_out[name] = "record.json missing or unreadable" if name in present else "missing"
-        elif record.config_hash != config_hash and name in finished:
-            left_out[name] = "other configuration"
+            left_out[run_id] = "record.json missing or unreadable" if run_id in present else "missing"
         elif record.status != "finished":
-            left_out[name] = record.status + (f": {record.reason}" if record.reason else "")
+            left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
+        elif record.config_hash != config_hash:
+            left_out[run_id] = "other configuration"
         else:
             runs.append(record)
-    return Aggregate(folder.name, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
+    return Aggregate(source.config, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
 
 
 def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -> Aggregate:
@@ -103,16 +103,16 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     ``n``; ``stats.json`` one line per epoch with the means over the runs that evaluated it.
     """
     folder = Path(config_dir)
-    with _lock(folder):  # seeds that end at the same time: the last one to write has read all records
+    with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, config_hash=config_hash)
         for split in SPLITS:
-            best: dict[str, object] = {"n": len(result.runs), "runs": [each.run_id for each in result.runs]}
-            for each in result.means:
-                if each.split == split:
-                    best[each.name] = each.mean
-                    best[f"{each.name}_std"] = each.std
+            best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
+            for mean in result.means:
+                if mean.split == split:
+                    best[mean.name] = mean.mean
+                    best[f"{mean.name}_std"] = mean.std
             atomic.write_text(folder / "agg" / split / "best.json", json_text.dumps(best) + "\n")
-            lines = _per_epoch([folder / each.run_id / split / "stats.json" for each in result.runs])
+            lines = _per_epoch([folder / run.run_id / split / "stats.json" for run in result.runs])
             atomic.write_text(folder / "agg" / split / "stats.json", "".join(line + "\n" for line in lines))
     return result
 
@@ -122,7 +122,7 @@ def _means(runs: Sequence[RunRecord]) -> tuple[Mean, ...]:
     for run in runs:
         for score in run.scores:
             values[score.split, score.name, score.maximize].append(score.value)
-    return tuple(Mean(*key, *_mean_std(each), len(each)) for key, each in values.items())
+    return tuple(Mean(*key, *_mean_std(numbers), len(numbers)) for key, numbers in values.items())
 
 
 def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
@@ -135,37 +135,29 @@ def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
     # Exact sums, and what rounding the mean added is taken off: equal values have deviation 0. statistics.stdev is as
     # accurate on exact fractions, which took two thirds of the time of reading ten thousand records.
     deviations = [value - mean for value in values]
-    squares = math.fsum(each * each for each in deviations) - math.fsum(deviations) ** 2 / n
+    squares = math.fsum(deviation * deviation for deviation in deviations) - math.fsum(deviations) ** 2 / n
     return mean, math.sqrt(max(squares, 0.0) / (n - 1))
 
 
 def _per_epoch(files: Sequence[Path]) -> list[str]:
     values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for file in files:
-        for line in file.read_text().splitlines() if file.is_file() else ():
+        for line in file.read_text().splitlines() if file.is_file() else []:
             try:
-                stats = json.loads(line)
-                epoch = int(stats.pop("epoch"))
+                evaluated = json.loads(line)
+                epoch = int(evaluated.pop("epoch"))
             except (ValueError, KeyError):
                 continue
-            for name, value in stats.items():
+            for name, value in evaluated.items():
                 values[epoch][name].append(math.nan if value is None else float(value))
     lines = []
     for epoch in sorted(values):
         stats: dict[str, float | int | None] = {"epoch": epoch}
-        for name, each in values[epoch].items():
-            stats[name], stats[f"{name}_std"] = _mean_std(each)
-        stats["n"] = max(len(each) for each in values[epoch].values())
+        for name, numbers in values[epoch].items():
+            stats[name], stats[f"{name}_std"] = _mean_std(numbers)
+        stats["n"] = max(map(len, values[epoch].values()))
         lines.append(json_text.dumps(stats))
     return lines
-
-
-def _is_run(folder: Path) -> bool:
-    return folder.is_dir() and folder.name != "agg" and ".old-" not in folder.name and folder.name[0] != "."
-
-
-def _natural(name: str) -> tuple[int, str]:
-    return (int(name), name) if name.isdigit() else (1 << 62, name)
 
 
 @contextmanager

@@ -160,7 +160,8 @@ class RunRecord:
             content = json.loads(text)
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
-            return cls(**facts)
+            record = cls(**facts)
+            return record if record.schema_version >= 2 else record.with_values(record.settings)
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
 
@@ -190,7 +191,9 @@ class RunRecord:
         return self.with_values(flat(values)) if isinstance(values, dict) else self
 
     def with_values(self, values: Mapping[str, Any]) -> RunRecord:
-        """A copy with the settings, and the hash, of a complete set of values by dotted key."""
+        """A copy with the settings, and the hash, of a complete set of values by dotted key; without any, itself."""
+        if not values:
+            return self
         settings = settings_of(values)
         return dataclasses.replace(self, settings=settings, config_hash=settings_hash(settings))
 

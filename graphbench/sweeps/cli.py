@@ -18,10 +18,10 @@ from graphbench.errors import Interrupted, UserError
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
-    from graphbench.sweeps.plan import Planned, Unit
+    from graphbench.sweeps.plan import PlannedEntry, WorkItem
+    from graphbench.sweeps.progress import Failure, SweepProgress
     from graphbench.sweeps.search import SearchPlan
     from graphbench.sweeps.slurm import Arrays
-    from graphbench.sweeps.watch import Failure, Watcher
 
 FAILED = 1
 LAUNCHERS = ("local", "slurm", "ray")
@@ -93,35 +93,44 @@ def _count(text: str) -> int:
 def _main(options: argparse.Namespace) -> int:
     sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
     from graphbench.sweeps.plan import plan, select
-    from graphbench.sweeps.watch import Watcher
+    from graphbench.sweeps.progress import SweepProgress
 
     trials = options.trials or sweep.trials
     planned = plan(sweep, select(sweep, options.only), trials=trials)
-    total, finished = sum(each.total for each in planned), sum(each.done for each in planned)
+    total = sum(entry.total for entry in planned)
+    finished = sum(entry.done for entry in planned)
     if options.dry_run:
-        for each in planned:
-            print(_dry_line(sweep, each))
-    keys = ", ".join(dict.fromkeys(each.key for entry in planned for each in entry.entry.search))
+        for entry in planned:
+            print(_dry_line(sweep, entry))
+    _print_size(sweep, planned, trials)
+    items = [item for entry in planned for item in entry.missing]
+    arrays = _submit(sweep, planned, items, options) if options.launcher == "slurm" else None
+    if options.dry_run or (arrays and items and not options.wait):
+        return 0
+    with SweepProgress(total, finished) as progress:
+        if items:
+            _launch(items, progress, arrays, options)
+    _print_failures(progress.failures + progress.failed_trials)
+    _print_runs(sweep, [entry for entry in planned if not entry.search], progress)
+    searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
+    return FAILED if progress.failures or not all(searches_complete) else 0
+
+
+def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | None) -> None:
+    keys = ", ".join(dict.fromkeys(dimension.key for entry in planned for dimension in entry.entry.search))
     if keys and not trials:
         print(
             f"{sweep.path}: search over {keys} is not run (--trials); entries keep their own values.", file=sys.stderr
         )
-    what = "trials" if all(each.search for each in planned) else "runs and trials" if trials else "runs"
+    what = "trials" if all(entry.search for entry in planned) else "runs and trials" if trials else "runs"
+    total = sum(entry.total for entry in planned)
+    finished = sum(entry.done for entry in planned)
     print(f"{sweep.name}: {len(planned)} entries, {total} {what}, {finished} finished already.", file=sys.stderr)
-    units = [unit for each in planned for unit in each.missing]
-    arrays = _submit(sweep, planned, units, options) if options.launcher == "slurm" else None
-    if options.dry_run or (arrays and units and not options.wait):
-        return 0
-    with Watcher(total, finished) as watcher:
-        if units:
-            _work(units, watcher, arrays, options)
-    _list_failures(watcher.failures + watcher.failed_trials)
-    _conclude(sweep, [each for each in planned if not each.search], watcher)
-    found = [_conclude_search(each.search) for each in planned if each.search]
-    return FAILED if watcher.failures or not all(found) else 0
 
 
-def _submit(sweep: Sweep, planned: Sequence[Planned], units: Sequence[Unit], options: argparse.Namespace) -> Arrays:
+def _submit(
+    sweep: Sweep, planned: Sequence[PlannedEntry], items: Sequence[WorkItem], options: argparse.Namespace
+) -> Arrays:
     """Hands SLURM what is not in its queue yet, or prints the scripts that would do it."""
     from graphbench.sweeps.slurm import Arrays, not_queued
     from graphbench.sweeps.slurm_settings import with_flags
@@ -129,12 +138,12 @@ def _submit(sweep: Sweep, planned: Sequence[Planned], units: Sequence[Unit], opt
     settings = with_flags(sweep.slurm, options.slurm)
     arrays = Arrays(planned[0].checked.folder.parent, sweep.name)
     if options.dry_run:
-        print("\n".join(arrays.scripts(units, settings, options.jobs)), end="")
-    elif units:
-        left = not_queued(units, arrays.queued())
-        jobs = ", ".join(arrays.submit(left, settings, options.jobs))
+        print("\n".join(arrays.scripts(items, settings, options.jobs)), end="")
+    elif items:
+        new = not_queued(items, arrays.queued())
+        jobs = ", ".join(arrays.submit(new, settings, options.jobs))
         print(
-            f"{len(left)} submitted{f' as job array {jobs}' if jobs else ''}, {len(units) - len(left)} in the queue "
+            f"{len(new)} submitted{f' as job array {jobs}' if jobs else ''}, {len(items) - len(new)} in the queue "
             f"already; scripts and logs in {arrays.folder}. The same command says how far it is, with --wait all the "
             "time.",
             file=sys.stderr,
@@ -142,28 +151,32 @@ def _submit(sweep: Sweep, planned: Sequence[Planned], units: Sequence[Unit], opt
     return arrays
 
 
-def _work(units: Sequence[Unit], watcher: Watcher, arrays: Arrays | None, options: argparse.Namespace) -> None:
-    """Comes back when all units have ended."""
+def _launch(
+    items: Sequence[WorkItem], progress: SweepProgress, arrays: Arrays | None, options: argparse.Namespace
+) -> None:
+    """Returns when all items have ended."""
     if arrays is not None:
         from graphbench.sweeps.slurm import wait
 
-        wait(arrays, units, watcher)
+        wait(arrays, items, progress)
     elif options.launcher == "ray":
         from graphbench.sweeps.ray import launch as launch_on_ray
 
-        launch_on_ray(units, watcher, jobs=options.jobs)
+        launch_on_ray(items, progress, jobs=options.jobs)
     else:
         from graphbench.sweeps.local import launch
 
         jobs = options.jobs or 1
-        launch(units, watcher, jobs=jobs, threads=max(1, _cores() // jobs))
+        launch(items, progress, jobs=jobs, threads=max(1, _cores() // jobs))
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def _dry_line(sweep: Sweep, planned: Planned) -> str:
+def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, facts = planned.entry, planned.checked.description
     command = shlex.join(["python", "main.py", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
@@ -173,40 +186,40 @@ def _dry_line(sweep: Sweep, planned: Planned) -> str:
     )
 
 
-def _list_failures(failures: Sequence[Failure]) -> None:
+def _print_failures(failures: Sequence[Failure]) -> None:
     """Every reason once, below the runs that have it."""
     by_reason: dict[str, list[Failure]] = {}
-    for each in failures:
-        by_reason.setdefault(each.reason, []).append(each)
+    for failure in failures:
+        by_reason.setdefault(failure.reason, []).append(failure)
     for reason, group in by_reason.items():
-        for each in group:
-            print(f"failed: {each.name}, log: {each.unit.planned.log_file}", file=sys.stderr)
+        for failure in group:
+            print(f"failed: {failure.name}, log: {failure.item.planned.log_file}", file=sys.stderr)
         print(f"  {reason}", file=sys.stderr)
 
 
-def _conclude(sweep: Sweep, planned: Sequence[Planned], watcher: Watcher) -> None:
+def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress) -> None:
     """Where the runs are, and what to type for the table."""
     if not planned:
         return
-    roots = sorted({str(each.checked.folder.parent) for each in planned})
-    total = sum(each.total for each in planned)
-    done = total - sum(len(each.missing) for each in planned) + watcher.finished_runs
+    roots = sorted({str(entry.checked.folder.parent) for entry in planned})
+    total = sum(entry.total for entry in planned)
+    done = total - sum(len(entry.missing) for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
         command = ["python", "scripts/tables.py", "--sweep", str(sweep.path), "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 
-def _conclude_search(search: SearchPlan) -> bool:
+def _print_best_trial(search: SearchPlan) -> bool:
     """The best trial, and what to type for more of it; False where there is none."""
-    from graphbench.sweeps.plan import standing
+    from graphbench.sweeps.plan import search_status
     from graphbench.sweeps.trial import describe, rerun
 
-    now = standing(search)
-    print(describe(search, now), file=sys.stderr)
-    if now.best is None:
+    status = search_status(search)
+    print(describe(search, status), file=sys.stderr)
+    if status.best is None:
         return False
-    print("  " + ", ".join(f"{key} {value}" for key, value in now.parameters), file=sys.stderr)
+    print("  " + ", ".join(f"{key} {value}" for key, value in status.parameters), file=sys.stderr)
     print(f"  with more seeds: {rerun(search)}", file=sys.stderr)
     trials = shlex.quote(str(search.folder / search.name)) + "-trial-*"
     print(f"  all trials: python scripts/tables.py {trials}", file=sys.stderr)

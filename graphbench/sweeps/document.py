@@ -1,4 +1,4 @@
-"""A YAML file whose every value knows its line, for messages that say where."""
+"""YAML with the line of every value, for error messages."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from graphbench.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
-class Placed:
+class LocatedValue:
     """A value of a YAML file.
 
     Attributes:
-        value: ``dict[str, Placed]``, ``list[Placed]``, or a plain scalar.
+        value: ``dict[str, LocatedValue]``, ``list[LocatedValue]``, or a plain scalar.
         where: ``file:line``.
     """
 
     value: Any
     where: str
 
-    def mapping(self, what: str, allowed: Iterable[str] | None = None, needed: Iterable[str] = ()) -> dict[str, Placed]:
+    def mapping(
+        self, what: str, allowed: Iterable[str] | None = None, needed: Iterable[str] = ()
+    ) -> dict[str, LocatedValue]:
         """The value as a mapping.
 
         Args:
-            what: what it is called in messages.
+            what: its name in messages.
             allowed: every key it may have; None: any.
             needed: keys it must have.
 
@@ -48,7 +50,7 @@ class Placed:
                 )
         return self.value
 
-    def items(self, what: str) -> list[Placed]:
+    def items(self, what: str) -> list[LocatedValue]:
         """The value as a list with at least one entry.
 
         Raises:
@@ -71,8 +73,8 @@ class Placed:
     def plain(self) -> Any:
         """The value without lines."""
         if isinstance(self.value, dict):
-            return {key: each.plain() for key, each in self.value.items()}
-        return [each.plain() for each in self.value] if isinstance(self.value, list) else self.value
+            return {key: value.plain() for key, value in self.value.items()}
+        return [value.plain() for value in self.value] if isinstance(self.value, list) else self.value
 
     def as_override(self) -> str:
         """The value in one line, as it is written behind a key on the command line."""
@@ -80,7 +82,7 @@ class Placed:
         return text.removesuffix("...\n").strip()
 
 
-def read_document(path: Path) -> Placed:
+def read_document(path: Path) -> LocatedValue:
     """Reads a YAML file.
 
     Raises:
@@ -88,33 +90,35 @@ def read_document(path: Path) -> Placed:
     """
     try:
         root = compose(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"'{path}' cannot be read: {error}.") from None
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{path}{line}: not valid YAML: {error.problem}.") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
-    return Placed(None, f"{path}:1") if root is None else _placed(root, path)
+        raise UserError(f"{path}: not valid YAML: {error}.") from None
+    return LocatedValue(None, f"{path}:1") if root is None else _locate(root, path)
 
 
-def _placed(node: yaml.Node, path: Path) -> Placed:
+def _locate(node: yaml.Node, path: Path) -> LocatedValue:
     where = f"{path}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Placed] = {}
+        mapping: dict[str, LocatedValue] = {}
         for key_node, value_node in node.value:
-            key, place = str(_scalar(key_node, path)), f"{path}:{key_node.start_mark.line + 1}"
-            if key in found:
-                raise UserError(f"{place}: '{key}' is set twice (first at {found[key].where}).")
-            found[key] = Placed(_placed(value_node, path).value, place)
-        return Placed(found, where)
+            key, key_where = str(_scalar(key_node, path)), f"{path}:{key_node.start_mark.line + 1}"
+            if key in mapping:
+                raise UserError(f"{key_where}: '{key}' is set twice (first at {mapping[key].where}).")
+            mapping[key] = LocatedValue(_locate(value_node, path).value, key_where)
+        return LocatedValue(mapping, where)
     if isinstance(node, yaml.SequenceNode):
-        return Placed([_placed(each, path) for each in node.value], where)
-    return Placed(_scalar(node, path), where)
+        return LocatedValue([_locate(child, path) for child in node.value], where)
+    return LocatedValue(_scalar(node, path), where)
 
 
 def _scalar(node: yaml.Node, path: Path) -> Any:
     try:
         return construct(node)
-    except yaml.YAMLError as error:
-        place = f"{path}:{node.start_mark.line + 1}"
-        raise UserError(f"{place}: {getattr(error, 'problem', None) or error}.") from None
+    except yaml.MarkedYAMLError as error:
+        raise UserError(f"{path}:{node.start_mark.line + 1}: {error.problem}.") from None

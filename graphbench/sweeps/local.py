@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from graphbench.sweeps.plan import Unit
-from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, work
+from graphbench.sweeps.plan import WorkItem
+from graphbench.sweeps.progress import SweepProgress
+from graphbench.sweeps.run_spec import RunResult
+from graphbench.sweeps.worker import work
 from graphbench.train.signals import StopRequest
 
-TICK = 0.5
-"""Seconds between two looks at the workers when nothing happens."""
+POLL_INTERVAL = 0.5
+"""Seconds after which the display is drawn again when no worker reports."""
 
-PATIENCE = 60.0
+GRACE_PERIOD = 60.0
 """Seconds that workers get for saving their state after Ctrl-C; a second Ctrl-C ends them at once."""
 
-ATTEMPTS = 2
+MAX_ATTEMPTS = 2
 """How often a run is started whose process is killed."""
 
 
@@ -32,43 +33,44 @@ ATTEMPTS = 2
 class _Worker:
     process: SpawnProcess
     pipe: Connection
-    unit: Unit | None = None
+    item: WorkItem | None = None
 
 
-def launch(units: Sequence[Unit], watcher: Watcher, *, jobs: int, threads: int) -> None:
+def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int, threads: int) -> None:
     """Trains what is missing, in order, ``jobs`` runs at a time.
 
     Args:
-        units: what is missing.
-        watcher: hears of every start and end.
+        items: what is missing.
+        progress: is told every start and end.
         jobs: worker processes.
         threads: CPU threads of each; a set ``OMP_NUM_THREADS`` wins, and ``num_threads`` of a configuration over both.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM, after the workers have saved their state.
     """
-    waiting = deque(units)
+    waiting = deque(items)
     workers: list[_Worker] = []
-    with StopRequest() as stop, _thread_number(threads):
+    with StopRequest() as stop, _omp_num_threads(threads):
         try:
-            while waiting or any(each.unit for each in workers):
+            while waiting or any(worker.item for worker in workers):
                 if stop.received:
                     raise KeyboardInterrupt(stop.received)
-                while len(workers) < min(jobs, len(waiting) + sum(each.unit is not None for each in workers)):
-                    workers.append(_start())
-                for each in workers:
-                    if each.unit is None and waiting:
-                        _give(each, waiting.popleft(), watcher)
-                wait([handle for each in workers for handle in (each.pipe, each.process.sentinel)], TICK)
-                for each in list(workers):
-                    if _hear(each, waiting, watcher, stop):
-                        workers.remove(each)
-                watcher.tick()
+                busy = sum(worker.item is not None for worker in workers)
+                while len(workers) < min(jobs, len(waiting) + busy):
+                    workers.append(_start_worker())
+                for worker in workers:
+                    if worker.item is None and waiting:
+                        _assign(worker, waiting.popleft(), progress)
+                wait([handle for worker in workers for handle in (worker.pipe, worker.process.sentinel)], POLL_INTERVAL)
+                for worker in list(workers):
+                    if _receive(worker, waiting, progress, stop):
+                        workers.remove(worker)
+                progress.refresh()
         finally:
-            _end(workers, stop)
+            _shut_down(workers)
 
 
-def _start() -> _Worker:
+def _start_worker() -> _Worker:
     context = multiprocessing.get_context("spawn")  # a fork would carry torch's threads and CUDA state along
     ours, theirs = context.Pipe()
     # Not a daemon, which could have no processes of its own: reading molecules takes some. It ends with this process
@@ -79,66 +81,69 @@ def _start() -> _Worker:
     return _Worker(process, ours)
 
 
-def _give(worker: _Worker, unit: Unit, watcher: Watcher) -> None:
-    unit.attempts += 1
-    worker.unit = unit
-    with suppress(OSError):  # it died while idle: noticed by _hear
-        worker.pipe.send(unit.task())
-    watcher.started(unit)
+def _assign(worker: _Worker, item: WorkItem, progress: SweepProgress) -> None:
+    item.attempts += 1
+    worker.item = item
+    with suppress(OSError):  # it died while idle: noticed by _receive
+        worker.pipe.send(item.spec())
+    progress.started(item)
 
 
-def _hear(worker: _Worker, waiting: deque[Unit], watcher: Watcher, stop: StopRequest) -> bool:
-    """Takes in what a worker says; True when it is gone."""
-    answer: Answer | None = None
-    gone = False
+def _receive(worker: _Worker, waiting: deque[WorkItem], progress: SweepProgress, stop: StopRequest) -> bool:
+    """Takes in the result of a worker if there is one; True when its process has ended."""
+    result: RunResult | None = None
+    ended = False
     try:
         if worker.pipe.poll():
-            answer = worker.pipe.recv()
+            result = worker.pipe.recv()
         elif not worker.process.is_alive():
-            gone = True
+            ended = True
     except (EOFError, OSError):
-        gone = True
-    unit = worker.unit
-    if answer is not None and unit is not None and answer.status != "interrupted":
-        watcher.ended(unit, answer)
-        worker.unit = None
+        ended = True
+    item = worker.item
+    if result is not None and item is not None and result.status != "interrupted":
+        progress.ended(item, result)
+        worker.item = None
         return False
-    if answer is None and not gone:
+    if result is None and not ended:
         return False
     worker.process.join()
     worker.pipe.close()
-    if unit is not None and not stop.received:
-        how = _how(worker.process.exitcode) if answer is None else answer.reason
-        if unit.attempts < ATTEMPTS:
-            watcher.retried(unit, how)
-            waiting.appendleft(unit)
+    if item is not None and not stop.received:
+        reason = _exit_reason(worker.process.exitcode) if result is None else result.reason
+        if item.attempts < MAX_ATTEMPTS:
+            progress.retried(item, reason)
+            waiting.appendleft(item)
         else:
-            watcher.ended(unit, Answer("failed", f"{how}, {unit.attempts} times"))
+            progress.ended(item, RunResult("failed", f"{reason}, {item.attempts} times"))
     return True
 
 
-def _how(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is not None and code < 0:
         return f"its process was killed ({signal.Signals(-code).name})"
     return f"its process ended with code {code}"
 
 
-def _end(workers: Sequence[_Worker], stop: StopRequest) -> None:
+def _shut_down(workers: Sequence[_Worker]) -> None:
     """Ends all workers: those without a run at once, the others after they have saved their state."""
-    for each in workers:
-        each.pipe.close() if each.unit is None else each.process.terminate()
-    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        if worker.item is None:
+            worker.pipe.close()
+        else:
+            worker.process.terminate()
+    deadline = time.monotonic() + GRACE_PERIOD
     try:
-        for each in workers:
-            each.process.join(max(0.0, deadline - time.monotonic()))
+        for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
     finally:  # a second Ctrl-C
-        for each in workers:
-            if each.process.is_alive():
-                each.process.kill()
+        for worker in workers:
+            if worker.process.is_alive():
+                worker.process.kill()
 
 
 @contextmanager
-def _thread_number(threads: int) -> Iterator[None]:
+def _omp_num_threads(threads: int) -> Iterator[None]:
     """What the workers inherit: it decides before their libraries are loaded."""
     if "OMP_NUM_THREADS" in os.environ:
         yield

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from graphbench.errors import UserError, unknown
 from graphbench.preflight import Checked, Run, check
+from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.search import SearchPlan
-from graphbench.sweeps.study import Standing, Study, load_optuna
+from graphbench.sweeps.study import Study, StudyStatus, load_optuna
 from graphbench.sweeps.sweep import Entry, Sweep
-from graphbench.sweeps.worker import Task
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedEntry:
     """An entry that can be trained.
 
     Attributes:
@@ -56,25 +56,25 @@ class Planned:
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
 
     @property
-    def missing(self) -> list[Unit]:
+    def missing(self) -> list[WorkItem]:
         """What is still to be trained."""
         if self.search is not None:
-            return [Unit(self, None, number) for number in range(self.ended, self.search.trials)]
-        return [Unit(self, run, run.run_id) for run in self.checked.runs if run.run_id not in self.finished]
+            return [WorkItem(self, None, number) for number in range(self.ended, self.search.trials)]
+        return [WorkItem(self, run, run.run_id) for run in self.checked.runs if run.run_id not in self.finished]
 
 
 @dataclass
-class Unit:
+class WorkItem:
     """One run of an entry, or one trial of its search, on its way through a launcher.
 
     Attributes:
         planned: the entry.
         run: None: whichever trial of the search comes next.
-        number: run id, or a count of trials; tells the units of an entry apart.
+        number: run id, or a count of trials; tells the items of an entry apart.
         attempts: how often it was started.
     """
 
-    planned: Planned
+    planned: PlannedEntry
     run: Run | None
     number: int
     attempts: int = field(default=0, compare=False)
@@ -89,16 +89,16 @@ class Unit:
     def name(self) -> str:
         """Row, column and folder of the run."""
         entry = self.planned.entry
-        what = f"{entry.config.name} {self.run.run_id}" if self.run else f"{entry.config.name} search"
-        return f"{entry.label} / {self.planned.column} ({what})"
+        run = str(self.run.run_id) if self.run else "search"
+        return f"{entry.label} / {self.planned.column} ({entry.config.name} {run})"
 
-    def task(self) -> Task:
-        """In words that travel."""
+    def spec(self) -> RunSpec:
+        """What a worker needs to train it."""
         entry = self.planned.entry
-        return Task(
+        return RunSpec(
             file=entry.file,
             overrides=entry.overrides,
-            places=dict(entry.places),
+            origins=dict(entry.origins),
             repeat=self.planned.repeat,
             run_id=self.run.run_id if self.run else None,
             config_hash=entry.config.hash,
@@ -107,12 +107,12 @@ class Unit:
         )
 
 
-def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -> list[Planned]:
+def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -> list[PlannedEntry]:
     """Checks every entry, and reads off the disk which of its runs are finished.
 
     Args:
         sweep: the sweep.
-        entries: those of its entries that are wanted.
+        entries: those of its entries to train.
         trials: of each search; entries with a search are trained as they are without.
 
     Raises:
@@ -122,7 +122,7 @@ def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -
         raise UserError(f"{sweep.path}: {trials} trials are asked for, but no entry has a search.")
     if trials:
         load_optuna()
-    planned = []
+    planned: list[PlannedEntry] = []
     cells: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         repeat = sweep.repeat(entry)
@@ -137,16 +137,15 @@ def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -
                 "a sweep runs every training in one process. Run this one with main.py."
             )
         search = _search(sweep, entry, checked, trials) if trials and entry.search else None
-        ended = standing(search).ended if search else 0
-        found = Planned(entry, checked, repeat, _finished(checked), search, ended)
-        cell = (entry.label, found.column)
-        other = cells.setdefault(cell, entry)
-        if other is not entry:
+        ended = search_status(search).ended if search else 0
+        planned.append(PlannedEntry(entry, checked, repeat, _finished(checked), search, ended))
+        cell = (entry.label, planned[-1].column)
+        first = cells.setdefault(cell, entry)
+        if first is not entry:
             raise UserError(
-                f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {other.config.name} and "
+                f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {first.config.name} and "
                 f"{entry.config.name}. Give one of them a column of its own, or another label."
             )
-        planned.append(found)
     return planned
 
 
@@ -167,17 +166,17 @@ def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> Search
     )
 
 
-def standing(search: SearchPlan) -> Standing:
+def search_status(search: SearchPlan) -> StudyStatus:
     """How far a search is; nothing is written where there is none yet.
 
     Raises:
         UserError: its folder holds another search.
     """
-    return Study(search).standing() if search.journal.is_file() else Standing(0, 0, 0, 0)
+    return Study(search).status() if search.journal.is_file() else StudyStatus(0, 0, 0, 0)
 
 
 def _finished(checked: Checked) -> frozenset[int]:
-    """Run ids that are there with the same configuration."""
+    """Ids of the finished runs with the same configuration."""
     records = {run.run_id: checked.directory(run).record for run in checked.runs}
     return frozenset(
         run_id
@@ -196,10 +195,10 @@ def select(sweep: Sweep, patterns: Sequence[str]) -> list[Entry]:
         return list(sweep.entries)
     chosen: set[int] = set()
     for pattern in patterns:
-        found = [i for i, entry in enumerate(sweep.entries) if _matches(entry, pattern)]
-        if not found:
-            raise unknown("entry", pattern, {name for each in sweep.entries for name in _names(each)}, "--only")
-        chosen.update(found)
+        matches = [i for i, entry in enumerate(sweep.entries) if _matches(entry, pattern)]
+        if not matches:
+            raise unknown("entry", pattern, {name for entry in sweep.entries for name in _names(entry)}, "--only")
+        chosen.update(matches)
     return [entry for i, entry in enumerate(sweep.entries) if i in chosen]
 
 

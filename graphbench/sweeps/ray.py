@@ -6,6 +6,7 @@ started for the sweep. All machines need the same files under the same paths (co
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -16,25 +17,29 @@ from typing import Any
 import torch
 
 from graphbench.errors import UserError
-from graphbench.sweeps.plan import Unit
-from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, Task
+from graphbench.sweeps.plan import WorkItem
+from graphbench.sweeps.progress import SweepProgress
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.worker import execute
 from graphbench.train.signals import StopRequest
 
-TICK = 0.5
-"""Seconds between two looks at the tasks when nothing happens."""
+POLL_INTERVAL = 0.5
+"""Seconds after which the display is drawn again when no run ends."""
 
-PATIENCE = 60.0
+MAX_RUNNING = 1000
+"""Runs at the same time where the command does not say how many."""
+
+GRACE_PERIOD = 60.0
 """Seconds that runs get for saving their state after Ctrl-C."""
 
 
-def launch(units: Sequence[Unit], watcher: Watcher, *, jobs: int | None) -> None:
+def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | None) -> None:
     """Trains what is missing. A run whose process or machine dies is started once more by Ray, and goes on.
 
     Args:
-        units: what is missing.
-        watcher: hears of every start and end.
-        jobs: runs at the same time; None: as many as the cluster has room for, up to 1000.
+        items: what is missing.
+        progress: is told every start and end.
+        jobs: runs at the same time; None: as many as the cluster has room for, up to :data:`MAX_RUNNING`.
 
     Raises:
         UserError: Ray is not installed, or no cluster can be reached.
@@ -52,43 +57,40 @@ def launch(units: Sequence[Unit], watcher: Watcher, *, jobs: int | None) -> None
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(f"--launcher ray cannot reach a cluster: {error}") from None
-    waiting: deque[Unit] = deque(units)
-    running: dict[Any, Unit] = {}
+    waiting: deque[WorkItem] = deque(items)
+    running: dict[Any, WorkItem] = {}
     remote = ray.remote(num_cpus=1, num_gpus=1 if torch.cuda.is_available() else 0, max_retries=1)(_train)
     with StopRequest() as stop:
         try:
             while waiting or running:
                 if stop.received:
                     raise KeyboardInterrupt(stop.received)
-                while waiting and len(running) < (jobs or 1000):
-                    unit = waiting.popleft()
-                    running[remote.remote(unit.task().plain(), os.getcwd())] = unit
-                    watcher.started(unit)
-                done, _ = ray.wait(list(running), timeout=TICK)
-                for each in done:
-                    watcher.ended(running.pop(each), _answer(ray, each))
-                watcher.tick()
+                while waiting and len(running) < (jobs or MAX_RUNNING):
+                    item = waiting.popleft()
+                    running[remote.remote(item.spec().plain(), os.getcwd())] = item
+                    progress.started(item)
+                done, _ = ray.wait(list(running), timeout=POLL_INTERVAL)
+                for reference in done:
+                    progress.ended(running.pop(reference), _result(ray, reference))
+                progress.refresh()
         finally:
-            for each in running:
-                ray.cancel(each)  # as Ctrl-C in the task: its state is saved
+            for reference in running:
+                ray.cancel(reference)  # as Ctrl-C in the Ray task: its state is saved
             with suppress(Exception):  # of runs that were cancelled
-                ray.wait(list(running), num_returns=len(running), timeout=PATIENCE)
+                ray.wait(list(running), num_returns=len(running), timeout=GRACE_PERIOD)
             ray.shutdown()
 
 
 def _train(plain: dict[str, Any], folder: str) -> dict[str, Any]:
     """One run, in a process of the cluster."""
-    import dataclasses
-
-    from graphbench.sweeps.worker import execute
-
     os.chdir(folder)
-    return dataclasses.asdict(execute(Task.from_plain(plain)))
+    return dataclasses.asdict(execute(RunSpec.from_plain(plain)))
 
 
-def _answer(ray: Any, done: Any) -> Answer:
+def _result(ray: Any, reference: Any) -> RunResult:
+    """How a Ray task ended; one that was interrupted from outside has failed."""
     try:
-        answer = Answer(**ray.get(done))
-        return Answer("failed", answer.reason, trial=answer.trial) if answer.status == "interrupted" else answer
+        result = RunResult(**ray.get(reference))
     except ray.exceptions.RayError as error:
-        return Answer("failed", f"its process or machine was lost: {str(error).splitlines()[0]}")
+        return RunResult("failed", f"its process or machine was lost: {str(error).splitlines()[0]}")
+    return dataclasses.replace(result, status="failed") if result.status == "interrupted" else result

@@ -1,4 +1,4 @@
-"""Searches over configuration keys: the space as a sweep file says it, and the plan that a study is made from."""
+"""Searches over configuration keys: the space as written in a sweep file, and the plan that a study is made from."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
-from graphbench.sweeps.document import Placed
+from graphbench.sweeps.document import LocatedValue
 
 SEARCH_KEYS = ("low", "high", "log", "choices")
 PRUNERS = ("median", "halving", "none")
 
 
 @dataclass(frozen=True)
-class Search:
-    """One key to be searched over.
+class SearchDimension:
+    """One dimension of a search space: a configuration key with its choices or its range.
 
     Attributes:
         key: dotted configuration key.
         choices: the values, written as on the command line; None where there is a range.
         low: smallest value of a range.
         high: largest value of a range; whole numbers stay whole where both bounds are.
-        log: whether the range is walked in ratios.
+        log: whether the range is sampled in the logarithm.
         where: ``file:line``.
     """
 
@@ -42,17 +42,17 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """A search over one entry of a sweep, in words that travel between processes.
+    """A search over one entry of a sweep; can be pickled and written as JSON.
 
     Attributes:
-        folder: takes the study and, below it, the run folders of the trials.
+        folder: of the study and, below it, the run folders of the trials.
         name: of the entry's configuration, its tag included.
         name_tag: that tag.
         config_hash: of the entry's configuration, whose values the trials change.
-        space: the keys.
+        space: its dimensions.
         metric: the validation metric that is optimised, at each run's best epoch; mean over a trial's runs.
         maximize: its direction.
-        trials: how many in all, whatever becomes of them.
+        trials: number in all, however they end.
         pruner: one of :data:`PRUNERS`.
         seed: of the sampler.
         max_epoch: of a run.
@@ -62,7 +62,7 @@ class SearchPlan:
     name: str
     name_tag: str
     config_hash: str
-    space: tuple[Search, ...]
+    space: tuple[SearchDimension, ...]
     metric: str
     maximize: bool
     trials: int
@@ -83,8 +83,11 @@ class SearchPlan:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SearchPlan:
         """From what ``dataclasses.asdict`` and JSON make of it."""
-        lists = [{**each, "choices": each["choices"] and tuple(each["choices"])} for each in plain["space"]]
-        return cls(**{**plain, "folder": Path(plain["folder"]), "space": tuple(Search(**each) for each in lists)})
+        space = (
+            SearchDimension(**{**dimension, "choices": dimension["choices"] and tuple(dimension["choices"])})
+            for dimension in plain["space"]
+        )
+        return cls(**{**plain, "folder": Path(plain["folder"]), "space": tuple(space)})
 
     def tag(self, number: int) -> str:
         """The ``name_tag`` of a trial."""
@@ -93,41 +96,45 @@ class SearchPlan:
 
 def written(value: Any) -> str:
     """A value in one line, as on the command line."""
-    return Placed(value, "").as_override()
+    return LocatedValue(value, "").as_override()
 
 
-def read_search(section: Placed, fixed: Collection[str] = ()) -> list[Search]:
+def read_search(section: LocatedValue, fixed: Collection[str] = ()) -> list[SearchDimension]:
     """The block ``search: {KEY: {choices: [...]}, KEY: {low: 1e-4, high: 1e-2, log: true}}``.
 
     Args:
         section: the block.
-        fixed: keys that the command line sets, and which are not searched over therefore.
+        fixed: keys that the command line sets; they are not searched over.
 
     Raises:
         UserError: anything else.
     """
-    found = [_one(key, space) for key, space in section.mapping("search").items()]
-    return [each for each in found if each.key not in fixed]
+    dimensions = [_read_dimension(key, value) for key, value in section.mapping("search").items()]
+    return [dimension for dimension in dimensions if dimension.key not in fixed]
 
 
-def _one(key: str, space: Placed) -> Search:
-    parts = {name: each.plain() for name, each in space.mapping(f"search over {key}", SEARCH_KEYS).items()}
-    if "choices" in parts:
-        choices = tuple(each.as_override() for each in space.value["choices"].items(f"choices of {key}"))
-        if len(parts) > 1:
-            raise UserError(f"{space.where}: search over {key} has either choices or low and high, received {parts}.")
+def _read_dimension(key: str, space: LocatedValue) -> SearchDimension:
+    fields = {name: value.plain() for name, value in space.mapping(f"search over {key}", SEARCH_KEYS).items()}
+    if "choices" in fields:
+        choices = tuple(choice.as_override() for choice in space.value["choices"].items(f"choices of {key}"))
+        if len(fields) > 1:
+            raise UserError(f"{space.where}: search over {key} has either choices or low and high, received {fields}.")
         if len(set(choices)) < len(choices):
             raise UserError(f"{space.where}: search over {key} has a choice twice, received {list(choices)}.")
-        return Search(key, choices, None, None, False, space.where)
+        return SearchDimension(key, choices, None, None, False, space.where)
     try:
-        low, high = float(parts["low"]), float(parts["high"])
+        low, high = float(fields["low"]), float(fields["high"])
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{space.where}: search over {key} needs choices, or low and high, received {parts}.") from None
-    log = parts.get("log", False)
+        raise UserError(
+            f"{space.where}: search over {key} needs choices, or low and high, received {fields}."
+        ) from None
+    log = fields.get("log", False)
     if type(log) is not bool or not low < high or (log and low <= 0):
         raise UserError(
             f"{space.where}: search over {key} needs low < high, log: true or false, and low > 0 with log, "
-            f"received {parts}."
+            f"received {fields}."
         )
-    whole = type(parts["low"]) is int and type(parts["high"]) is int
-    return Search(key, None, parts["low"] if whole else low, parts["high"] if whole else high, log, space.where)
+    whole = type(fields["low"]) is int and type(fields["high"]) is int
+    return SearchDimension(
+        key, None, fields["low"] if whole else low, fields["high"] if whole else high, log, space.where
+    )

@@ -1,4 +1,4 @@
-"""What a job of a cluster gets: the block ``sweep.slurm`` of a sweep file, and ``--slurm KEY=VALUE``.
+"""Resources of a SLURM job: the block ``sweep.slurm`` of a sweep file, and ``--slurm KEY=VALUE``.
 
 ::
 
@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphbench.errors import UserError, unknown
-from graphbench.sweeps.document import Placed
+from graphbench.sweeps.document import LocatedValue
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class SlurmSettings:
         """The options that are set, as they are written behind ``#SBATCH``."""
         named: dict[str, str | int | None] = {"time": self.time, "mem": self.memory, "gpus": self.gpus}
         named |= {"partition": self.partition, "account": self.account, "cpus-per-task": self.cpus}
-        found = [f"--{name}={value}" for name, value in named.items() if value is not None]
-        return [*found, "--requeue" if self.requeue else "--no-requeue", *self.options]
+        options = [f"--{name}={value}" for name, value in named.items() if value is not None]
+        return [*options, "--requeue" if self.requeue else "--no-requeue", *self.options]
 
 
-_KEYS = tuple(each.name for each in dataclasses.fields(SlurmSettings))
+_KEYS = tuple(field.name for field in dataclasses.fields(SlurmSettings))
 
 
-def read_slurm(section: Placed) -> SlurmSettings:
+def read_slurm(section: LocatedValue) -> SlurmSettings:
     """The block of a sweep file.
 
     Raises:
         UserError: an unknown key, or a value that is none.
     """
-    found = {key: (value.plain(), value.where) for key, value in section.mapping("slurm", _KEYS).items()}
-    return SlurmSettings(**{key: _checked(key, value, where) for key, (value, where) in found.items()})
+    values = section.mapping("slurm", _KEYS)
+    return SlurmSettings(**{key: _check_value(key, value.plain(), value.where) for key, value in values.items()})
 
 
 def with_flags(settings: SlurmSettings, flags: Sequence[str]) -> SlurmSettings:
@@ -73,6 +73,7 @@ def with_flags(settings: SlurmSettings, flags: Sequence[str]) -> SlurmSettings:
     Raises:
         UserError: an unknown key, or a value that is none.
     """
+    lists: dict[str, tuple[str, ...]] = {"options": settings.options, "setup": settings.setup}
     changes: dict[str, Any] = {}
     for flag in flags:
         key, equals, text = flag.partition("=")
@@ -80,20 +81,20 @@ def with_flags(settings: SlurmSettings, flags: Sequence[str]) -> SlurmSettings:
             raise UserError(f"--slurm takes KEY=VALUE, received {flag!r}.")
         if key not in _KEYS:
             raise unknown("key", key, _KEYS, "--slurm")
-        if key in ("options", "setup"):
-            changes[key] = (*changes.get(key, getattr(settings, key)), text)
+        if key in lists:
+            lists[key] = (*lists[key], text)
         else:
             words: Mapping[str, Any] = {"true": True, "false": False}
             value = words.get(text.lower(), text) if key == "requeue" else text
             whole = key in ("cpus", "runs") and text.isdigit()
-            changes[key] = _checked(key, int(text) if whole else value, "--slurm")
-    return dataclasses.replace(settings, **changes)
+            changes[key] = _check_value(key, int(text) if whole else value, "--slurm")
+    return dataclasses.replace(settings, **{**changes, **lists})
 
 
-def _checked(key: str, value: Any, where: str) -> Any:
-    kind, fits = _KINDS[key]
-    if not fits(value):
-        raise UserError(f"{where}: {key} is {kind}, received {value!r}.")
+def _check_value(key: str, value: Any, where: str) -> Any:
+    description, is_valid = _TYPES[key]
+    if not is_valid(value):
+        raise UserError(f"{where}: {key} is {description}, received {value!r}.")
     if key in ("options", "setup"):
         return tuple(value)
     return str(value) if key in ("memory", "gpus") else value
@@ -113,7 +114,7 @@ def _is_lines(value: Any) -> bool:
 
 _TEXT = ("a text", _is_text)
 _COUNT = ("a whole number from 1 on", _is_count)
-_KINDS: dict[str, tuple[str, Any]] = {
+_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "time": ('a text such as "4:00:00" (in YAML in quotes: without, it is a number)', _is_text),
     "memory": ("a text such as 16G, or a number of megabytes", lambda value: _is_text(value) or _is_count(value)),
     "cpus": _COUNT,

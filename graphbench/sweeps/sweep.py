@@ -1,4 +1,4 @@
-"""Sweep files: which configurations with which settings make up a table.
+"""Sweep files: the configurations and settings that make up a table.
 
 ::
 
@@ -17,7 +17,7 @@
         search: {gnn.dropout: {low: 0.0, high: 0.5}}     # with trials: every entry becomes a search (search.py)
 
 An entry is one variant on one configuration. Its keys are set as on the command line of main.py; three are the table's:
-``label`` (row), ``column`` (default: the data set) and ``published`` (which published value stands beside it).
+``label`` (row), ``column`` (default: the data set) and ``published`` (which published value it is compared with).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pathlib import Path
 from graphbench.config import Config, load_config
 from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
-from graphbench.sweeps.document import Placed, read_document
-from graphbench.sweeps.search import PRUNERS, Search, read_search
-from graphbench.sweeps.settings import grid_points, keys_of, suffix, with_point
+from graphbench.sweeps.document import LocatedValue, read_document
+from graphbench.sweeps.grid import config_keys, grid_points, label_suffix, with_grid_point
+from graphbench.sweeps.search import PRUNERS, SearchDimension, read_search
 from graphbench.sweeps.slurm_settings import SlurmSettings, read_slurm
 
 SWEEP_KEYS = ("name", "seeds", "published", "trials", "pruner", "slurm")
@@ -53,7 +53,7 @@ class Entry:
         overrides: ``(KEY, VALUE, KEY, VALUE, ...)`` as on the command line of main.py.
         config: loaded with them.
         where: ``file:line`` of its variant.
-        places: ``file:line`` of every key that the sweep sets.
+        origins: ``file:line`` of every key that the sweep sets.
         search: keys that its group searches over.
     """
 
@@ -64,8 +64,8 @@ class Entry:
     overrides: tuple[str, ...]
     config: Config
     where: str
-    places: Mapping[str, str]
-    search: tuple[Search, ...] = ()
+    origins: Mapping[str, str]
+    search: tuple[SearchDimension, ...] = ()
 
     @property
     def cell(self) -> str:
@@ -75,7 +75,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep file says.
+    """A sweep file, read and checked.
 
     Attributes:
         name: of the sweep.
@@ -84,8 +84,8 @@ class Sweep:
         published: name of the table of published values, without ending.
         entries: in the order of the file.
         trials: of each search; None: searches are not run.
-        pruner: when trials are given up early, one of :data:`~graphbench.sweeps.search.PRUNERS`.
-        slurm: what a job of a cluster gets.
+        pruner: of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
+        slurm: resources of a job on a cluster.
     """
 
     name: str
@@ -118,8 +118,7 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     seeds = _count(head["seeds"], "seeds")
     entries: list[Entry] = []
     for group in root["groups"].items("groups"):
-        parts = group.mapping("a group", GROUP_KEYS, ("configs",))
-        entries += _entries(path, group, parts, tuple(overrides))
+        entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
     published = head["published"].text("published") if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
@@ -130,13 +129,13 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm)
 
 
-def load_entry(file: Path, overrides: Sequence[str], places: Mapping[str, str]) -> Config:
+def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str]) -> Config:
     """Loads a configuration whose overrides come from a sweep file: messages about them name the lines there.
 
     Args:
         file: of the configuration.
         overrides: ``[key, value, ...]``.
-        places: ``file:line`` of those that the sweep sets; the others come from the command line.
+        origins: ``file:line`` of those that the sweep sets; the others come from the command line.
 
     Raises:
         UserError: as :func:`~graphbench.config.load_config`.
@@ -144,19 +143,19 @@ def load_entry(file: Path, overrides: Sequence[str], places: Mapping[str, str]) 
     try:
         config = load_config(file, overrides)
     except UserError as error:
-        guilty = _guilty(file, overrides, str(error))
-        place = COMMAND_LINE if guilty is None else places.get(guilty, COMMAND_LINE)
-        raise UserError(str(error).replace(COMMAND_LINE, place, 1)) from None
-    return dataclasses.replace(config, origin={**config.origin, **places})
+        key = _failing_key(file, overrides, str(error))
+        where = COMMAND_LINE if key is None else origins.get(key, COMMAND_LINE)
+        raise UserError(str(error).replace(COMMAND_LINE, where, 1)) from None
+    return dataclasses.replace(config, origin={**config.origin, **origins})
 
 
-def _count(number: Placed, what: str) -> int:
+def _count(number: LocatedValue, what: str) -> int:
     if type(number.value) is not int or number.value < 1:
         raise UserError(f"{number.where}: {what} is a whole number from 1 on, received {number.value!r}.")
     return number.value
 
 
-def _guilty(file: Path, overrides: Sequence[str], message: str) -> str | None:
+def _failing_key(file: Path, overrides: Sequence[str], message: str) -> str | None:
     """The key that causes a message about the overrides: the one that alone causes the same."""
     if not message.startswith(COMMAND_LINE):
         return None
@@ -169,42 +168,64 @@ def _guilty(file: Path, overrides: Sequence[str], message: str) -> str | None:
     return None
 
 
-def _entries(path: Path, group: Placed, parts: Mapping[str, Placed], overrides: tuple[str, ...]) -> Iterator[Entry]:
+def _entries(folder: Path, group: LocatedValue, overrides: tuple[str, ...]) -> Iterator[Entry]:
     """One entry per configuration, variant and point of the grid, in this order."""
-    default = parts["label"].text("label") if "label" in parts else None
-    common = keys_of(parts["common"], "common") if "common" in parts else {}
+    parts = group.mapping("a group", GROUP_KEYS, ("configs",))
+    label = parts["label"].text("label") if "label" in parts else None
+    common = config_keys(parts["common"], "common") if "common" in parts else {}
     points = list(grid_points(parts["grid"])) if "grid" in parts else [{}]
     search = tuple(read_search(parts["search"], fixed=overrides[::2])) if "search" in parts else ()
-    variants = parts["variants"].items("variants") if "variants" in parts else [Placed({}, group.where)]
-    for name in parts["configs"].items("configs"):
+    variants = parts["variants"].items("variants") if "variants" in parts else [LocatedValue({}, group.where)]
+    for config in parts["configs"].items("configs"):
         for variant in variants:
-            own = variant.mapping("a variant")
-            table = {key: own[key].text(key) if key in own else None for key in TABLE_KEYS}
-            label = table["label"] or default
-            if label is None:
-                raise UserError(f"{variant.where}: a variant needs a label (its row), or its group does.")
-            keys = common | keys_of(variant, "a variant", TABLE_KEYS)
             for point in points:
-                settings = with_point(keys, point, variant.where)
-                own_overrides = (text for key, value in settings.items() for text in (key, value.as_override()))
-                all_overrides = (*own_overrides, *overrides)
-                places = {key: value.where for key, value in settings.items() if key not in overrides[::2]}
-                file, config = _load(path.parent, name, all_overrides, places)
-                if search:  # the keys must exist and take such values
-                    examples = (text for each in search for text in (each.key, each.example))
-                    marks = {**places, **{each.key: each.where for each in search}}
-                    _load(path.parent, name, (*all_overrides, *examples), marks)
-                row = label + suffix(point)
-                yield Entry(
-                    row, table["column"], table["published"], file, all_overrides, config, variant.where, places, search
-                )
+                yield _entry(folder, config, label, common, variant, point, search, overrides)
 
 
-def _load(folder: Path, name: Placed, overrides: tuple[str, ...], places: Mapping[str, str]) -> tuple[Path, Config]:
-    """The file that ``name`` says, and its configuration."""
+def _entry(
+    folder: Path,
+    config: LocatedValue,
+    group_label: str | None,
+    common: Mapping[str, LocatedValue],
+    variant: LocatedValue,
+    point: Mapping[str, LocatedValue],
+    search: tuple[SearchDimension, ...],
+    command_line: tuple[str, ...],
+) -> Entry:
+    values = variant.mapping("a variant")
+    label, column, published = (values[key].text(key) if key in values else None for key in TABLE_KEYS)
+    label = label or group_label
+    if label is None:
+        raise UserError(f"{variant.where}: a variant needs a label (its row), or its group does.")
+    keys = {**common, **config_keys(variant, "a variant", TABLE_KEYS)}
+    settings = with_grid_point(keys, point, variant.where)
+    overrides = (*(text for key, value in settings.items() for text in (key, value.as_override())), *command_line)
+    origins = {key: value.where for key, value in settings.items() if key not in command_line[::2]}
+    file, loaded = _load(folder, config, overrides, origins)
+    if search:  # the keys must exist and take such values
+        examples = (text for dimension in search for text in (dimension.key, dimension.example))
+        search_origins = {dimension.key: dimension.where for dimension in search}
+        _load(folder, config, (*overrides, *examples), {**origins, **search_origins})
+    return Entry(
+        label=label + label_suffix(point),
+        column=column,
+        published=published,
+        file=file,
+        overrides=overrides,
+        config=loaded,
+        where=variant.where,
+        origins=origins,
+        search=search,
+    )
+
+
+def _load(
+    folder: Path, name: LocatedValue, overrides: tuple[str, ...], origins: Mapping[str, str]
+) -> tuple[Path, Config]:
+    """The file of this name, and its configuration."""
     file = Path(os.path.normpath(folder / name.text("a configuration")))
     try:
-        return file, load_entry(file, overrides, places)
+        return file, load_entry(file, overrides, origins)
     except UserError as error:
         missing = str(error).startswith("no such")
         raise UserError(f"{name.where}: {error}" if missing else str(error)) from None

@@ -9,38 +9,39 @@ import math
 import os
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from graphbench.errors import Pruned
+from graphbench.experiment import run
+from graphbench.preflight import check
 from graphbench.runs import atomic
+from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.search import SearchPlan, written
-from graphbench.sweeps.study import Standing, Study, Trial
+from graphbench.sweeps.study import Study, StudyStatus, Trial
+from graphbench.sweeps.sweep import load_entry
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
 
-if TYPE_CHECKING:
-    from graphbench.sweeps.worker import Answer, Task
-
-REPORTS = 100
-"""How often a run is looked at for pruning at most: each look costs some milliseconds of file system."""
+MAX_REPORTS = 100
+"""Reports to the pruner per run: each costs some milliseconds of file system."""
 
 
 class Pruning(Reporter):
-    """Gives a run up when the study says so. Of several runs of a trial, only the first can be given up.
+    """Prunes a run when the study says so. Of several runs of a trial, only the first can be pruned.
 
     Args:
-        trial: hears the best validation metric so far.
+        trial: is told the best validation metric so far.
         first_run: folder name of the trial's first run.
         max_epoch: of the run.
     """
 
     def __init__(self, trial: Trial, first_run: str, max_epoch: int) -> None:
         self._trial, self._first_run, self._active = trial, first_run, False
-        self._every = math.ceil(max_epoch / REPORTS)
+        self._interval = math.ceil(max_epoch / MAX_REPORTS)
 
     def start(self, report: StartReport) -> None:
-        """Looks which run it is."""
+        """Notes whether this is the first run."""
         self._active = report.path.name == self._first_run
 
     def epoch(self, report: EpochReport) -> None:
@@ -52,7 +53,7 @@ class Pruning(Reporter):
         step = report.epoch + 1
         if not self._active or "val" not in report.stats or report.best_epoch is None:
             return
-        if step - self._trial.reported < self._every or step == report.max_epoch:
+        if step - self._trial.reported < self._interval or step == report.max_epoch:
             return
         value = report.best["val"][report.metric]
         if self._trial.report(step, value):
@@ -62,56 +63,51 @@ class Pruning(Reporter):
             )
 
 
-def run_trial(task: Task, plan: SearchPlan) -> Answer:
+def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
     """Claims a trial, trains it and tells the study how it ended."""
-    from graphbench.experiment import run
-    from graphbench.preflight import check
-    from graphbench.sweeps.sweep import load_entry
-    from graphbench.sweeps.worker import Answer, answered, load_unchanged
-
     study = Study(plan)
     trial = study.claim()
     if trial is None:
-        return Answer("finished", "no trial is left to be done")
+        return RunResult("finished", "no trial is left to be done")
 
-    def work() -> dict[str, Any]:
-        load_unchanged(task)
-        own = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
-        settings = _settings(task.overrides) | trial.parameters | own
-        places = {**task.places, **{each.key: each.where for each in plan.space}}
-        config = load_entry(task.file, [text for pair in settings.items() for text in pair], places)
-        checked = check(config, repeat=task.repeat)
+    def train() -> dict[str, Any]:
+        spec.load_config()
+        location = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
+        settings = _settings(spec.overrides) | trial.parameters | location
+        origins = {**spec.origins, **{dimension.key: dimension.where for dimension in plan.space}}
+        config = load_entry(spec.file, [text for pair in settings.items() for text in pair], origins)
+        checked = check(config, repeat=spec.repeat)
         pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch)
-        line = run(config, repeat=task.repeat, reporters=[pruning])
+        line = run(config, repeat=spec.repeat, reporters=[pruning])
         assert line is not None
         return line
 
-    answer = answered(work, task.log_file)
-    if answer.status == "finished":
-        assert answer.line is not None
-        trial.complete(answer.line["val"][plan.metric])
-        write_best(task, study)
-    elif answer.status == "pruned":
+    result = capture_result(train, spec.log_file)
+    if result.status == "finished":
+        assert result.line is not None
+        trial.complete(result.line["val"][plan.metric])
+        write_best(spec, study)
+    elif result.status == "pruned":
         trial.prune()
-    elif answer.status == "failed":
-        trial.fail(answer.reason)
+    elif result.status == "failed":
+        trial.fail(result.reason)
     else:
-        trial.put_back()
-    return replace(answer, trial=trial.number)
+        trial.release()
+    return replace(result, trial=trial.number)
 
 
-def write_best(task: Task, study: Study) -> None:
+def write_best(spec: RunSpec, study: Study) -> None:
     """The best trial so far as a configuration of its own, which can be run with more seeds."""
     plan = study.plan
     with study.guard:
-        standing = study.standing()
-        if standing.best is None:
+        status = study.status()
+        if status.best is None:
             return
-        settings = _settings(task.overrides) | dict(standing.parameters) | {"name_tag": "''"}
+        settings = _settings(spec.overrides) | dict(status.parameters) | {"name_tag": "''"}
         lines = [
-            f"# {describe(plan, standing)}",
+            f"# {describe(plan, status)}",
             f"# {rerun(plan)}",
-            f"_base_: {written(os.path.relpath(task.file, plan.folder))}",
+            f"_base_: {written(os.path.relpath(spec.file, plan.folder))}",
             *(f"{key}: {written(yaml.safe_load(value))}" for key, value in settings.items()),
         ]
         atomic.write_text(plan.best_file, "\n".join(lines) + "\n")
@@ -122,14 +118,14 @@ def rerun(plan: SearchPlan) -> str:
     return shlex.join(["python", "main.py", "--cfg", str(plan.best_file), "--repeat", "5"])
 
 
-def describe(plan: SearchPlan, standing: Standing) -> str:
+def describe(plan: SearchPlan, status: StudyStatus) -> str:
     """The best trial in one line."""
-    ended = f"{standing.complete} complete, {standing.pruned} pruned, {standing.failed} failed"
-    if standing.best is None:
+    ended = f"{status.complete} complete, {status.pruned} pruned, {status.failed} failed"
+    if status.best is None:
         return f"{plan.name}: no trial is complete ({ended})"
     return (
-        f"{plan.name}: best of {standing.ended} trials ({ended}) is trial {standing.best}, "
-        f"validation {plan.metric} {standing.value:.4f}"
+        f"{plan.name}: best of {status.ended} trials ({ended}) is trial {status.best}, "
+        f"validation {plan.metric} {status.value:.4f}"
     )
 
 

@@ -1,0 +1,13 @@
+"""Tables from run records: one row per configuration, or a sweep compared with what a paper has published.
+
+::
+
+    published.py scales.py           results/published/*.csv, and their metrics and data sets under our names
+    sweep_table.py significance.py   the numbers: means, ranks, differences, Welch tests (no text)
+    sweep_layout.py sweep_csv.py     the numbers as rows of text with notes, or as one CSV line per cell
+    provenance.py                    size, time, commit and hardware of the runs behind a number
+    text_table.py                    Markdown, LaTeX and HTML
+    cli.py                           scripts/tables.py
+
+Numbers come from :func:`graphbench.runs.aggregate.aggregate` only.
+"""

@@ -1,11 +1,11 @@
-"""Writes tables from run records; numbers come from ``record.json`` only.
+"""Writes tables from run records, from nothing else.
 
-``python scripts/tables.py DIR... [--format md|latex|html] [--out FILE]``
-    One row per configuration folder: test metric at the best validation epoch (mean, sample standard deviation, number
-    of runs), what layers reported (share of zero flows), parameters, seconds per epoch, peak memory, date, commit,
-    hardware.
+``python scripts/tables.py RECORDS... [--format md|latex|html] [--out FILE]``
+    One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
+    runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
+    hardware. RECORDS are folders of configurations, FILE.jsonl for all in a packed file, FILE.jsonl/CONFIG for one.
 
-``python scripts/tables.py --sweep FILE [--records DIR] [--baseline LABEL] [--details] [--format F] [--out FILE]``
+``python scripts/tables.py --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.records import PACKED, record_source, record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
-from graphbench.tables.sheet import Sheet, Text, html, latex, markdown
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_sheets import details_sheet, main_sheets
-from graphbench.tables.sweep_table import SweepTable, Wanted, sweep_table
+from graphbench.tables.sweep_layout import details_table, main_tables
+from graphbench.tables.sweep_table import CellSpec, SweepTable, sweep_table
+from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 if TYPE_CHECKING:
     from graphbench.sweeps import Sweep
@@ -38,14 +39,17 @@ FORMATS = {"md": markdown, "latex": latex, "html": html}
 SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
-def folder_sheet(folders: Sequence[Path]) -> Sheet:
-    """One row per configuration folder; what a search has given up is a note below.
+def configuration_table(folders: Sequence[Path]) -> TextTable:
+    """One row per configuration; what a search has given up is a note below.
+
+    Args:
+        folders: of configurations; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for all of them.
 
     Raises:
         UserError: a folder has no finished run.
     """
     results, pruned = [], []
-    for folder in folders:
+    for folder in configurations(folders):
         result = aggregate(folder)
         if result.runs:
             results.append(result)
@@ -53,15 +57,24 @@ def folder_sheet(folders: Sequence[Path]) -> Sheet:
             pruned.append(folder.name)
         else:
             raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
-    reported = [name for name in STATISTICS if any(each.mean("test", name) for each in results)]
-    rows = [_row(each, reported) for each in results]
+    statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
+    rows = [_row(result, statistics) for result in results]
     if not rows:
         raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
     notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
-    return Sheet(list(rows[0]), [[[Text(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
+    return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
-def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
+def configurations(folders: Sequence[Path]) -> list[Path]:
+    """Packed files replaced by the configurations in them."""
+    paths = []
+    for folder in folders:
+        sources = record_sources(folder) if folder.suffix == PACKED else [record_source(folder)]
+        paths += [source.path for source in sources]
+    return paths
+
+
+def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
     facts = Provenance.of(result.runs)
     return {
         "configuration": result.config,
@@ -70,41 +83,41 @@ def _row(result: Aggregate, reported: Sequence[str]) -> dict[str, str]:
         "metric": result.metric or "-",
         "test": format_mean(result.mean("test")),
         "val": format_mean(result.mean("val")),
-        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in reported},
+        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in statistics},
         "runs": str(len(result.runs)),
         **facts.cells(),
     }
 
 
-def wanted_cells(sweep: Sweep, records: Path | None = None) -> list[Wanted]:
+def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
     """The cells of a sweep.
 
     Args:
         sweep: from its file.
-        records: folder of the configurations' folders; default: ``out_dir`` of each configuration.
+        records: folder of the configurations' folders, or packed records; default: ``out_dir`` of each configuration.
     """
     from graphbench import factory
 
-    wanted = []
+    specs = []
     for entry in sweep.entries:
         tree = entry.config.tree
         declared = factory.dataset_builder(entry.config).card
         dataset = tree.dataset.name if declared is None else declared.name
         seeds = range(tree.seed, tree.seed + sweep.seeds)
-        wanted.append(
-            Wanted(
+        specs.append(
+            CellSpec(
                 label=entry.label,
                 column=entry.column or dataset,
                 dataset=dataset,
-                folder=(records or Path(tree.out_dir)) / entry.config.name,
-                runs=tuple(map(str, tree.run_multiple_splits or seeds)),
+                records=(records or Path(tree.out_dir)) / entry.config.name,
+                run_ids=tuple(map(str, tree.run_multiple_splits or seeds)),
                 # What a run adopts from a pretrained one is not known before it.
                 config_hash="" if tree.pretrained.dir else entry.config.hash,
-                which=entry.published,
+                selector=entry.published,
                 where=entry.where,
             )
         )
-    return wanted
+    return specs
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
@@ -112,36 +125,40 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
 
     sweep = read_sweep(options.sweep)
     published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
-    wanted = wanted_cells(sweep, options.records)
-    return sweep_table(sweep.name, wanted, published=published, baseline=options.baseline)
+    specs = cell_specs(sweep, options.records)
+    return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)
 
 
 def _text(options: argparse.Namespace) -> str:
     if options.sweep is None:
-        return FORMATS[options.format]([folder_sheet(options.folders)])
+        return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
-    stale = [cell.wanted.name for cell in table.cells.values() if cell.stale]
+    stale = [cell.spec.name for cell in table.cells.values() if cell.stale]
     if stale:
         shown = "; ".join(stale[:5]) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
         print(f"note: the configuration has changed since it ran (its hash differs): {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
-    return FORMATS[options.format]([*main_sheets(table), *([details_sheet(table)] if options.details else [])])
+    return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line; what does not fit together ends the program with exit code 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="results/<config name>")
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="RECORDS", help="results/<config name>, or packed records"
+    )
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="a file of configs/sweeps")
-    parser.add_argument("--records", type=Path, metavar="DIR", help="holds <config name>/<run>; default: out_dir")
+    parser.add_argument(
+        "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
+    )
     parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_args(arguments)
     if (options.sweep is None) == (not options.folders):
-        parser.error("either folders (DIR...) or --sweep FILE")
+        parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
         options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
     if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):

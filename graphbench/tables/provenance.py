@@ -1,4 +1,4 @@
-"""Where the numbers of a table come from: size, time, memory, date, commit and hardware of some runs together."""
+"""Provenance of the numbers of a table: size, time, memory, date, commit and hardware of some runs together."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Provenance:
     @classmethod
     def of(cls, runs: Sequence[RunRecord]) -> Provenance:
         """Of finished runs of one configuration."""
-        params = [each.params for each in runs if each.params is not None]
-        seconds = [each.time_per_epoch for each in runs if each.time_per_epoch is not None]
+        params = [run.params for run in runs if run.params is not None]
+        seconds = [run.time_per_epoch for run in runs if run.time_per_epoch is not None]
         return cls(
             (min(params), max(params)) if params else None,
             sum(seconds) / len(seconds) if seconds else None,
-            max((each.peak_memory for each in runs if each.peak_memory is not None), default=None),
-            max((each.ended or "" for each in runs), default="")[:10],
-            tuple(sorted({_commit(each) for each in runs})),
-            tuple(dict.fromkeys(_hardware(each) for each in runs)),
+            max((run.peak_memory for run in runs if run.peak_memory is not None), default=None),
+            max((run.ended or "" for run in runs), default="")[:10],
+            tuple(sorted({commit_of(run) for run in runs})),
+            tuple(dict.fromkeys(_hardware(run) for run in runs)),
             _splits(runs),
         )
 
@@ -59,22 +59,24 @@ class Provenance:
         }
 
 
-def _commit(record: RunRecord) -> str:
+def commit_of(record: RunRecord) -> str:
+    """Eight digits, with a plus where the working tree had changes."""
     commit = record.environment.get("git_commit")
     return (commit or "unknown")[:8] + ("+" if record.environment.get("git_dirty") else "")
 
 
 def _hardware(record: RunRecord) -> str:
-    of = record.environment
-    return f"{of.get('gpu') or of.get('cpu') or 'unknown'}, {of.get('cores')} cores"
+    environment = record.environment
+    device = environment.get("gpu") or environment.get("cpu") or "unknown"
+    return f"{device}, {environment.get('cores')} cores"
 
 
 def _splits(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """``random 140/500/1000``; the sizes of cross-validation folds differ: ``150-152/18-19/18-19``."""
     by_mode: dict[str, list[tuple[int, ...]]] = {}
-    for each in runs:
-        sizes = tuple(each.data.get("sizes", {}).values())
-        by_mode.setdefault(str(each.data.get("split_mode", "unknown")), []).append(sizes)
+    for run in runs:
+        sizes = tuple(run.data.get("sizes", {}).values())
+        by_mode.setdefault(str(run.data.get("split_mode", "unknown")), []).append(sizes)
     texts = []
     for mode, sizes_of_runs in by_mode.items():
         spans = [(min(part), max(part)) for part in zip(*sizes_of_runs)]

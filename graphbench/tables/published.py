@@ -1,7 +1,7 @@
-"""Published tables, one number per line: ``results/published/<table>.csv``, and what their names mean here.
+"""Published tables, one number per line: ``results/published/<table>.csv``.
 
-The numbers are the papers' claims, in the digits and on the scale they were printed in; what the columns hold and what
-is doubtful about single cells is said in ``results/published/README.md``.
+The numbers are the papers' claims, with the digits and on the scale of print; ``results/published/README.md`` describes
+the columns and says what is doubtful about single cells.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PublishedRow:
         model: row of the table, as printed.
         dataset: in the spelling that all published tables share.
         setting: ``key=value;key=value``; empty: the standard split of the benchmark.
-        metric: a key of :data:`METRICS`; it says the scale.
+        metric: a key of :data:`METRICS`, which has its scale.
         mean: digits as printed; empty where the cell is.
         std: digits as printed; empty where none is printed.
         n_runs: where the paper says it for this row.
@@ -66,12 +66,12 @@ class PublishedRow:
 
     @property
     def scale(self) -> Scale:
-        """What its metric is here."""
+        """Direction, unit and our name of its metric."""
         return METRICS[self.metric]
 
     @property
     def card(self) -> str:
-        """Name of its data set on our card, but for case."""
+        """Name of its data set on our card, up to case."""
         return OUR_DATASETS.get((self.paper, self.dataset), self.dataset)
 
     @property
@@ -114,52 +114,54 @@ class PublishedTable:
         """In the order of the paper."""
         return tuple(dict.fromkeys(row.model for row in self.rows))
 
-    def find(self, label: str, dataset: str, which: str | None = None, where: str | None = None) -> PublishedRow | None:
+    def find(
+        self, label: str, dataset: str, selector: str | None = None, where: str | None = None
+    ) -> PublishedRow | None:
         """The number that a test score of ours is compared with.
 
         Args:
-            label: model; one that the table does not have is left open if ``which`` is given.
+            label: model; one that the table does not have is left open if ``selector`` is given.
             dataset: name on our card.
-            which: ``key=value;...`` that its setting must contain; ``model``, ``dataset`` and ``metric`` (as printed)
-                are keys, too.
+            selector: ``key=value;...`` that its setting must contain; ``model``, ``dataset`` and ``metric`` (as
+                printed) are keys, too.
             where: ``file:line`` for messages.
 
         Returns:
             The row; None where the paper has none.
 
         Raises:
-            UserError: ``which`` has a key or value that is nowhere in the table, or several rows fit.
+            UserError: ``selector`` has a key or value that is nowhere in the table, or several rows fit.
         """
-        asked = self._parse(which or "", where)
+        asked = self._parse(selector or "", where)
         if "model" not in asked and label in self.models:
             asked["model"] = label
-        elif "model" not in asked and not which:
+        elif "model" not in asked and not selector:
             return None
-        fitting = [
+        matches = [
             row
             for row in self.rows
             if row.scale.comparable
             and ("dataset" in asked or row.card.casefold() == dataset.casefold())
             and asked.items() <= _selectors(row).items()
         ]
-        if len(fitting) > 1 and not which:  # the plain result, not that of a footnote
-            fitting = [row for row in fitting if not row.setting] or fitting
-        if len(fitting) > 1:
+        if len(matches) > 1 and not selector:  # the plain result, not that of a footnote
+            matches = [row for row in matches if not row.setting] or matches
+        if len(matches) > 1:
             raise UserError(
                 (f"{where}: " if where else "")
-                + f"{len(fitting)} values of the published table {self.name} fit '{label}' on {dataset}"
-                + (f" with '{which}'" if which else "")
+                + f"{len(matches)} values of the published table {self.name} fit '{label}' on {dataset}"
+                + (f" with '{selector}'" if selector else "")
                 + '. Say which one by `published: "key=value;..."`: '
-                + ", ".join(f"model={row.model};{row.setting or f'metric={row.metric}'}" for row in fitting[:6])
-                + (", ..." if len(fitting) > 6 else ".")
+                + ", ".join(f"model={row.model};{row.setting or f'metric={row.metric}'}" for row in matches[:6])
+                + (", ..." if len(matches) > 6 else ".")
             )
-        return fitting[0] if fitting else None
+        return matches[0] if matches else None
 
-    def _parse(self, which: str, where: str | None) -> dict[str, str]:
+    def _parse(self, selector: str, where: str | None) -> dict[str, str]:
         known = {pair for row in self.rows for pair in _selectors(row).items()}
         asked: dict[str, str] = {}
-        for part in filter(None, (part.strip() for part in which.split(";"))):
-            key, _, value = (each.strip() for each in part.partition("="))
+        for part in filter(None, (part.strip() for part in selector.split(";"))):
+            key, _, value = (word.strip() for word in part.partition("="))
             if (key, value) not in known:
                 raise unknown(f"part of the published table {self.name}", part, map("=".join, known), where)
             asked[key] = value
@@ -171,7 +173,7 @@ def _selectors(row: PublishedRow) -> dict[str, str]:
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """The published tables there are."""
+    """Names of all published tables."""
     return sorted(path.stem for path in folder.glob("*.csv"))
 
 
@@ -180,7 +182,7 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
 
     Args:
         name: of the file, without ending.
-        folder: where the files lie.
+        folder: of the files.
         where: ``file:line`` of the name, for messages.
 
     Raises:
@@ -209,12 +211,12 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
 def _row(cells: Sequence[str], where: str) -> PublishedRow:
     if len(cells) != len(COLUMNS):
         raise UserError(f"{where}: {len(COLUMNS)} columns, received {len(cells)}.")
-    of = dict(zip(COLUMNS, cells, strict=True))
-    if of["metric"] not in METRICS:
-        raise unknown("published metric", of["metric"], METRICS, where)
-    if DIRECTIONS.get(of["direction"]) is not METRICS[of["metric"]].maximize:
-        allowed = "higher" if METRICS[of["metric"]].maximize else "lower"
-        raise UserError(f"{where}: direction of {of['metric']} is {allowed}, received '{of['direction']}'.")
+    cell = dict(zip(COLUMNS, cells, strict=True))
+    if cell["metric"] not in METRICS:
+        raise unknown("published metric", cell["metric"], METRICS, where)
+    if DIRECTIONS.get(cell["direction"]) is not METRICS[cell["metric"]].maximize:
+        allowed = "higher" if METRICS[cell["metric"]].maximize else "lower"
+        raise UserError(f"{where}: direction of {cell['metric']} is {allowed}, received '{cell['direction']}'.")
     for column, pattern, what in (
         ("paper", r".+", "not empty"),
         ("table", r"\d+", "a number"),
@@ -222,22 +224,22 @@ def _row(cells: Sequence[str], where: str) -> PublishedRow:
         ("dataset", r".+", "not empty"),
         ("split_or_setting", r"([^=;]+=[^;]+(;[^=;]+=[^;]+)*)?", "key=value;key=value or empty"),
         ("mean", r"(-?\d+(\.\d+)?)?", "a number or empty"),
-        ("std", r"(\d+(\.\d+)?)?" if of["mean"] else "", "a number or empty, empty without a mean"),
+        ("std", r"(\d+(\.\d+)?)?" if cell["mean"] else "", "a number or empty, empty without a mean"),
         ("n_runs", r"([1-9]\d*)?", "a count or empty"),
-        ("note", r".*" if of["mean"] else r".+", "not empty without a mean"),
+        ("note", r".*" if cell["mean"] else r".+", "not empty without a mean"),
     ):
-        if not re.fullmatch(pattern, of[column]):
-            raise UserError(f"{where}: {column} is {what}, received '{of[column]}'.")
+        if not re.fullmatch(pattern, cell[column]):
+            raise UserError(f"{where}: {column} is {what}, received '{cell[column]}'.")
     return PublishedRow(
-        paper=of["paper"],
-        table=of["table"],
-        model=of["model"],
-        dataset=of["dataset"],
-        setting=of["split_or_setting"],
-        metric=of["metric"],
-        mean=of["mean"],
-        std=of["std"],
-        n_runs=int(of["n_runs"]) if of["n_runs"] else None,
-        params=of["params"],
-        note=of["note"],
+        paper=cell["paper"],
+        table=cell["table"],
+        model=cell["model"],
+        dataset=cell["dataset"],
+        setting=cell["split_or_setting"],
+        metric=cell["metric"],
+        mean=cell["mean"],
+        std=cell["std"],
+        n_runs=int(cell["n_runs"]) if cell["n_runs"] else None,
+        params=cell["params"],
+        note=cell["note"],
     )

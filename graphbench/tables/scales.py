@@ -1,4 +1,4 @@
-"""What the metrics and data sets of the published tables are called here, and on which scale they stand."""
+"""Metrics and data sets of the published tables: our names for them, and the scale of their numbers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scale:
-    """What a published metric is here.
+    """Our metric and the unit behind a published one.
 
     Attributes:
         title: for headings.
         maximize: True when larger is better.
-        names: our metrics that are the same quantity, the first that a record has counts; none: nothing comparable.
+        names: our metrics of the same quantity; the first that a record has is taken; none: nothing comparable.
         factor: published = factor * ours.
-        split: where it is read.
+        split: that it is read from.
         bounded: whether it lies between 0 and 1 (or 100), so that a point is one hundredth of that; of anything else
             (errors, seconds) a point is 1 % of the published value.
     """
@@ -28,7 +28,7 @@ class Scale:
 
     @property
     def comparable(self) -> bool:
-        """Whether a test score can stand beside it."""
+        """Whether a test score can be compared with it."""
         return bool(self.names) and self.split == "test"
 
     def point(self, published: float) -> float:
@@ -63,7 +63,7 @@ METRICS = {
     "speedup_over_flashattention_ratio": Scale("speed-up over FlashAttention", True, bounded=False),
     "accuracy_gain_percent_points": Scale("gain in accuracy (points)", True, factor=100.0),
 }
-"""Every metric of the published tables."""
+"""All metrics of the published tables."""
 
 OUR_DATASETS = {
     ("SGFormer", "Chameleon"): "Chameleon_filtered",

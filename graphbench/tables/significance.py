@@ -1,4 +1,4 @@
-"""What a difference between two means is worth: measured against published, one model against another."""
+"""Comparison of two means: measured with published, and Welch's t-test of one model against another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measured beside published, in the published scale.
+    """A measured mean compared with a published one, in the published scale.
 
     Attributes:
         difference: measured minus published.
@@ -27,7 +27,7 @@ class Comparison:
 
 
 def compare(scale: Scale, measured: float, published: float, std: float | None) -> Comparison:
-    """Holds a measured mean against a published one, both in the published scale."""
+    """Compares a measured mean with a published one, both in the published scale."""
     difference = measured - published
     tolerance = (std or 0.0) + scale.point(published)
     if abs(difference) <= tolerance * (1 + 1e-9):

@@ -20,19 +20,19 @@ def long_csv(table: SweepTable) -> str:
 
 
 def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
-    column, wanted, measured, published = table.column(cell), cell.wanted, cell.measured, cell.published
+    column, spec, measured, published = table.column(cell), cell.spec, cell.measured, cell.published
     facts = Provenance.of(cell.result.runs)
     comparison = cell.comparison
     return {
-        "label": wanted.label,
-        "column": wanted.column,
-        "dataset": wanted.dataset,
+        "label": spec.label,
+        "column": spec.column,
+        "dataset": spec.dataset,
         "metric": published.metric if published else measured.name if measured else "",
         "direction": "" if column.scale is None else "higher" if column.scale.maximize else "lower",
         "mean": measured.mean if measured else "",
         "std": "" if measured is None or measured.std is None else measured.std,
         "n": measured.n if measured else 0,
-        "n_wanted": len(wanted.runs),
+        "n_wanted": len(spec.run_ids),
         "rank": cell.rank or "",
         "published_mean": published.mean if published else "",
         "published_std": published.std if published else "",
@@ -43,7 +43,7 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
         "parameters": facts.params[1] if facts.params else "",
         "seconds_per_epoch": "" if facts.seconds is None else facts.seconds,
         "peak_memory_mib": "" if facts.memory is None else facts.memory / 2**20,
-        "runs": " ".join(each.run_id for each in cell.result.runs),
+        "runs": " ".join(run.run_id for run in cell.result.runs),
         "left_out": "; ".join(f"{run}: {why}" for run, why in cell.result.left_out.items()),
         "configuration": cell.result.config,
         "config_hash": cell.result.runs[0].config_hash if cell.result.runs else "",

@@ -1,6 +1,6 @@
-"""The table of a sweep: measured means in rows of models and columns of data sets, beside what was published.
+"""Table of a sweep: measured means in rows of models and columns of data sets, compared with published values.
 
-Pure computation on run records; :mod:`graphbench.tables.sweep_sheets` says how it is written down.
+Pure computation on run records; :mod:`graphbench.tables.sweep_layout` turns it into text.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
 
-RANKS = 3
+MAX_RANK = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What belongs into one cell.
+class CellSpec:
+    """What to compute one cell from.
 
     Attributes:
         label: row.
         column: column.
         dataset: name on the card.
-        folder: of the configuration's runs.
-        runs: ids of the runs that there should be.
+        records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
+        run_ids: of the runs that are expected.
         config_hash: of the configuration as it is today; empty: unknown.
-        which: which published value stands beside it, see :meth:`PublishedTable.find`.
+        selector: which published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
     """
 
     label: str
     column: str
     dataset: str
-    folder: Path
-    runs: tuple[str, ...]
+    records: Path
+    run_ids: tuple[str, ...]
     config_hash: str = ""
-    which: str | None = None
+    selector: str | None = None
     where: str | None = None
 
     @property
@@ -54,7 +54,7 @@ class Cell:
     """One model on one data set.
 
     Attributes:
-        wanted: what was asked for.
+        spec: what it is computed from.
         result: the runs.
         measured: mean over them, in the scale of the column; None without a finished run or without its metric.
         published: what the paper has; None: nothing.
@@ -64,7 +64,7 @@ class Cell:
         better: whether it is better than the baseline; None without a p-value.
     """
 
-    wanted: Wanted
+    spec: CellSpec
     result: Aggregate
     measured: Mean | None
     published: PublishedRow | None
@@ -84,7 +84,7 @@ class Cell:
     def stale(self) -> bool:
         """Whether its runs are of an earlier state of the configuration."""
         runs = self.result.runs
-        return bool(runs and self.wanted.config_hash and runs[0].config_hash != self.wanted.config_hash)
+        return bool(runs and self.spec.config_hash and runs[0].config_hash != self.spec.config_hash)
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,17 @@ class SweepTable:
 
     def column(self, cell: Cell) -> Column:
         """The column of a cell."""
-        return next(each for each in self.columns if each.name == cell.wanted.column)
+        return next(column for column in self.columns if column.name == cell.spec.column)
 
 
 def sweep_table(
-    name: str, wanted: Sequence[Wanted], *, published: PublishedTable | None = None, baseline: str | None = None
+    name: str, specs: Sequence[CellSpec], *, published: PublishedTable | None = None, baseline: str | None = None
 ) -> SweepTable:
     """Reads the records of a sweep and computes its table.
 
     Args:
         name: of the sweep.
-        wanted: its cells, in the order of rows and columns.
+        specs: its cells, in the order of rows and columns.
         published: the paper's table.
         baseline: label that the others are tested against.
 
@@ -144,47 +144,43 @@ def sweep_table(
         UserError: two entries for a cell, a column of several data sets or metrics, an unknown baseline or published
             value, or no finished run at all.
     """
-    labels = tuple(dict.fromkeys(each.label for each in wanted))
+    labels = tuple(dict.fromkeys(spec.label for spec in specs))
     if baseline is not None and baseline not in labels:
         raise unknown(f"label of {name}", baseline, labels, "--baseline")
-    _check(wanted)
-    cells = [
-        Cell(
-            each,
-            aggregate(each.folder, expected=each.runs),
-            None,
-            published.find(each.label, each.dataset, each.which, each.where) if published else None,
-        )
-        for each in wanted
-    ]
+    _check(specs)
+    cells = []
+    for spec in specs:
+        row = published.find(spec.label, spec.dataset, spec.selector, spec.where) if published else None
+        cells.append(Cell(spec, aggregate(spec.records, expected=spec.run_ids), None, row))
     if not any(cell.result.runs for cell in cells):
-        tried = list(dict.fromkeys(str(each.folder) for each in wanted))
-        raise UserError(f"no finished run of {name}: looked in {', '.join(tried[:3])}{', ...' * (len(tried) > 3)}")
+        searched = list(dict.fromkeys(str(spec.records) for spec in specs))
+        more = ", ..." if len(searched) > 3 else ""
+        raise UserError(f"no finished run of {name}: looked in {', '.join(searched[:3])}{more}")
     columns: list[Column] = []
-    done: dict[tuple[str, str], Cell] = {}
+    compared: dict[tuple[str, str], Cell] = {}
     for column, members in _columns(cells):
         columns.append(column)
-        done |= {(cell.wanted.label, column.name): cell for cell in _filled(column, members, baseline)}
-    ordered = {(each.label, each.column): done[each.label, each.column] for each in wanted}
+        compared |= {(cell.spec.label, column.name): cell for cell in _compare_column(column, members, baseline)}
+    ordered = {(spec.label, spec.column): compared[spec.label, spec.column] for spec in specs}
     return SweepTable(name, labels, tuple(columns), ordered, published, baseline)
 
 
-def _check(wanted: Sequence[Wanted]) -> None:
-    first: dict[tuple[str, str], Wanted] = {}
-    datasets: dict[str, Wanted] = {}
-    for each in wanted:
-        where = f"{each.where}: " if each.where else ""
-        other = first.setdefault((each.label, each.column), each)
-        if other is not each:
+def _check(specs: Sequence[CellSpec]) -> None:
+    of_cell: dict[tuple[str, str], CellSpec] = {}
+    of_column: dict[str, CellSpec] = {}
+    for spec in specs:
+        where = f"{spec.where}: " if spec.where else ""
+        first = of_cell.setdefault((spec.label, spec.column), spec)
+        if first is not spec:
             raise UserError(
-                f"{where}two entries for the cell '{each.name}': {other.folder.name} and {each.folder.name}. "
+                f"{where}two entries for the cell '{spec.name}': {first.records.name} and {spec.records.name}. "
                 "Give one of them a column (or label) of its own."
             )
-        other = datasets.setdefault(each.column, each)
-        if other.dataset.casefold() != each.dataset.casefold():
+        first = of_column.setdefault(spec.column, spec)
+        if first.dataset.casefold() != spec.dataset.casefold():
             raise UserError(
-                f"{where}the column '{each.column}' mixes {other.dataset} ('{other.label}') and {each.dataset} "
-                f"('{each.label}'). Give one of them a column of its own."
+                f"{where}the column '{spec.column}' mixes {first.dataset} ('{first.label}') and {spec.dataset} "
+                f"('{spec.label}'). Give one of them a column of its own."
             )
 
 
@@ -192,12 +188,12 @@ def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
     """The cells by column, with the scale of the published values; without one the scale of the records."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(cell.wanted.column, []).append(cell)
-    known: dict[str | None, PublishedRow] = {}
+        groups.setdefault(cell.spec.column, []).append(cell)
+    row_of_metric: dict[str | None, PublishedRow] = {}
     for cell in cells:  # a column without published values takes the scale of one that has the same metric
         row = cell.published
         if row is not None and row.mean:
-            known |= {name: row for name in row.scale.names if name not in known}
+            row_of_metric |= {name: row for name in row.scale.names if name not in row_of_metric}
     for name, members in groups.items():
         rows = [cell.published for cell in members if cell.published]
         metrics = {row.metric for row in rows} or {cell.result.metric for cell in members if cell.result.metric}
@@ -205,8 +201,8 @@ def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
             shown = ", ".join(sorted(map(str, metrics)))
             raise UserError(f"the column '{name}' mixes the metrics {shown}. Give each a column of its own.")
         metric = next(iter(metrics), None)
-        if not rows and metric in known:
-            rows = [known[metric]]
+        if not rows and metric in row_of_metric:
+            rows = [row_of_metric[metric]]
         digits = max((row.digits for row in rows if row.mean), default=4)
         if rows:
             scale: Scale | None = rows[0].scale
@@ -215,33 +211,33 @@ def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
             scale = Scale(metric, bool(record.maximize), (metric,))
         else:
             scale = None
-        yield Column(name, members[0].wanted.dataset, scale, digits), members
+        yield Column(name, members[0].spec.dataset, scale, digits), members
 
 
-def _filled(column: Column, cells: Sequence[Cell], baseline: str | None) -> list[Cell]:
-    """The cells of a column with what follows from their records."""
+def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None) -> list[Cell]:
+    """The cells of a column with mean, rank and comparisons."""
     if column.scale is None:
         return list(cells)
     scale = column.scale
     cells = [replace(cell, measured=_measured(scale, cell.result)) for cell in cells]
-    better = 1 if scale.maximize else -1
-    finite = [better * each.measured.mean for each in cells if each.measured and math.isfinite(each.measured.mean)]
-    against = next((each.measured for each in cells if each.wanted.label == baseline), None)
-    filled = []
+    sign = 1 if scale.maximize else -1
+    finite = [sign * cell.measured.mean for cell in cells if cell.measured and math.isfinite(cell.measured.mean)]
+    against = next((cell.measured for cell in cells if cell.spec.label == baseline), None)
+    compared = []
     for cell in cells:
         measured, row = cell.measured, cell.published
         if measured is not None and math.isfinite(measured.mean):
-            rank = 1 + sum(each > better * measured.mean for each in finite)
-            cell = replace(cell, rank=rank if rank <= min(RANKS, len(finite) - 1) else None)
+            rank = 1 + sum(value > sign * measured.mean for value in finite)
+            cell = replace(cell, rank=rank if rank <= min(MAX_RANK, len(finite) - 1) else None)
             if row is not None and row.mean:
                 std = float(row.std) if row.std else None
                 cell = replace(cell, comparison=compare(scale, measured.mean, float(row.mean), std))
-            if against is not None and cell.wanted.label != baseline:
+            if against is not None and cell.spec.label != baseline:
                 p_value = welch(measured, against)
-                wins = None if p_value is None else better * (measured.mean - against.mean) > 0
-                cell = replace(cell, p_value=p_value, better=wins)
-        filled.append(cell)
-    return filled
+                better = None if p_value is None else sign * (measured.mean - against.mean) > 0
+                cell = replace(cell, p_value=p_value, better=better)
+        compared.append(cell)
+    return compared
 
 
 def _measured(scale: Scale, result: Aggregate) -> Mean | None:

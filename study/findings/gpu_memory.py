@@ -32,7 +32,7 @@ from graphbench.train.seeding import seed_everything
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs/synthetic/sgformer-erdos-renyi.yaml"
-PATIENCE = 120
+TIMEOUT = 120
 """Seconds for a cell."""
 
 _LINEAR = ("dataset.node_encoder", True, "dataset.node_encoder_name", "LinearNode", "dataset.node_encoder_bn", False)
@@ -86,9 +86,7 @@ def one_step(model: str, graph: _Graph, device: torch.device) -> float:
     data = itertools.chain(*((f"dataset.ErdosRenyi.{name}", value) for name, value in sizes.items()))
     plain = [*data, *_LINEAR, *_SHAPE, "accelerator", device]
     forget_peak_memory(device)
-    config, described = (
-        load_config(CONFIG, [str(each) for each in keys]) for keys in (plain, [*plain, *MODELS[model]])
-    )
+    config, described = (load_config(CONFIG, [str(key) for key in keys]) for keys in (plain, [*plain, *MODELS[model]]))
     fabric = factory.build_fabric(config)
     loaded = factory.encode(config, factory.read_data(config))
     splits = factory.build_splits(config, loaded, 0)
@@ -114,22 +112,22 @@ def with_distances(batch: GraphBatch) -> GraphBatch:
 def cell(model: str, graph: str) -> dict[str, object]:
     """One model on one graph, in a process of its own."""
     command = [sys.executable, "-m", "study.findings.gpu_memory", "--cell", model, graph]
-    found: dict[str, object] = {"model": model, "graph": graph, "out_of_memory": False}
+    result: dict[str, object] = {"model": model, "graph": graph, "out_of_memory": False}
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
-        return {"model": model, "graph": graph, "error": f"not within {PATIENCE} s"}
+        return {"model": model, "graph": graph, "error": f"not within {TIMEOUT} s"}
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return {"model": model, "graph": graph, "error": lines[-1] if lines else f"ended with {done.returncode}"}
-    return found | json.loads(done.stdout.splitlines()[-1])
+    return result | json.loads(done.stdout.splitlines()[-1])
 
 
-def shown(found: dict[str, object]) -> str:
+def text_of(result: dict[str, object]) -> str:
     """A cell of the table."""
-    if "error" in found:
-        return f"error: {found['error']}"
-    return "out of memory" if found["out_of_memory"] else f"{found['peak_mib']:,.0f} MiB"
+    if "error" in result:
+        return f"error: {result['error']}"
+    return "out of memory" if result["out_of_memory"] else f"{result['peak_mib']:,.0f} MiB"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for model in options.models:
         row = [cell(model, graph) for graph in options.graphs]
         cells += row
-        print(f"| {model} | " + " | ".join(map(shown, row)) + " |", flush=True)
+        print(f"| {model} | " + " | ".join(map(text_of, row)) + " |", flush=True)
     total = torch.cuda.get_device_properties(0).total_memory / 2**30
     print(f"\n{torch.cuda.get_device_name(0)}, {total:.1f} GiB; torch {torch.__version__}")
     print(json.dumps({"name": "gpu_memory", "gib": total, "cells": cells}))

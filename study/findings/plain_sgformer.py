@@ -25,7 +25,7 @@ SETTINGS = {"cora": (0.01, 5e-4, 0.5, 0.8, 0.2, 0.001), "citeseer": (0.005, 0.01
 
 
 class PlainSGFormer(nn.Module):
-    """One attention layer without value projection beside four GCN layers; one graph, no batch."""
+    """One attention layer without value projection in parallel with four GCN layers; one graph, no batch."""
 
     def __init__(self, dim_in: int, classes: int, gcn_dropout: float, graph_weight: float, attn_dropout: float):
         super().__init__()

@@ -1,1 +1,1 @@
-"""What ``study/claims.py`` is made of: claims, published numbers and run records in, verdicts out."""
+"""Verdicts on claims: sources of numbers, rules on them, and the page (see study/README.md)."""

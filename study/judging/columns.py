@@ -1,34 +1,41 @@
-"""In how many columns of a printed table some models are best."""
+"""Rule on whole tables: the number of columns in which some models are best."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from study.judging.findings import FAILS, HOLDS, Finding
-from study.judging.quantities import cells
+from study.judging.quantities import Quantity, cells
 
 
 def best_of_table(
     tables: Sequence[str], models: Sequence[str], sets: tuple[str, ...], least: int, top: int, ties: bool
 ) -> Finding:
-    """Whether one of ``models`` is among the first ``top`` in ``least`` columns; ``ties``: shared places count."""
+    """Whether one of ``models`` is among the first ``top`` in ``least`` columns; ``ties``: a shared rank counts."""
     won, lost = [], []
     for table in tables:
         for (dataset, _, setting), column in cells(table, sets).items():
-            mine = [quantity for model, quantity in column.items() if model in models]
-            if not mine:
+            candidates = [quantity for model, quantity in column.items() if model in models]
+            if not candidates:
                 continue
-            ours = next(each for each in mine if not any(other.beats(each) for other in mine))
-            ahead = [each for model, each in column.items() if model not in models and not ours.beats(each)]
+            ours = _best(candidates)
+            ahead = [other for model, other in column.items() if model not in models and not ours.beats(other)]
             if ties:
-                ahead = [each for each in ahead if each.beats(ours)]
-            place = f"{dataset} {setting}".strip()
+                ahead = [other for other in ahead if other.beats(ours)]
+            name = f"{dataset} {setting}".strip()
             if len(ahead) < top:
-                won.append(place)
+                won.append(name)
             else:
-                first = next(each for each in ahead if not any(other.beats(each) for other in ahead))
-                lost.append(f"{place}: {first.name} {first.shown} against {ours.shown}")
+                first = _best(ahead)
+                lost.append(f"{name}: {first.name} {first.shown} against {ours.shown}")
     state = HOLDS if len(won) >= least else FAILS
     among = "best" if top == 1 else f"among the first {top}"
     text = f"{' or '.join(models)} {among} in {len(won)} of {len(won) + len(lost)} columns, {least} needed"
-    return Finding(state, text + (". Not: " + "; ".join(lost[:6]) + "; ..." * (len(lost) > 6) if lost else ""))
+    if lost:
+        text += ". Not: " + "; ".join([*lost[:6], *(["..."] if len(lost) > 6 else [])])
+    return Finding(state, text)
+
+
+def _best(quantities: Sequence[Quantity]) -> Quantity:
+    """The first that none beats."""
+    return next(one for one in quantities if not any(other.beats(one) for other in quantities))

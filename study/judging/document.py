@@ -1,4 +1,4 @@
-"""Verdicts as a page of documentation."""
+"""docs/claims.md: verdicts as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from study.judging.verdicts import NEEDS, VERDICTS, Verdict
 INTRODUCTION = """\
 # Claims of the five papers
 
-Written by `python study/claims.py` from [study/claims.yaml](../study/claims.yaml), the published tables
+Written by `python -m study.claims` from [study/claims.yaml](../study/claims.yaml), the published tables
 (`results/published`), our run records (`results/measured/records`) and, of what is no training run, measurements kept
 in `results/measured/gpu`. No verdict and no measured number is typed by hand; a test runs the command and compares.
 
@@ -23,36 +23,38 @@ in `results/measured/gpu`. No verdict and no measured number is typed by hand; a
 | needs a GPU, needs data not at hand | what the deciding experiment lacks here |
 | not yet run | nothing is in the way |
 
-Runs are given as folders of `results/measured/records` with mean ± sample standard deviation and their number n. A
-comparison that fails decides, whatever else holds. Papers and runs differ in hardware and number of seeds; what else
-differs is said at the claim. Lines with "does not decide" are smaller experiments.
+Runs are given as table and configuration of `results/measured/records`, with mean ± sample standard deviation and their
+number n. A comparison that fails decides, whatever else holds. Papers and runs differ in hardware and number of seeds;
+what else differs is said at the claim. Lines with "does not decide" are smaller experiments.
 """
 
 
 def document(verdicts: Sequence[Verdict]) -> str:
     """The page."""
-    papers = list(dict.fromkeys(each.claim.paper for each in verdicts))
+    papers = list(dict.fromkeys(verdict.claim.paper for verdict in verdicts))
     parts = [INTRODUCTION, "## Overview\n", _overview(verdicts, papers)]
     for paper in papers:
-        mine = [each for each in verdicts if each.claim.paper == paper]
+        of_paper = [verdict for verdict in verdicts if verdict.claim.paper == paper]
         parts.append(f"## {paper}\n")
-        parts.append(_index(mine))
-        parts += [_claim(each) for each in mine]
+        parts.append(_index(of_paper))
+        parts += map(_claim, of_paper)
     return "\n".join(parts)
 
 
 def _overview(verdicts: Sequence[Verdict], papers: Sequence[str]) -> str:
     lines = ["| verdict | " + " | ".join(papers) + " | all |", "| --- |" + " ---: |" * (len(papers) + 1)]
     for word in (*VERDICTS, "all"):
-        of = [each.claim.paper for each in verdicts if word in (each.word, "all")]
-        lines.append(f"| {word} | " + " | ".join(str(of.count(paper)) for paper in papers) + f" | {len(of)} |")
+        with_word = [verdict.claim.paper for verdict in verdicts if word in (verdict.word, "all")]
+        counts = " | ".join(str(with_word.count(paper)) for paper in papers)
+        lines.append(f"| {word} | {counts} | {len(with_word)} |")
     return "\n".join(lines) + "\n"
 
 
 def _index(verdicts: Sequence[Verdict]) -> str:
     lines = ["| claim | section | verdict |", "| --- | --- | --- |"]
-    for each in verdicts:
-        lines.append(f"| [{each.claim.id}](#{each.claim.id.lower()}) | {each.claim.section} | {each.word} |")
+    for verdict in verdicts:
+        claim = verdict.claim
+        lines.append(f"| [{claim.id}](#{claim.id.lower()}) | {claim.section} | {verdict.word} |")
     return "\n".join(lines) + "\n"
 
 
@@ -74,9 +76,9 @@ def _claim(verdict: Verdict) -> str:
 
 def _listed(name: str, findings: Sequence[Finding]) -> list[str]:
     lines = []
-    for each in findings:
-        first, *more = each.text.split("<br>")
-        lines.append(f"- {name}, {each.state}: {_line(first)}.")
+    for finding in findings:
+        first, *more = finding.text.split("<br>")
+        lines.append(f"- {name}, {finding.state}: {_line(first)}.")
         lines += [f"    - {_line(part)}." for part in more]
     return lines
 

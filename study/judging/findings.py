@@ -1,4 +1,4 @@
-"""What a rule found, and the steps that several rules share."""
+"""The result of a rule, and steps that several rules share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not r
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """The result of a rule.
 
     Attributes:
-        state: one of the four words above.
+        state: :data:`HOLDS`, :data:`FAILS`, :data:`UNDECIDED` or :data:`NOT_RUN`.
         text: the numbers, as Markdown.
     """
 
@@ -25,10 +25,10 @@ class Finding:
 
 
 def read(source: Source, a: str, others: Sequence[str]) -> tuple[Quantity | None, list[Quantity], list[str]]:
-    """The number of ``a``, those of the others that there are, and the names of the rest."""
-    ours = source(a)
-    found = {each: source(each) for each in others}
-    return ours, [each for each in found.values() if each], [name for name, each in found.items() if each is None]
+    """The quantity of ``a``, those of the others that are known, and the references of the rest."""
+    quantities = {reference: source(reference) for reference in others}
+    known = [quantity for quantity in quantities.values() if quantity]
+    return source(a), known, [reference for reference, quantity in quantities.items() if quantity is None]
 
 
 def significant(ours: Quantity, other: Quantity, p_value: float | None) -> str:
@@ -42,7 +42,7 @@ def together(states: Sequence[str], text: str, missing: Sequence[str]) -> Findin
     """One that fails decides; all hold only if none is missing."""
     if not states:
         return not_run(missing)
-    text += f"; not run: {', '.join(f'`{each}`' for each in missing)}" if missing else ""
+    text += f"; not run: {', '.join(f'`{reference}`' for reference in missing)}" if missing else ""
     for state in (FAILS, UNDECIDED, NOT_RUN):
         if state in states:
             return Finding(state, text)
@@ -51,7 +51,7 @@ def together(states: Sequence[str], text: str, missing: Sequence[str]) -> Findin
 
 def not_run(missing: Sequence[str]) -> Finding:
     """Nothing to compare yet."""
-    return Finding(NOT_RUN, ", ".join(f"`{each}`" for each in missing))
+    return Finding(NOT_RUN, ", ".join(f"`{reference}`" for reference in missing))
 
 
 def in_words(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The two sources of numbers: published tables and run records. Both give the same thing, a mean with its spread."""
+"""Two sources of numbers, published tables and run records; both give a mean with its spread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.runs.records import PACKED
 from graphbench.runs.summary import format_mean
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.significance import welch
@@ -24,12 +25,12 @@ class Quantity:
     """A number that a rule compares.
 
     Attributes:
-        name: where it is from, for the reader.
+        name: its origin, for the reader.
         mean: arithmetic mean.
         std: sample standard deviation, or that printed; None: none.
         n: runs; None where the paper does not say.
         maximize: True when larger is better.
-        point: one point: 0.01 of a share, 1 of a percentage, 1 % of anything else.
+        point: one point: 0.01 of a fraction, 1 of a percentage, 1 % of anything else.
         shown: as text.
         runs: the same for a Welch test; None for what is printed.
     """
@@ -97,21 +98,21 @@ def cells(table: str, sets: tuple[str, ...] = ()) -> dict[tuple[str, ...], dict[
     """
     rows = [row for row in _table(table).rows if row.mean and (not sets or row.dataset in sets)]
     plain = {(row.dataset, row.metric) for row in rows if not row.setting}
-    found: dict[tuple[str, ...], dict[str, Quantity]] = {}
+    columns: dict[tuple[str, ...], dict[str, Quantity]] = {}
     for row in rows:
         if row.setting and (row.dataset, row.metric) in plain:
             continue
         mean = float(row.mean)
         std = float(row.std) if row.std else None
-        column = found.setdefault((row.dataset, row.metric, row.setting), {})
+        column = columns.setdefault((row.dataset, row.metric, row.setting), {})
         column[row.model] = Quantity(
             row.model, mean, std, row.n_runs, row.scale.maximize, row.scale.point(mean), row.printed
         )
-    return found
+    return columns
 
 
 def measured(root: Path) -> Source:
-    """Records below a folder: ``TABLE/CONFIGURATION``, and behind an ``@`` a metric of test.
+    """Records below a folder: ``TABLE/CONFIGURATION`` (``TABLE.jsonl`` where packed), ``@`` and a metric of test.
 
     Default: the metric that selected the epochs. ``@gap`` is training minus test of that metric, the other way round
     for errors, at the best epoch; ``@params`` the number of parameters.
@@ -119,7 +120,9 @@ def measured(root: Path) -> Source:
 
     def find(reference: str) -> Quantity | None:
         name, _, metric = reference.partition("@")
-        result = _aggregate(root / name)
+        table, _, config = name.partition("/")
+        packed = root / f"{table}{PACKED}"
+        result = _aggregate(packed / config if packed.is_file() else root / name)
         mean = _derived(result, metric) if metric in DERIVED else result.mean("test", metric or None)
         if mean is None:
             return None
@@ -156,8 +159,8 @@ def _derived(result: Aggregate, what: str) -> Mean | None:
 
 
 def _pair(text: str, reference: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found:
+    key, equals, value = text.partition("=")
+    if not equals:
         raise UserError(f"'{reference}': a part is key=value, received '{text.strip()}'.")
     return key.strip(), value.strip()
 
@@ -177,7 +180,7 @@ def _aggregate(folder: Path) -> Aggregate:
 
 
 def check_names(asked: dict[str, object], allowed: tuple[str, ...], where: str) -> None:
-    """Refuses a key that nobody reads.
+    """Refuses an unknown key.
 
     Raises:
         UserError: with the nearest valid name.

@@ -1,7 +1,7 @@
-"""The third source of numbers: measurements that are no training runs, kept as JSON with what they were made on.
+"""The third source of numbers: measurements other than training runs, as JSON with hardware and commit.
 
 A file below ``results/measured`` is ``{"command", "date", "hardware", "software", "commit", "measured"}``;
-``measured`` is what the command left, as it is (``study/record_measurement.py`` writes such files).
+``measured`` is the output of the command (``study/record_measurement.py`` writes such files).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def recorded(folder: Path) -> Source:
 
 @functools.cache
 def read_measurement(file: Path) -> dict[str, Any]:
-    """A file, complete.
+    """Reads a recorded measurement.
 
     Raises:
-        UserError: it is no such file, or does not say how it came to be.
+        UserError: it is none, or lacks its provenance.
     """
     try:
         content = dict(json.loads(file.read_text(encoding="utf-8")))
@@ -71,16 +71,16 @@ def read_measurement(file: Path) -> dict[str, Any]:
 def _step(value: Any, step: str, reference: str) -> Any:
     if isinstance(value, dict):
         return value.get(step)
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise UserError(f"'{reference}': nothing lies behind a number, received the step '{step}'.")
     patterns = [part.partition("=") for part in step.split(";")]
-    if not all(found for _, found, _ in patterns):
+    if not all(equals for _, equals, _ in patterns):
         raise UserError(f"'{reference}': of a list a step is key=pattern, received '{step}'.")
-    fits = [
-        each
-        for each in value
-        if all(fnmatch.fnmatchcase(str(each.get(key.strip())), pattern.strip()) for key, _, pattern in patterns)
+    matches = [
+        entry
+        for entry in value
+        if all(fnmatch.fnmatchcase(str(entry.get(key.strip())), pattern.strip()) for key, _, pattern in patterns)
     ]
-    if len(fits) > 1:
-        raise UserError(f"'{reference}': {len(fits)} entries fit '{step}', not one.")
-    return fits[0] if fits else None
+    if len(matches) > 1:
+        raise UserError(f"'{reference}': {len(matches)} entries fit '{step}', not one.")
+    return matches[0] if matches else None

@@ -1,8 +1,8 @@
-"""The rules that decide about a claim: each takes references, asks a source for their numbers and says what holds.
+"""Rules that decide about a claim: functions of references to numbers, which a source looks up, to a finding.
 
-A rule is a mapping with one key, its name. ``each: {set: [cora, actor]}`` beside it repeats the rule with ``{set}`` in
-its references replaced. What a rule says of printed numbers is about the digits alone; of runs it is about a two-sided
-Welch test at 0.05 where the word "significantly" stands below.
+A rule is a mapping with one key, its name. ``each: {set: [cora, actor]}`` next to it repeats the rule with ``{set}`` in
+its references replaced. Printed numbers are compared by their digits alone; runs by a two-sided Welch test at 0.05
+where a docstring says "significantly".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from study.judging.quantities import Quantity, Source
 
 
 def judge(rule: Mapping[str, Any], source: Source, where: str) -> list[Finding]:
-    """Applies a rule, once or for each of the values that it is repeated for.
+    """Applies a rule, once or for every value that it is repeated for.
 
     Raises:
         UserError: an unknown rule or key, or a reference that nothing can fit.
@@ -70,11 +70,12 @@ def better(source: Source, where: str, a: str, than: str | list[str], by: str = 
     states, parts = [], []
     for other in others:
         if other.runs is None:
-            ahead = abs(ours.mean - other.mean)
+            difference = abs(ours.mean - other.mean)
             spread = max(ours.std or 0.0, other.std or 0.0) if by == "sd" else 0.0
-            good = ours.beats(other) and ahead > max(spread, points * other.point) - 1e-12
-            states.append(HOLDS if good else FAILS)
-            parts.append(other.shown and f"{other.name} {other.shown}" + (" (inside one sd)" * (spread >= ahead > 0)))
+            holds = ours.beats(other) and difference > max(spread, points * other.point) - 1e-12
+            states.append(HOLDS if holds else FAILS)
+            remark = " (inside one sd)" if spread >= difference > 0 else ""
+            parts.append(f"{other.name} {other.shown}{remark}")
         else:
             p_value = ours.p_value(other)
             states.append(significant(ours, other, p_value))
@@ -112,39 +113,39 @@ def best(
     tests = [(other, ours.p_value(other)) for other in others]
     states = []
     for other, p_value in tests:
-        lost = FAILS if by == "mean" else significant(ours, other, p_value)
-        states.append(HOLDS if ours.beats(other) else lost)
+        otherwise = FAILS if by == "mean" else significant(ours, other, p_value)
+        states.append(HOLDS if ours.beats(other) else otherwise)
     rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p_value)}" for other, p_value in tests)
     return together(states, f"{ours.name} {ours.shown} against {rivals}", missing)
 
 
 def order(source: Source, where: str, *, of: list[str]) -> Finding:
-    """Each is better than the next."""
+    """Every one is better than the next."""
     findings = [better(source, where, a, b) for a, b in itertools.pairwise(of)]
-    return together([each.state for each in findings], "; ".join(each.text for each in findings), [])
+    return together([finding.state for finding in findings], "; ".join(finding.text for finding in findings), [])
 
 
 def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Finding:
-    """All are on a par: printed deviations overlap (without any: inside ``points``), runs lie inside ``points``.
+    """All are on a par: printed deviations overlap (without any: inside ``points``), runs differ by ``points`` at most.
 
-    Runs that lie further apart fail where the difference is significant (over all pairs together, after Bonferroni:
+    Runs that differ by more fail where the difference is significant (over all pairs together, after Bonferroni:
     one of many pairs differs by chance), and are undecided otherwise.
     """
-    found = {each: source(each) for each in of}
-    missing = [each for each, quantity in found.items() if quantity is None]
-    present = [quantity for quantity in found.values() if quantity is not None]
+    quantities = {reference: source(reference) for reference in of}
+    missing = [reference for reference, quantity in quantities.items() if quantity is None]
+    present = [quantity for quantity in quantities.values() if quantity is not None]
     states, pairs = [], math.comb(len(of), 2)
     for one, other in itertools.combinations(present, 2):
-        apart = abs(one.mean - other.mean)
+        difference = abs(one.mean - other.mean)
         if one.runs is None:
             spread = (one.std or 0.0) + (other.std or 0.0) or points * one.point
-            states.append(HOLDS if apart <= spread + 1e-9 else FAILS)
-        elif apart <= points * one.point:
+            states.append(HOLDS if difference <= spread + 1e-9 else FAILS)
+        elif difference <= points * one.point:
             states.append(HOLDS)
         else:
             p_value = one.p_value(other)
             states.append(FAILS if p_value is not None and p_value < SIGNIFICANT / pairs else UNDECIDED)
-    return together(states, "; ".join(f"{each.name} {each.shown}" for each in present), missing)
+    return together(states, "; ".join(f"{quantity.name} {quantity.shown}" for quantity in present), missing)
 
 
 def not_worse(source: Source, where: str, *, a: str, than: list[str]) -> Finding:
@@ -174,7 +175,7 @@ def figure(source: Source, where: str, *, of: list[list[str]], kind: str, printe
         raise unknown("kind", kind, kinds, where)
     values = []
     for pair in of:
-        a, b = (source(each) for each in pair)
+        a, b = (source(reference) for reference in pair)
         if a is None or b is None:
             return Finding(UNDECIDED, f"no number for {pair[0] if a is None else pair[1]}")
         values.append((kinds[kind](a, b), f"{a.name} {a.shown}, {b.name} {b.shown}"))
@@ -187,14 +188,14 @@ def figure(source: Source, where: str, *, of: list[list[str]], kind: str, printe
 
 def loses_less(source: Source, where: str, *, a: list[str], than: list[str]) -> Finding:
     """From its first to its second number ``a`` loses less than ``than``; runs: by two standard errors."""
-    found = [(each, source(each)) for each in (*a, *than)]
-    missing = [each for each, quantity in found if quantity is None]
-    present = [quantity for _, quantity in found if quantity is not None]
+    quantities = [(reference, source(reference)) for reference in (*a, *than)]
+    missing = [reference for reference, quantity in quantities if quantity is None]
+    present = [quantity for _, quantity in quantities if quantity is not None]
     if missing:
         return not_run(missing)
     sign = 1 if present[0].maximize else -1
-    ours, theirs = (sign * (present[place].mean - present[place + 1].mean) for place in (0, 2))
-    error = sum((each.std or 0.0) ** 2 / each.n for each in present if each.runs and each.n) ** 0.5
+    ours, theirs = (sign * (present[i].mean - present[i + 1].mean) for i in (0, 2))
+    error = sum((quantity.std or 0.0) ** 2 / quantity.n for quantity in present if quantity.runs and quantity.n) ** 0.5
     state = HOLDS if ours < theirs - 2 * error else FAILS if ours > theirs + 2 * error or not error else UNDECIDED
     pairs = [f"{present[i].name} {present[i].shown} to {present[i + 1].shown}" for i in (0, 2)]
     return Finding(state, f"loses {ours:.4g} ({pairs[0]}) against {theirs:.4g} ({pairs[1]})")
@@ -204,10 +205,10 @@ def between(
     source: Source, where: str, *, a: str, over: str = "", low: float = -math.inf, high: float = math.inf
 ) -> Finding:
     """The mean of ``a``, or how many times that of ``over`` it is, lies between two numbers; without one: no limit."""
-    found = {each: source(each) for each in (a, over) if each}
-    present = [each for each in found.values() if each is not None]
-    if len(present) < len(found):
-        return not_run([name for name, each in found.items() if each is None])
+    quantities = {reference: source(reference) for reference in (a, over) if reference}
+    present = [quantity for quantity in quantities.values() if quantity is not None]
+    if len(present) < len(quantities):
+        return not_run([reference for reference, quantity in quantities.items() if quantity is None])
     value, shown = present[0].mean, f"{present[0].name} {present[0].shown}"
     if over:
         value /= present[1].mean
@@ -222,7 +223,7 @@ def between(
 def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) -> Finding:
     """At least so many of the rules hold."""
     findings = [finding for rule in of for finding in judge(rule, source, where)]
-    count = Counter(each.state for each in findings)
+    count = Counter(finding.state for finding in findings)
     if count[NOT_RUN] == len(findings):
         return Finding(NOT_RUN, findings[0].text)
     if count[HOLDS] >= least:
@@ -231,18 +232,18 @@ def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) ->
         state = FAILS
     else:
         state = UNDECIDED
-    shown = "<br>".join(f"{each.state}: {each.text}" for each in findings if each.state != NOT_RUN)
+    shown = "<br>".join(f"{finding.state}: {finding.text}" for finding in findings if finding.state != NOT_RUN)
     words = ", ".join(f"{state}: {number}" for state, number in count.items())
     return Finding(state, f"{len(findings)} comparisons ({words}), {least} must hold<br>{shown}")
 
 
 RULES: dict[str, Callable[..., Finding]] = {
-    each.__name__: each for each in (better, best, order, par, not_worse, figure, loses_less, between, most)
+    rule.__name__: rule for rule in (better, best, order, par, not_worse, figure, loses_less, between, most)
 }
 
 
 def references(rule: Mapping[str, Any]) -> Iterator[str]:
-    """What a rule refers to, repetitions filled in, so that folders can be checked."""
+    """All references of a rule, repetitions filled in."""
     for values in itertools.product(*rule.get("each", {}).values()):
         filled = json.dumps({key: value for key, value in rule.items() if key != "each"})
         for key, value in zip(rule.get("each", {}), values, strict=True):
@@ -254,11 +255,11 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) and "each" in value:
         yield from references(value)
     elif isinstance(value, Mapping):
-        for key, each in value.items():
+        for key, argument in value.items():
             if key not in ("by", "kind", "printed"):
-                yield from _texts(each)
+                yield from _texts(argument)
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
     elif isinstance(value, str):
         yield value

@@ -35,16 +35,16 @@ class Claim:
     Attributes:
         id: ``SG-5``.
         paper: short name of the method.
-        section: where it stands.
-        claim: what is claimed, in our words, with the figures of the paper.
-        experiment: what decides about it.
+        section: of the paper.
+        claim: in our words, with the figures of the paper.
+        experiment: that decides about it.
         own: rules on the printed tables.
         runs: rules on records and recorded measurements.
         also: the same on what is shown and does not decide, such as smaller experiments.
         tests: tests of our suite that show it, ``path::name``.
         against: tests that show the contrary.
         needs: ``gpu`` or ``data`` -> what exactly.
-        note: what else a reader should know.
+        note: further remarks.
     """
 
     id: str
@@ -63,13 +63,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about a claim.
+    """The decision about a claim.
 
     Attributes:
-        claim: itself.
+        claim: that is decided.
         word: one of :data:`VERDICTS`.
-        own: findings in the paper's tables.
-        runs: findings in our records.
+        own: findings on the paper's tables.
+        runs: findings on our records.
         also: findings that do not decide.
     """
 
@@ -88,7 +88,7 @@ def read_claims(path: Path) -> list[Claim]:
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        entries = [dict(each) for each in content]
+        entries = [dict(entry) for entry in content]
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path}: a list of claims is expected ({error}).") from error
     claims: dict[str, Claim] = {}
@@ -112,11 +112,11 @@ def decide(claim: Claim, records: Path) -> Verdict:
     on runs hold, or a test shows it; some runs are there; what is needed is not at hand; not yet run.
     """
     own = _findings(claim.own, published, claim.id)
-    ours = _ours(records)
-    runs = _findings(claim.runs, ours, claim.id)
-    also = _findings(claim.also, ours, claim.id)
-    states = {each.state for each in runs}
-    if any(each.state == FAILS for each in own):
+    source = _measured_source(records)
+    runs = _findings(claim.runs, source, claim.id)
+    also = _findings(claim.also, source, claim.id)
+    states = {finding.state for finding in runs}
+    if any(finding.state == FAILS for finding in own):
         word = OWN_TABLES
     elif FAILS in states or claim.against:
         word = CONTRADICTED
@@ -129,8 +129,8 @@ def decide(claim: Claim, records: Path) -> Verdict:
     return Verdict(claim, word, own, runs, also)
 
 
-def _ours(records: Path) -> Source:
-    """Measurements lie beside the folder of records; a colon tells the two kinds of reference apart."""
+def _measured_source(records: Path) -> Source:
+    """Run records, and measurements in the parent folder; a colon tells the two kinds of reference apart."""
     runs, measurements = measured(records), recorded(records.parent)
 
     def find(reference: str) -> Quantity | None:

@@ -35,7 +35,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for depth in (1, 2):
         for loop in ("true", "false"):
             keys = {"dataset.ErdosRenyi.nodes": 256, "gt.layers": depth, "gt.SGFormer.self_loop": loop}
-            _run(folder, f"l{depth}-{loop}", *(each for pair in keys.items() for each in pair))
+            _run(folder, f"l{depth}-{loop}", *(value for pair in keys.items() for value in pair))
     _run(folder, "softmax", "dataset.ErdosRenyi.nodes", 256, "gt.layer_type", "GCN+Transformer", repeat=1)
     _run(folder, "other", "dataset.ErdosRenyi.nodes", 300, repeat=1)
     _run(folder, "local", "dataset.ErdosRenyi.nodes", 300, "gt.layer_type", "GCN+None", repeat=1)
@@ -62,7 +62,7 @@ def test_a_point_is_what_the_records_of_its_seeds_say(records: Path) -> None:
 
 
 def test_a_panel_per_data_set_with_bars_over_seeds(records: Path) -> None:
-    found = [each for each in map(layers.read_depth, sorted(records.glob("sgformer-*"))) if each]
+    found = [depth for depth in map(layers.read_depth, sorted(records.glob("sgformer-*"))) if depth]
     with canvas.style():
         figure = layers.draw(found)
         only = layers.draw(found, times=False)
@@ -135,4 +135,6 @@ def test_what_layers_refuses(records: Path, tmp_path: Path, capsys: pytest.Captu
     message = refused(records / "sgformer-erdos-renyi-l1-true", twin)
     assert "sgformer-erdos-renyi-l1-true and twin are both SGFormer with 1 layers on ErdosRenyi-256" in message
     (twin / "config.yaml").write_text("gt: 3")
+    assert f"{twin}: no gt.layer_type, gt.layers in the configuration of its runs." in refused(twin)
+    (twin / "config.yaml").write_text("3")
     assert f"{twin / 'config.yaml'}: missing, or not the configuration of a run." in refused(twin)

@@ -40,7 +40,7 @@ def geco(home: Path) -> Path:
 def test_what_is_drawn_is_what_the_layer_computes(geco: Path) -> None:
     run = read_trained(geco, "val", 1)
     found = surrogate.read_surrogates(run.model, run.batch, 5, run.position)
-    assert [each.layer for each in found] == ["layers.0.branches.1.part", "layers.1.branches.1.part"]
+    assert [surrogate.layer for surrogate in found] == ["layers.0.branches.1.part", "layers.1.branches.1.part"]
     layer, seen = run.model.layers[0].branches[1].part, {}
     layer.register_forward_hook(lambda module, args, out: seen.update(h=args[0]))
     with torch.no_grad():
@@ -94,6 +94,6 @@ def test_models_and_graphs_that_cannot_be_drawn(
     capsys.readouterr()
     assert plots(["surrogate", str(other)]) == 2
     assert "no layer of this model has a surrogate attention matrix; GECO does" in capsys.readouterr().err
-    monkeypatch.setattr(surrogate, "LARGEST", 3)
+    monkeypatch.setattr(surrogate, "MAX_NODES", 3)
     assert plots(["surrogate", str(geco)]) == 2
     assert "matrices of up to 3 nodes are drawn" in capsys.readouterr().err

@@ -89,10 +89,10 @@ def test_numbers_that_cannot_be_compared_stand_in_different_tables(tmp_path: Pat
 def test_other_contents_under_the_same_name_are_noted(tmp_path: Path) -> None:
     """Rows stay together: preparing features in another way is part of a method. A generator's settings are not."""
     rows = [runs(tmp_path / name, 0.8, fingerprint=content * 8) for name, content in (("a", "01"), ("b", "01"))]
-    [(_, cells, below)] = printed(*(Compared("Cora", "GCN", each) for each in rows))
+    [(_, cells, below)] = printed(*(Compared("Cora", "GCN", result) for result in rows))
     assert (len(cells), below) == (3, "")
     rows.append(runs(tmp_path / "c", 0.8, fingerprint="ab" * 8))
-    [(_, cells, below)] = printed(*(Compared("Cora", "GCN", each) for each in rows))
+    [(_, cells, below)] = printed(*(Compared("Cora", "GCN", result) for result in rows))
     assert (len(cells), below) == (4, "not the same data: a 01010101, b 01010101, c abababab")
 
 

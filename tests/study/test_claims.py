@@ -1,9 +1,10 @@
-"""``study/claims.py``: rules decide from records and printed tables only, and the page is what they say."""
+"""``study.claims``: rules decide from records and printed tables only, and the page is what they say."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import ttest_ind
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord, Score
+from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
 from study import claims, record_measurement
 from study.judging import verdicts
@@ -165,9 +167,14 @@ def test_wrong_input_is_one_message(
     assert not out.exists()
 
 
+def test_the_package_does_not_know_the_study() -> None:
+    for path in (ROOT / "graphbench").rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) study\b", path.read_text(), re.MULTILINE), path
+
+
 def test_all_claims_of_the_five_papers_are_there() -> None:
     numbers = {"SFi": 13, "SG": 15, "GE": 17, "GR": 15, "FF": 11}
-    assert [each.id for each in read_claims(CLAIMS)] == [
+    assert [claim.id for claim in read_claims(CLAIMS)] == [
         f"{paper}-{number}" for paper, last in numbers.items() for number in range(1, last + 1)
     ]
 
@@ -191,9 +198,8 @@ def _awaited() -> dict[str, set[tuple[str, str]]]:
             for text in references(rule):
                 if ":" in text:
                     continue  # of a recorded measurement
-                folder = text.partition("@")[0]
-                if not (ROOT / "results/measured/records" / folder).is_dir():
-                    sweep, _, config = folder.rpartition("/")
+                sweep, _, config = text.partition("@")[0].rpartition("/")
+                if not record_source(ROOT / f"results/measured/records/{sweep}.jsonl" / config).run_ids():
                     awaited.setdefault(sweep, set()).add((claim.id, config))
     return awaited
 

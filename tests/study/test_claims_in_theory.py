@@ -41,10 +41,10 @@ class _Written(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        for each in tree_leaves(out):
-            if isinstance(each, Tensor):
-                self.total += each.numel()
-                self.largest = max(self.largest, each.numel())
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor):
+                self.total += tensor.numel()
+                self.largest = max(self.largest, tensor.numel())
         return out
 
 
@@ -157,7 +157,7 @@ def test_the_printed_step_of_the_proximal_iteration_diverges() -> None:
 def test_the_printed_count_of_peptides_func_does_not_follow_from_its_settings() -> None:
     """SFi-Former, Table 5: the same settings as Peptides-struct, but for what the two data sets bring along."""
     func, struct = (
-        describe(load_config(ROOT / f"configs/lrgb/sfi-peptides-{each}.yaml")) for each in ("func", "struct")
+        describe(load_config(ROOT / f"configs/lrgb/sfi-peptides-{task}.yaml")) for task in ("func", "struct")
     )
     assert struct["params"] == 3_819_425
     assert func["params"] != 2_929_009

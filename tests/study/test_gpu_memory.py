@@ -63,7 +63,7 @@ def test_cells_become_a_table_and_json(monkeypatch: pytest.MonkeyPatch, capsys: 
         "| GPS | error: not within 120 s |",
         "| Graphormer | error: wrong key |",
     ]
-    found = {each["model"]: each.get("out_of_memory") for each in json.loads(lines[-1])["cells"]}
+    found = {cell["model"]: cell.get("out_of_memory") for cell in json.loads(lines[-1])["cells"]}
     assert found == {"SAN": True, "GECO": False, "GPS": None, "Graphormer": None}
 
 

@@ -51,7 +51,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscrib
 def missing() -> list[str]:
     """Programs that are not installed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    return [each for each in PROGRAMS if shutil.which(each, path=path) is None]
+    return [program for program in PROGRAMS if shutil.which(program, path=path) is None]
 
 
 @contextlib.contextmanager
@@ -97,9 +97,9 @@ def cluster(folder: Path) -> Iterator[Path]:
 def _free_ports(number: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for opened in sockets:
+            opened.bind(("", 0))
+        return [opened.getsockname()[1] for opened in sockets]
 
 
 def _wait_until_idle(environment: dict[str, str], seconds: float = 60) -> None:

@@ -16,8 +16,9 @@ from graphbench.preflight import check
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
-from graphbench.sweeps.watch import Watcher
-from graphbench.sweeps.worker import Answer, Task, train
+from graphbench.sweeps.progress import SweepProgress
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.worker import train
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -27,7 +28,7 @@ CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
 
 def read(tmp_path: Path, *groups: str) -> Sweep:
     path = tmp_path / "mine.yaml"
-    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {each}" for each in groups)]))
+    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {group}" for group in groups)]))
     return read_sweep(path, ["out_dir", str(tmp_path / "out")])
 
 
@@ -51,7 +52,7 @@ def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         plan(sweep, sweep.entries)
     sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, column: b, name_tag: b}}]}}")
-    assert [each.column for each in plan(sweep, sweep.entries)] == ["Cora", "b"]
+    assert [entry.column for entry in plan(sweep, sweep.entries)] == ["Cora", "b"]
 
 
 def test_what_cannot_be_built_is_blamed_on_the_line_of_the_sweep(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_wrong_input_is_one_message_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}").path
-    assert main([each.format(sweep=sweep) for each in arguments]) == 2
+    assert main([argument.format(sweep=sweep) for argument in arguments]) == 2
     said = capsys.readouterr().err
     assert re.match(message, said)
     assert said.count("\n") == 1
@@ -122,10 +123,10 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     file.write_text(f"_base_: {GCN}\n")
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
-    task = Task(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
-    answer = train(task)
-    assert answer.status == "failed"
-    assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in answer.reason
+    spec = RunSpec(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
+    result = train(spec)
+    assert result.status == "failed"
+    assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in result.reason
     assert not (tmp_path / "mine").exists()
 
 
@@ -144,8 +145,8 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    answer = train(Task(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
-    assert answer == Answer("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
+    result = train(RunSpec(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
+    assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 
 
@@ -154,18 +155,18 @@ def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> Non
     (planned,) = plan(sweep, sweep.entries)
     first, second = planned.missing
     screen = Console(file=io.StringIO(), force_terminal=True, width=120, height=30, color_system=None)
-    with Watcher(2, 0, screen) as watcher:
-        watcher.started(first)
-        watcher.started(second)
+    with SweepProgress(2, 0, screen) as progress:
+        progress.started(first)
+        progress.started(second)
         assert "0 of 2 done, 2 running, 0 waiting, 0 failed" in screen.file.getvalue()
         line = {"metric": "accuracy", "test": {"accuracy": 0.815}}
-        watcher.ended(first, Answer("finished", line=line))
-        watcher.ended(second, Answer("failed", "no reason [bold]at all[/]"))
+        progress.ended(first, RunResult("finished", line=line))
+        progress.ended(second, RunResult("failed", "no reason [bold]at all[/]"))
     shown = screen.file.getvalue()
     assert "1 of 2 done, 1 running, 0 waiting, 0 failed, about" in shown
     assert "[1/2] GCN / Cora (gcn-cora 123): test accuracy 0.8150 (0:00)" in shown
     assert "[2/2] GCN / Cora (gcn-cora 124): FAILED: no reason [bold]at all[/] (0:00)" in shown
-    assert [(each.unit, each.reason) for each in watcher.failures] == [(second, "no reason [bold]at all[/]")]
+    assert [(failure.item, failure.reason) for failure in progress.failures] == [(second, "no reason [bold]at all[/]")]
 
 
 @pytest.mark.parametrize("num_examples", [101, 890, 2708])

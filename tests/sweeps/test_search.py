@@ -17,8 +17,8 @@ from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
-from graphbench.sweeps.plan import Planned, plan, standing
-from graphbench.sweeps.search import Search, SearchPlan
+from graphbench.sweeps.plan import PlannedEntry, plan, search_status
+from graphbench.sweeps.search import SearchDimension, SearchPlan
 from graphbench.sweeps.study import Study
 from graphbench.sweeps.worker import train
 from tests.paths import ROOT
@@ -27,9 +27,9 @@ optuna = pytest.importorskip("optuna")
 
 GCN = ROOT / "configs/nodes/gcn-cora.yaml"
 SPACE = (
-    Search("optim.base_lr", None, 1e-4, 0.1, True, "mine.yaml:1"),
-    Search("gnn.layers_mp", None, 1, 4, False, "mine.yaml:2"),
-    Search("gnn.dropout", ("0.0", "0.5"), None, None, False, "mine.yaml:3"),
+    SearchDimension("optim.base_lr", None, 1e-4, 0.1, True, "mine.yaml:1"),
+    SearchDimension("gnn.layers_mp", None, 1, 4, False, "mine.yaml:2"),
+    SearchDimension("gnn.dropout", ("0.0", "0.5"), None, None, False, "mine.yaml:3"),
 )
 
 
@@ -42,24 +42,24 @@ def search(folder: Path, /, **changes: Any) -> SearchPlan:
 def test_processes_get_different_trials_until_all_are_taken(tmp_path: Path) -> None:
     studies = [Study(search(tmp_path)) for _ in range(3)]
     trials = [studies[i % 3].claim() for i in range(4)]
-    assert [each.number for each in trials] == [0, 1, 2, 3]
+    assert [trial.number for trial in trials] == [0, 1, 2, 3]
     assert studies[0].claim() is None
-    for each in trials:
-        assert 1e-4 <= float(each.parameters["optim.base_lr"]) <= 0.1
-        assert each.parameters["gnn.layers_mp"] in {"1", "2", "3", "4"}
-        assert each.parameters["gnn.dropout"] in {"0.0", "0.5"}
+    for trial in trials:
+        assert 1e-4 <= float(trial.parameters["optim.base_lr"]) <= 0.1
+        assert trial.parameters["gnn.layers_mp"] in {"1", "2", "3", "4"}
+        assert trial.parameters["gnn.dropout"] in {"0.0", "0.5"}
     trials[0].complete(0.5)
     trials[1].complete(0.7)
     trials[2].fail("a reason")
     trials[3].report(5, 0.1)
     trials[3].prune()
-    now = Study(search(tmp_path)).standing()
+    now = Study(search(tmp_path)).status()
     assert (now.complete, now.pruned, now.failed, now.unfinished, now.ended) == (2, 1, 1, 0, 4)
     assert (now.best, now.value, dict(now.parameters)) == (1, 0.7, trials[1].parameters)
     worst = Study(search(tmp_path / "loss", maximize=False))
     for value in (0.5, 0.7):
         worst.claim().complete(value)
-    assert worst.standing().value == 0.5
+    assert worst.status().value == 0.5
     assert Study(search(tmp_path, trials=5)).claim().number == 4, "a search can be made longer"
 
 
@@ -76,8 +76,8 @@ def test_the_same_values_are_proposed_however_often_it_is_started(tmp_path: Path
     once = walk(tmp_path / "once", reopened=False)
     assert once == walk(tmp_path / "often", reopened=True)
     assert once != walk(tmp_path / "other", reopened=False, seed=1)
-    assert len({json.dumps(each) for each in once}) == 14
-    layers = [int(each["gnn.layers_mp"]) for each in once]
+    assert len({json.dumps(parameters) for parameters in once}) == 14
+    layers = [int(parameters["gnn.layers_mp"]) for parameters in once]
     assert sum(layers[10:]) / 4 > sum(layers[:10]) / 10, "after ten random trials it goes where the values are better"
 
 
@@ -97,7 +97,7 @@ def test_a_trial_whose_process_is_killed_goes_on_once_and_then_counts_as_failed(
         assert child.exitcode == -signal.SIGKILL
         study = Study(plan)
         (trial,) = study._study.get_trials()
-        seen.append((trial.params, trial.user_attrs["attempts"], study.standing().ended))
+        seen.append((trial.params, trial.user_attrs["attempts"], study.status().ended))
     assert seen == [(trial.params, 1, 0), (trial.params, 2, 1)], "the second end of trial 0 is its last"
     trial = study.claim()
     assert trial.number == 1
@@ -105,7 +105,7 @@ def test_a_trial_whose_process_is_killed_goes_on_once_and_then_counts_as_failed(
 
     for _ in range(3):  # interruptions do not count
         trial.report(trial.reported + 10, 0.5)
-        trial.put_back()
+        trial.release()
         again = study.claim()
         assert (again.number, again.parameters, again.reported) == (1, trial.parameters, trial.reported)
         trial = again
@@ -121,7 +121,7 @@ def test_a_study_goes_on_only_as_what_it_was(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def planned(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
+def planned(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlannedEntry:
     """Three trials of two runs each, on Cora."""
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     monkeypatch.setenv("GRAPHBENCH_CACHE", str(tmp_path.parent / "cache"))
@@ -148,20 +148,20 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def test_a_trial_is_a_run_and_the_best_one_a_configuration(
-    planned: Planned, capsys: pytest.CaptureFixture[str]
+    planned: PlannedEntry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (planned.total, planned.done, len(planned.missing)) == (3, 0, 3)
     assert not Path("results").exists()
-    answers = [train(unit.task()) for unit in planned.missing[:2]]
-    assert [(each.status, each.trial) for each in answers] == [("finished", 0), ("finished", 1)]
+    results = [train(item.spec()) for item in planned.missing[:2]]
+    assert [(result.status, result.trial) for result in results] == [("finished", 0), ("finished", 1)]
     folder = Path("results/gcn-cora-short-search")
     values = []
     for number in range(2):
         runs = [record(folder / f"gcn-cora-short-trial-{number:03d}/{seed}") for seed in (123, 124)]
-        assert {each["status"] for each in runs} == {"finished"}
-        scores = [s["value"] for each in runs for s in each["scores"] if (s["split"], s["name"]) == ("val", "accuracy")]
+        assert {run["status"] for run in runs} == {"finished"}
+        scores = [s["value"] for run in runs for s in run["scores"] if (s["split"], s["name"]) == ("val", "accuracy")]
         values.append(sum(scores) / 2)
-    now = standing(planned.search)
+    now = search_status(planned.search)
     assert now.value == pytest.approx(max(values))
     assert values[now.best] == max(values)
 
@@ -180,7 +180,7 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
     assert best.tree.optim.base_lr == float(dict(now.parameters)["optim.base_lr"])
 
 
-def test_a_run_that_is_worse_than_others_is_given_up(planned: Planned) -> None:
+def test_a_run_that_is_worse_than_others_is_given_up(planned: PlannedEntry) -> None:
     study = Study(planned.search)._study
     distributions = {"optim.base_lr": optuna.distributions.FloatDistribution(0.005, 0.02, log=True)}
     for _ in range(5):
@@ -188,30 +188,30 @@ def test_a_run_that_is_worse_than_others_is_given_up(planned: Planned) -> None:
         facts = {"params": {"optim.base_lr": 0.01}, "distributions": distributions, "intermediate_values": seen}
         study.add_trial(optuna.create_trial(value=0.99, **facts))
     search = dataclasses.replace(planned.search, trials=6)
-    answer = train(dataclasses.replace(planned.missing[0].task(), search=search))
-    assert (answer.status, answer.trial) == ("pruned", 5)
-    assert answer.reason.startswith("given up after 2 of 20 epochs: the best validation accuracy so far is 0.")
+    result = train(dataclasses.replace(planned.missing[0].spec(), search=search))
+    assert (result.status, result.trial) == ("pruned", 5)
+    assert result.reason.startswith("given up after 2 of 20 epochs: the best validation accuracy so far is 0.")
     run = record(search.folder / "gcn-cora-short-trial-005/123")
-    assert (run["status"], run["reason"]) == ("pruned", answer.reason)
+    assert (run["status"], run["reason"]) == ("pruned", result.reason)
     assert not (search.folder / "gcn-cora-short-trial-005/124").exists()
     assert study.get_trials()[5].state == optuna.trial.TrialState.PRUNED
     assert sorted(study.get_trials()[5].intermediate_values) == [1, 2]
 
 
-def test_what_cannot_be_trained_is_a_failed_trial(planned: Planned, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_trained_is_a_failed_trial(planned: PlannedEntry, capsys: pytest.CaptureFixture[str]) -> None:
     space = (dataclasses.replace(planned.search.space[0], key="optim.base_lr", low=1e29, high=1e30),)
     search = dataclasses.replace(planned.search, space=space)
-    answer = train(dataclasses.replace(planned.missing[0].task(), search=search))
-    assert (answer.status, answer.trial) == ("failed", 0)
-    assert "the training loss is" in answer.reason
-    assert (standing(search).failed, standing(search).ended) == (1, 1)
-    assert Study(search)._study.trials[0].user_attrs["reason"] == answer.reason
+    result = train(dataclasses.replace(planned.missing[0].spec(), search=search))
+    assert (result.status, result.trial) == ("failed", 0)
+    assert "the training loss is" in result.reason
+    assert (search_status(search).failed, search_status(search).ended) == (1, 1)
+    assert Study(search)._study.trials[0].user_attrs["reason"] == result.reason
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_the_command_runs_a_search_and_does_what_is_missing(
-    planned: Planned, capfd: pytest.CaptureFixture[str]
+    planned: PlannedEntry, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = ["mine.yaml", "optim.max_epoch", "3", "gnn.dropout", "0.1"]
     assert main([*command, "--dry_run"]) == 0
@@ -232,10 +232,10 @@ def test_the_command_runs_a_search_and_does_what_is_missing(
 
 
 def test_wrong_input_is_one_message(
-    planned: Planned, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    planned: PlannedEntry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*arguments: str) -> str:
-        assert main([str(each) for each in arguments]) == 2
+        assert main([str(argument) for argument in arguments]) == 2
         return capsys.readouterr().err
 
     nothing = Path("nothing.yaml")

@@ -16,13 +16,13 @@ import pytest
 
 from graphbench.errors import UserError
 from graphbench.sweeps import read_sweep
-from graphbench.sweeps.array import ArrayFolder
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan
-from graphbench.sweeps.search import Search, SearchPlan
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.search import SearchDimension, SearchPlan
 from graphbench.sweeps.slurm import not_queued
+from graphbench.sweeps.slurm_array import ArrayFolder
 from graphbench.sweeps.slurm_settings import SlurmSettings, with_flags
-from graphbench.sweeps.worker import Answer, Task
 from tests.paths import ROOT
 from tests.sweeps import slurm_cluster
 
@@ -78,7 +78,7 @@ def test_the_script_says_what_the_sweep_says(tmp_path: Path, capsys: pytest.Capt
     ]
     assert "module load cuda" in script
     assert "export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}" in script
-    assert script[-1].endswith(f"-m graphbench.sweeps.array {tmp_path}/results/mine-slurm/array-0")
+    assert script[-1].endswith(f"-m graphbench.sweeps.slurm_array {tmp_path}/results/mine-slurm/array-0")
     subprocess.run(["bash", "-n"], input="\n".join(script), text=True, check=True)
     assert not Path("results").exists(), "a dry run leaves nothing behind"
 
@@ -123,26 +123,29 @@ def test_without_slurm_there_is_one_message(
     assert "--wait and --slurm need --launcher slurm" in capsys.readouterr().err
 
 
-def test_tasks_and_answers_survive_the_disk(tmp_path: Path) -> None:
-    space = (Search("a.b", ("1", "x"), None, None, False, "f:1"), Search("c", None, 1, 4, False, "f:2"))
+def test_specifications_and_results_survive_the_disk(tmp_path: Path) -> None:
+    space = (
+        SearchDimension("a.b", ("1", "x"), None, None, False, "f:1"),
+        SearchDimension("c", None, 1, 4, False, "f:2"),
+    )
     search = SearchPlan(tmp_path / "s", "gcn", "", "0a", space, "accuracy", True, 4, "median", 0, 9)
-    tasks = [Task(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, run, "0a", tmp_path / "log", search) for run in (1, 2, None)]
-    tasks[0] = dataclasses.replace(tasks[0], search=None)
+    specs = [RunSpec(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, run, "0a", tmp_path / "log", search) for run in (1, 2, None)]
+    specs[0] = dataclasses.replace(specs[0], search=None)
     folder = ArrayFolder(tmp_path / "array-0")
-    folder.write([("f", "1"), ("f", "2"), ("f", "3")], tasks, runs=2)
-    assert folder.tasks(0) == {0: tasks[0], 1: tasks[1]}
-    assert folder.tasks(1) == {2: tasks[2]}
-    assert folder.answer(1) is None
-    folder.write_answer(1, Answer("failed", "a reason", trial=3))
-    assert folder.answer(1) == Answer("failed", "a reason", trial=3)
+    folder.write([("f", "1"), ("f", "2"), ("f", "3")], specs, runs=2)
+    assert folder.specs(0) == {0: specs[0], 1: specs[1]}
+    assert folder.specs(1) == {2: specs[2]}
+    assert folder.result(1) is None
+    folder.write_result(1, RunResult("failed", "a reason", trial=3))
+    assert folder.result(1) == RunResult("failed", "a reason", trial=3)
 
 
 def test_only_what_is_not_in_the_queue_is_submitted(tmp_path: Path) -> None:
     sweep = read_sweep(write(tmp_path / "mine.yaml", 5, seeds=3, more="search: {gnn.dropout: {low: 0.1, high: 0.5}}"))
     runs = plan(sweep, sweep.entries)[0].missing
-    assert not_queued(runs, {runs[1].key: None}) == [runs[0], runs[2]]
+    assert not_queued(runs, {runs[1].key}) == [runs[0], runs[2]]
     trials = plan(sweep, sweep.entries, trials=5)[0].missing
-    queued = {(trials[0].key[0], number): None for number in ("17", "18")}
+    queued = {(trials[0].key[0], number) for number in ("17", "18")}
     assert len(not_queued(trials, queued)) == 3, "trials are alike: their number counts"
 
 
@@ -160,7 +163,7 @@ def slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def slurm(slurm_conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_CONF", str(slurm_conf))
-    monkeypatch.setattr("graphbench.sweeps.slurm.POLL", 0.5)
+    monkeypatch.setattr("graphbench.sweeps.slurm.POLL_INTERVAL", 0.5)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
@@ -182,11 +185,11 @@ def until(condition: Callable[[], object], seconds: float = 300) -> None:
 
 def process_of(element: int) -> psutil.Process:
     """The Python process of a job of the latest array."""
-    for each in psutil.process_iter(["environ", "cmdline"]):
-        environment = each.info["environ"] or {}
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        environment = process.info["environ"] or {}
         if environment.get("SLURM_ARRAY_TASK_ID") == str(element) and environment.get("PWD") == str(Path.cwd()):
-            if "graphbench.sweeps.array" in (each.info["cmdline"] or []):
-                return each
+            if "graphbench.sweeps.slurm_array" in (process.info["cmdline"] or []):
+                return process
     raise AssertionError("no such job")
 
 
@@ -204,7 +207,7 @@ def test_jobs_that_are_killed_or_run_out_of_time_go_on(tmp_path: Path, capfd: py
     assert main(command) == 0
     said = capfd.readouterr().err
     assert "2 submitted as job array " in said
-    (job,) = {each.split("_")[0] for each in states()}
+    (job,) = {element.split("_")[0] for element in states()}
     for run in (123, 124):
         until(lambda run=run: len(epochs(run)) > 2)
         element = run - 123
@@ -238,9 +241,9 @@ def test_of_twenty_runs_only_the_two_that_were_killed_run_again(
     command = [write(tmp_path / "mine.yaml", 20, seeds=20), "train.ckpt_period", "1", "--launcher", "slurm"]
     assert main(command) == 0
     victims = sorted(random.sample(range(20), 2))
-    for each in victims:
-        until(lambda each=each: epochs(123 + each), seconds=500)
-        process_of(each).kill()
+    for victim in victims:
+        until(lambda victim=victim: epochs(123 + victim), seconds=500)
+        process_of(victim).kill()
     until(lambda: not states(), seconds=500)
     runs = range(123, 143)
     assert [run - 123 for run in runs if record(run)["status"] != "finished"] == victims

@@ -41,7 +41,7 @@ def test_all_tables_of_the_five_papers_are_there() -> None:
         "Gradformer": range(1, 5),
         "FFGT": range(1, 5),
     }
-    assert found == {(paper, number) for paper, each in numbers.items() for number in each}
+    assert found == {(paper, number) for paper, members in numbers.items() for number in members}
     assert len(TABLES) == len(found)
     lines = sum(len(table.rows) for table in TABLES.values())
     readme = (FOLDER / "README.md").read_text()
@@ -109,7 +109,7 @@ def test_metrics_and_data_sets_are_ours() -> None:
     for name, path in configs.items():
         assert factory.dataset_builder(load_config(ROOT / "configs" / f"{path}.yaml")).card.name == name
     for paper, dataset in OUR_DATASETS:
-        assert any((row.paper, row.dataset) == (paper, dataset) for each in TABLES.values() for row in each.rows)
+        assert any((row.paper, row.dataset) == (paper, dataset) for table in TABLES.values() for row in table.rows)
 
 
 def test_one_number_is_found() -> None:

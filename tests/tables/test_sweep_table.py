@@ -17,11 +17,11 @@ from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord, Score
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import METRICS
-from graphbench.tables.sheet import markdown
 from graphbench.tables.significance import compare, welch
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_sheets import details_sheet, main_sheets
-from graphbench.tables.sweep_table import Cell, SweepTable, Wanted, sweep_table
+from graphbench.tables.sweep_layout import details_table, main_tables
+from graphbench.tables.sweep_table import Cell, CellSpec, SweepTable, sweep_table
+from graphbench.tables.text_table import markdown
 
 EMPTY_NOTE = "OOM (out of memory)"
 
@@ -31,7 +31,7 @@ class Sweep:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.wanted: list[Wanted] = []
+        self.specs: list[CellSpec] = []
         self.rows: list[PublishedRow] = []
 
     def runs(self, label: str, *values: float, dataset: str = "Cora", metric: str = "accuracy", seeds: int = 5, **more):
@@ -39,8 +39,8 @@ class Sweep:
         folder = self.folder / f"{label}-{dataset}".replace("/", "-")
         for seed, value in enumerate(values):
             self.record(folder, seed, value, dataset, metric)
-        self.wanted.append(
-            Wanted(label, more.pop("column", dataset), dataset, folder, tuple(map(str, range(seeds))), **more)
+        self.specs.append(
+            CellSpec(label, more.pop("column", dataset), dataset, folder, tuple(map(str, range(seeds))), **more)
         )
         return folder
 
@@ -74,10 +74,10 @@ class Sweep:
 
     def table(self, baseline: str | None = None) -> SweepTable:
         published = PublishedTable("paper_table7", tuple(self.rows)) if self.rows else None
-        return sweep_table("mini", self.wanted, published=published, baseline=baseline)
+        return sweep_table("mini", self.specs, published=published, baseline=baseline)
 
     def text(self, baseline: str | None = None) -> str:
-        return markdown(main_sheets(self.table(baseline)))
+        return markdown(main_tables(self.table(baseline)))
 
     def rows_of(self, baseline: str | None = None) -> list[list[str]]:
         lines = [line for line in self.text(baseline).splitlines() if line.startswith("|")]
@@ -293,13 +293,13 @@ def test_many_columns_are_spread_over_several_tables(sweep: Sweep) -> None:
 
 def test_one_cell_has_one_entry_and_a_column_one_kind_of_number(sweep: Sweep) -> None:
     sweep.runs("a", 0.8)
-    sweep.wanted.append(dataclasses.replace(sweep.wanted[0], folder=Path("other"), where="s.yaml:9"))
+    sweep.specs.append(dataclasses.replace(sweep.specs[0], records=Path("other"), where="s.yaml:9"))
     with pytest.raises(UserError, match=r"s.yaml:9: two entries for the cell 'a, Cora': a-Cora and other"):
         sweep.table()
-    sweep.wanted[1] = dataclasses.replace(sweep.wanted[0], label="b", dataset="Actor")
+    sweep.specs[1] = dataclasses.replace(sweep.specs[0], label="b", dataset="Actor")
     with pytest.raises(UserError, match=r"the column 'Cora' mixes Cora \('a'\) and Actor \('b'\)"):
         sweep.table()
-    del sweep.wanted[1]
+    del sweep.specs[1]
     sweep.runs("b", 0.8, metric="auc")
     with pytest.raises(UserError, match="the column 'Cora' mixes the metrics accuracy, auc"):
         sweep.table()
@@ -316,7 +316,7 @@ def test_details_say_where_numbers_come_from(sweep: Sweep) -> None:
     sweep.record(folder, 1, 0.9, params=5678, time_per_epoch=None, peak_memory=None, scores=[
         Score("test", "zero_flow", 0.25, False, 9)
     ])  # fmt: skip
-    lines = markdown([details_sheet(sweep.table())]).splitlines()
+    lines = markdown([details_table(sweep.table())]).splitlines()
     head, row = ([cell.strip() for cell in lines[at].split("|")[1:-1]] for at in (2, 4))
     assert dict(zip(head, row, strict=True)) == {
         "model": "a",

@@ -1,0 +1,66 @@
+"""Packs run records into one file: ``python scripts/pack_records.py RUNS... --out FILE.jsonl``.
+
+RUNS are folders at any height above ``record.json`` files, or packed files. Records that FILE already holds stay; one
+that is there with another content is refused. :mod:`graphbench.runs.records` has the format.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from graphbench.errors import UserError
+from graphbench.runs.records import PACKED, read_packed, record_sources, write_packed
+
+
+def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
+    """Adds all records below some folders to a packed file.
+
+    Returns:
+        How many records were new, and how many the file holds now.
+
+    Raises:
+        UserError: no record, one that cannot be read, or two different ones of the same run.
+    """
+    contents = read_packed(file) if file.is_file() else {}
+    before = len(contents)
+    sources = [source for root in roots for source in record_sources(root)]
+    if not sources:
+        raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
+    for source in sources:
+        for run_id in source.run_ids():
+            path = f"{source.config}/{run_id}"
+            if source.read(run_id) is None:
+                raise UserError(f"{source.path / run_id}: record.json missing or unreadable.")
+            content: dict[str, Any] = json.loads(source.text(run_id) or "")
+            known = contents.get(path, {})
+            contents[path] = {**known, **content}
+            if contents[path] != {**content, **known}:
+                raise UserError(f"{source.path / run_id}: {file} holds another record of {path}.")
+    write_packed(file, contents)
+    return len(contents) - before, len(contents)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Reads the records and writes the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders above record.json, packed files")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl, written or added to")
+    options = parser.parse_args(arguments)
+    if options.out.suffix != PACKED:
+        parser.error(f"--out must end in {PACKED}, received {options.out}")
+    try:
+        added, total = pack(options.runs, options.out)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    print(f"wrote {options.out}: {added} records added, {total} in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

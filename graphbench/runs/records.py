@@ -1,0 +1,253 @@
+"""Run records wherever they are kept: in a folder per run, or packed, a line per run.
+
+::
+
+    <root>/<config>/<run id>/record.json     as a run writes it
+    <name>.jsonl                             packed: {"path": "<config>/<run id>", ...record}, sorted by path
+    <name>.configurations.jsonl              {"config", "config_hash", "values"}: settings, once per configuration
+
+A packed file stands for its root: ``<name>.jsonl/<config>`` is the path of a configuration's records. ``values`` are
+all settings by dotted key that the hash covers; a record gets them back as its field ``settings``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from graphbench.errors import UserError
+from graphbench.runs import atomic
+from graphbench.runs.record import RunRecord
+
+PACKED = ".jsonl"
+CONFIGURATIONS = ".configurations.jsonl"
+_Contents = dict[str, dict[str, Any]]
+
+
+class RecordSource(ABC):
+    """The records of one configuration.
+
+    Args:
+        path: ``<root>/<config>`` or ``<name>.jsonl/<config>``; need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def config(self) -> str:
+        """Name of the configuration."""
+        return self.path.name
+
+    @abstractmethod
+    def run_ids(self) -> list[str]:
+        """Runs that there are: numbers in their order, then names."""
+
+    @abstractmethod
+    def text(self, run_id: str) -> str | None:
+        """The record of a run as JSON; None where there is none."""
+
+    def read(self, run_id: str) -> RunRecord | None:
+        """The record of a run; None where there is none, or none of ours."""
+        text = self.text(run_id)
+        try:
+            return None if text is None else RunRecord.from_json(text)
+        except ValueError:
+            return None
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The configuration by dotted key.
+
+        Raises:
+            UserError: it is not known.
+        """
+
+
+class RecordFolder(RecordSource):
+    """One folder per run below that of the configuration; ``agg`` and what was renamed aside are no runs."""
+
+    def run_ids(self) -> list[str]:  # noqa: D102
+        folders = self.path.iterdir() if self.path.is_dir() else ()
+        return sorted((folder.name for folder in folders if _is_run(folder)), key=_natural)
+
+    def text(self, run_id: str) -> str | None:  # noqa: D102
+        record = RunRecord.read(self.path / run_id / "record.json")
+        return None if record is None else record.to_json()
+
+    def settings(self) -> dict[str, Any]:
+        """All keys, from ``config.yaml``: of the latest start."""
+        file = self.path / "config.yaml"
+        try:
+            return dict(_flat(yaml.safe_load(file.read_text(encoding="utf-8"))))
+        except (OSError, AttributeError, ValueError, yaml.YAMLError):
+            raise UserError(f"{file}: missing, or not the configuration of a run.") from None
+
+
+class PackedRecords(RecordSource):
+    """The lines of a packed file that belong to one configuration."""
+
+    @property
+    def _contents(self) -> _Contents:
+        return _by_config(self.path.parent).get(self.config, {})
+
+    def run_ids(self) -> list[str]:  # noqa: D102
+        return sorted(self._contents, key=_natural)
+
+    def text(self, run_id: str) -> str | None:  # noqa: D102
+        content = self._contents.get(run_id)
+        return None if content is None else json.dumps(content)
+
+    def settings(self) -> dict[str, Any]:
+        """What the hash covers, of the run that ended last."""
+        latest = max(self._contents.values(), key=lambda content: content.get("ended") or "", default={})
+        if "settings" not in latest:
+            raise UserError(f"{self.path.parent.with_suffix(CONFIGURATIONS)}: lacks the settings of {self.config}.")
+        return dict(latest["settings"])
+
+
+def record_source(path: Path) -> RecordSource:
+    """The records of a configuration.
+
+    Args:
+        path: its folder, or ``<name>.jsonl/<config>``.
+    """
+    return PackedRecords(path) if path.parent.suffix == PACKED and path.parent.is_file() else RecordFolder(path)
+
+
+def record_sources(root: Path) -> list[RecordSource]:
+    """All configurations with a record.
+
+    Args:
+        root: a packed file or a configuration in one; or a folder at any height: of a run, a configuration, or many
+            of them and of packed files. What was renamed aside, and hidden folders, are not looked into.
+    """
+    if root.suffix == PACKED and root.is_file():
+        return [PackedRecords(root / config) for config in _by_config(root)]
+    if isinstance(record_source(root), PackedRecords):
+        return [record_source(root)]
+    if (root / "record.json").is_file():
+        return [RecordFolder(root.parent)]
+    return [record_source(path) for path in dict.fromkeys(sorted(_walk(root)))]
+
+
+def read_packed(file: Path) -> _Contents:
+    """The records of a packed file by path.
+
+    Raises:
+        UserError: a line is no record, or two have one path.
+    """
+    settings = read_configurations(file)
+    contents: _Contents = {}
+    for content in _lines(file, ("path", "config", "config_hash")):
+        path = content.pop("path")
+        if path in contents:
+            raise UserError(f"{file}: two records of {path}.")
+        values = settings.get((content["config"], content["config_hash"]))
+        contents[path] = content if values is None else {**content, "settings": values}
+    return contents
+
+
+def read_configurations(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Settings by name and hash of the configuration, from the file next to a packed one; without it none.
+
+    Raises:
+        UserError: a line of it is damaged.
+    """
+    file = file.with_suffix(CONFIGURATIONS)
+    if not file.is_file():
+        return {}
+    return {
+        (line["config"], line["config_hash"]): line["values"]
+        for line in _lines(file, ("config", "config_hash", "values"))
+    }
+
+
+def write_packed(file: Path, contents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes records by path to a packed file, their settings to the file next to it.
+
+    Raises:
+        UserError: the settings of two runs differ, though name and hash of their configuration do not.
+    """
+    records: list[dict[str, Any]] = []
+    settings: dict[tuple[str, str], Any] = {}
+    for path, content in sorted(contents.items()):
+        record = {"path": path, **content}
+        values = record.pop("settings", None)
+        records.append(record)
+        if values and settings.setdefault((record["config"], record["config_hash"]), values) != values:
+            raise UserError(f"{path}: other settings than those of another run with hash {record['config_hash']}.")
+    configurations = [
+        {"config": config, "config_hash": config_hash, "values": values}
+        for (config, config_hash), values in sorted(settings.items())
+    ]
+    atomic.write_text(file, _jsonl(records))
+    if configurations:
+        atomic.write_text(file.with_suffix(CONFIGURATIONS), _jsonl(configurations))
+
+
+def _jsonl(lines: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n" for line in lines)
+
+
+def _lines(file: Path, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The objects of a JSONL file, each with these keys."""
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            content = json.loads(line)
+            lacking = [key for key in keys if key not in content]
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{file}:{number}: no JSON object ({error}).") from None
+        if lacking:
+            raise UserError(f"{file}:{number}: lacks {', '.join(lacking)}.")
+        yield content
+
+
+def _by_config(file: Path) -> dict[str, _Contents]:
+    return _grouped(file, file.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _grouped(file: Path, modified: int) -> dict[str, _Contents]:
+    """Configuration -> run -> content; read again only when the file has changed."""
+    groups: dict[str, _Contents] = {}
+    for path, content in read_packed(file).items():
+        config, _, run_id = path.rpartition("/")
+        groups.setdefault(config, {})[run_id] = content
+    return groups
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Configurations below a folder; the folders of a run are not looked into."""
+    for path, folders, files in os.walk(root):
+        if "record.json" in files:
+            yield Path(path).parent
+            folders.clear()
+        for name in files:
+            if name.endswith(PACKED) and not name.endswith(CONFIGURATIONS):
+                yield from (Path(path, name) / config for config in _by_config(Path(path, name)))
+        folders[:] = [name for name in folders if ".old-" not in name and name[0] != "."]
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested dictionaries by dotted key."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _is_run(folder: Path) -> bool:
+    return folder.is_dir() and folder.name != "agg" and ".old-" not in folder.name and folder.name[0] != "."
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return (int(name), name) if name.isdigit() else (1 << 62, name)

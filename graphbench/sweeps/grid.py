@@ -1,0 +1,81 @@
+"""Configuration keys of a section of a sweep file, and grids over them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from graphbench.config.schema import SCHEMA
+from graphbench.errors import UserError, unknown
+from graphbench.sweeps.document import LocatedValue
+
+
+def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> dict[str, LocatedValue]:
+    """The configuration keys of a section.
+
+    Args:
+        section: a mapping.
+        what: what it is called in messages.
+        table: keys that belong to the table, not to the configuration.
+
+    Raises:
+        UserError: a name that can be no key, or a mapping as value.
+    """
+    keys = {key: value for key, value in section.mapping(what).items() if key not in table}
+    for key, value in keys.items():
+        if "." not in key and key not in SCHEMA:
+            top = [name for name in SCHEMA if "." not in name]
+            raise unknown(f"key of {what}", key, [*table, *top], value.where)
+        if isinstance(value.value, dict):
+            raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
+    return keys
+
+
+def grid_points(section: LocatedValue) -> Iterator[dict[str, LocatedValue]]:
+    """Every combination of the values of a grid, the last key fastest.
+
+    Raises:
+        UserError: a key without a list, or a value twice.
+    """
+    keys = config_keys(section, "grid")
+    for key, values in keys.items():
+        texts = [value.as_override() for value in values.items(f"grid over {key}")]
+        if len(set(texts)) < len(texts):
+            raise UserError(f"{values.where}: grid over {key} has a value twice, received {texts}.")
+    for point in itertools.product(*(values.value for values in keys.values())):
+        yield {key: LocatedValue(value.value, keys[key].where) for key, value in zip(keys, point, strict=True)}
+
+
+def with_grid_point(
+    keys: Mapping[str, LocatedValue], point: Mapping[str, LocatedValue], where: str
+) -> dict[str, LocatedValue]:
+    """The settings at a point of the grid, with a ``name_tag`` made from its values.
+
+    Raises:
+        UserError: a key is set outside the grid, too.
+    """
+    for key in point:
+        if key in keys:
+            raise UserError(
+                f"{point[key].where}: {key} is in the grid and at {keys[key].where}; it can be in one only."
+            )
+    return {**keys, **point, "name_tag": _name_tag(keys.get("name_tag"), point, where)} if point else dict(keys)
+
+
+def _short_names(point: Mapping[str, LocatedValue]) -> dict[str, str]:
+    """The last parts of the keys where they are unambiguous, and the values."""
+    last = [key.rpartition(".")[2] for key in point]
+    unique = len(set(last)) == len(last)
+    return {name if unique else key: point[key].as_override() for name, key in zip(last, point)}
+
+
+def _name_tag(tag: LocatedValue | None, point: Mapping[str, LocatedValue], where: str) -> LocatedValue:
+    values = "_".join(f"{name}-{value}" for name, value in _short_names(point).items())
+    values = re.sub(r"[^\w.+-]+", "-", values).strip("-")
+    return LocatedValue(f"{tag.value}_{values}" if tag and tag.value else values, where)
+
+
+def label_suffix(point: Mapping[str, LocatedValue]) -> str:
+    """What a point of the grid adds to the label: `` (layers=2, self_loop=true)``."""
+    return f" ({', '.join(f'{name}={value}' for name, value in _short_names(point).items())})" if point else ""

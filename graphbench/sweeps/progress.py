@@ -1,0 +1,136 @@
+"""Display of a running sweep: a live table on a terminal, a line per event elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from graphbench.sweeps.plan import WorkItem
+from graphbench.sweeps.run_spec import RunResult
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run or trial that did not come to its end."""
+
+    item: WorkItem
+    reason: str
+    name: str
+
+
+class SweepProgress:
+    """Counts and shows the starts and ends that the launcher reports.
+
+    Args:
+        total: runs and trials of the sweep, finished ones included.
+        finished: those that were finished before.
+        console: where to write; default: standard error.
+    """
+
+    def __init__(self, total: int, finished: int, console: Console | None = None) -> None:
+        self.total = total
+        self.finished = finished
+        self.done = 0
+        self.finished_runs = 0
+        self.failures: list[Failure] = []
+        self.failed_trials: list[Failure] = []
+        self._console = console or Console(stderr=True)
+        self._running: dict[tuple[str, str], tuple[WorkItem, float]] = {}
+        self._started_at = time.monotonic()
+        self._live: Live | None = None
+
+    def __enter__(self) -> SweepProgress:
+        """Starts the live table."""
+        if self._console.is_terminal:
+            self._live = Live(self._render(), console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops it."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def started(self, item: WorkItem) -> None:
+        """A worker has begun."""
+        self._running[item.key] = (item, time.monotonic())
+        self.refresh()
+
+    def ended(self, item: WorkItem, result: RunResult) -> None:
+        """A run or trial is over, for good."""
+        _, start = self._running.pop(item.key, (item, time.monotonic()))
+        seconds = time.monotonic() - start
+        name = item.name if result.trial is None else f"{item.name[:-1]}, trial {result.trial})"
+        first, *_ = result.reason.split("\n")  # all of it is listed at the end
+        if result.status == "failed":
+            failures = self.failures if result.trial is None else self.failed_trials
+            failures.append(Failure(item, result.reason, name))
+            outcome = f"FAILED: {first}"
+        else:
+            self.done += 1
+            self.finished_runs += item.run is not None
+            outcome = first if result.line is None else _score(result)
+        self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
+
+    def retried(self, item: WorkItem, reason: str) -> None:
+        """A process was killed; its run goes on in another one."""
+        self._running.pop(item.key, None)
+        self._print(f"{self._count()} {item.name}: {reason}; it is started once more")
+
+    def refresh(self) -> None:
+        """Draws the live table again."""
+        if self._live is not None:
+            self._live.update(self._render(), refresh=True)
+
+    @property
+    def ended_here(self) -> int:
+        """What has ended since this began."""
+        return self.done + len(self.failures) + len(self.failed_trials)
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+        self.refresh()
+
+    def _count(self) -> str:
+        return f"[{self.finished + self.ended_here}/{self.total}]"
+
+    def _render(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("running", "row", "column", "run", "for"):
+            table.add_column(heading, overflow="ellipsis", no_wrap=True)
+        now = time.monotonic()
+        for item, start in self._running.values():
+            entry, run = item.planned.entry, str(item.run.run_id) if item.run else "search"
+            cells = (entry.config.name, entry.label, item.planned.column, run, _clock(now - start))
+            table.add_row(*map(escape, cells))
+        return Group(table, Text(self._summary(now)))
+
+    def _summary(self, now: float) -> str:
+        ended = self.ended_here
+        left = self.total - self.finished - ended
+        text = f"{self.finished + self.done} of {self.total} done, {len(self._running)} running, "
+        text += f"{left - len(self._running)} waiting, {len(self.failures) + len(self.failed_trials)} failed"
+        if ended and left:
+            text += f", about {_clock((now - self._started_at) / ended * left)} left"
+        return text
+
+
+def _score(result: RunResult) -> str:
+    """A run's test score; of a trial the validation score, since nobody should choose by the other."""
+    line = result.line or {}
+    metric, split = line.get("metric"), "test" if result.trial is None else "val"
+    shown = "test" if split == "test" else "validation"
+    return f"{shown} {metric} {line.get(split, {}).get(metric, float('nan')):.4f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,111 @@
+"""What travels between a launcher and its workers: the specification of a run, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from graphbench.config import Config
+from graphbench.errors import Interrupted, Pruned, RunFailed, UserError
+from graphbench.sweeps.search import SearchPlan
+from graphbench.sweeps.sweep import load_entry
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run, or one trial of a search; can be pickled and written as JSON.
+
+    Attributes:
+        file: of the configuration.
+        overrides: ``(KEY, VALUE, ...)``.
+        origins: ``file:line`` of the sweep file for each of them.
+        repeat: number of seeds of the entry.
+        run_id: which of its runs; None: all of them (a trial).
+        config_hash: of the configuration as it was checked.
+        log_file: takes what the run prints.
+        search: the search that the trial belongs to; None: a run.
+    """
+
+    file: Path
+    overrides: tuple[str, ...]
+    origins: dict[str, str]
+    repeat: int
+    run_id: int | None
+    config_hash: str
+    log_file: Path
+    search: SearchPlan | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        content = asdict(self) | {"file": str(self.file), "log_file": str(self.log_file)}
+        if self.search is not None:
+            content["search"] |= {"folder": str(self.search.folder)}
+        return content
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> RunSpec:
+        """Inverse of :meth:`plain`, before or after JSON."""
+        paths = {"file": Path(plain["file"]), "log_file": Path(plain["log_file"])}
+        search = plain["search"] and SearchPlan.from_plain(plain["search"])
+        return cls(**{**plain, **paths, "overrides": tuple(plain["overrides"]), "search": search})
+
+    def load_config(self) -> Config:
+        """The configuration of the entry, as long as it is what was checked.
+
+        Raises:
+            UserError: it is not.
+        """
+        config = load_entry(self.file, self.overrides, self.origins)
+        if config.hash != self.config_hash:
+            raise UserError(
+                f"{self.file}: hash {self.config_hash} when the sweep began, {config.hash} now: the file, one it is "
+                "based on, or the program was changed meanwhile. Start the sweep again."
+            )
+        return config
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        status: ``finished``, ``failed``, ``pruned`` (given up by a search) or ``interrupted`` (from outside, state
+            kept).
+        reason: why it did not finish.
+        line: the final line of a finished run.
+        trial: number of the trial in its search.
+    """
+
+    status: Literal["finished", "failed", "pruned", "interrupted"]
+    reason: str = ""
+    line: dict[str, Any] | None = None
+    trial: int | None = None
+
+
+def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -> RunResult:
+    """Calls ``train`` and turns its final line, or its exception, into a result.
+
+    Args:
+        train: trains and returns the final line.
+        log_file: where the traceback of a defect goes, for the message.
+    """
+    try:
+        line = train()
+    except (UserError, RunFailed) as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return RunResult("failed", str(error))
+    except Pruned as error:
+        print(f"pruned: {error}", file=sys.stderr)
+        return RunResult("pruned", str(error))
+    except (Interrupted, KeyboardInterrupt) as error:
+        return RunResult("interrupted", str(error) or "interrupted")
+    except Exception as error:  # noqa: BLE001  a defect in one run must not end the others; its traceback is in the log
+        traceback.print_exc()
+        return RunResult("failed", f"{type(error).__name__}: {error} (traceback in {log_file})")
+    print(json.dumps(line), flush=True)
+    return RunResult("finished", line=line)

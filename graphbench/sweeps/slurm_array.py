@@ -1,0 +1,131 @@
+"""One element of a job array: ``python -m graphbench.sweeps.slurm_array FOLDER``, started by SLURM.
+
+``FOLDER/tasks.json`` holds the specifications of all runs, ``$SLURM_ARRAY_TASK_ID`` says which of them are this job's.
+How a run ended is written to ``FOLDER/answers``. Signals: SIGTERM (preemption, ``scancel``) ends the run with its state
+saved; whether the job comes back is SLURM's decision. SIGUSR1 (close to the time limit) does the same, and the job
+queues itself again where it may.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from graphbench.errors import Interrupted
+from graphbench.runs import atomic
+from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.worker import execute
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayFolder:
+    """The files that a launcher and its jobs share.
+
+    Attributes:
+        path: the folder.
+    """
+
+    path: Path
+
+    @property
+    def tasks_file(self) -> Path:
+        """Keys and specifications of the runs, in order."""
+        return self.path / "tasks.json"
+
+    @property
+    def script(self) -> Path:
+        """What is handed to ``sbatch``."""
+        return self.path / "job.sh"
+
+    @property
+    def job_file(self) -> Path:
+        """The number of the job array, once it is submitted."""
+        return self.path / "job_id"
+
+    def log(self, job: int) -> Path:
+        """What a job prints before and after its runs."""
+        return self.path / f"{job}.log"
+
+    def write(self, keys: Sequence[tuple[str, str]], specs: Sequence[RunSpec], runs: int) -> None:
+        """Writes the specifications; ``runs`` of them for each job."""
+        (self.path / "answers").mkdir(parents=True)
+        content = {"runs": runs, "keys": keys, "tasks": [spec.plain() for spec in specs]}
+        atomic.write_text(self.tasks_file, json.dumps(content, indent=1))
+
+    def keys(self) -> tuple[list[tuple[str, str]], int]:
+        """The keys of the runs, and how many runs a job has."""
+        content = json.loads(self.tasks_file.read_text())
+        return [(folder, number) for folder, number in content["keys"]], content["runs"]
+
+    def specs(self, job: int) -> dict[int, RunSpec]:
+        """The runs of one job, by their index in the array."""
+        content = json.loads(self.tasks_file.read_text())
+        start = job * content["runs"]
+        return {
+            index: RunSpec.from_plain(plain)
+            for index, plain in enumerate(content["tasks"][start : start + content["runs"]], start)
+        }
+
+    def result(self, index: int) -> RunResult | None:
+        """How a run ended, None: not yet."""
+        try:
+            return RunResult(**json.loads(self._result_file(index).read_text()))
+        except FileNotFoundError:
+            return None
+
+    def write_result(self, index: int, result: RunResult) -> None:
+        """For :meth:`result`."""
+        atomic.write_text(self._result_file(index), json.dumps(dataclasses.asdict(result)))
+
+    def _result_file(self, index: int) -> Path:
+        return self.path / "answers" / f"{index}.json"
+
+
+class _SignalHandler:
+    """Turns SIGUSR1 into SIGTERM, and SIGTERM outside a training into an interruption."""
+
+    def __init__(self) -> None:
+        self.out_of_time = False
+        signal.signal(signal.SIGUSR1, self._near_time_limit)
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _near_time_limit(self, number: int, frame: FrameType | None) -> None:
+        self.out_of_time = True
+        signal.raise_signal(signal.SIGTERM)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        raise Interrupted("stopped by SLURM outside a training")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains the runs of this job; returns 0 where all of them have ended, well or not."""
+    (path,) = arguments
+    folder = ArrayFolder(Path(path))
+    signals = _SignalHandler()
+    try:
+        for index, spec in folder.specs(int(os.environ["SLURM_ARRAY_TASK_ID"])).items():
+            if folder.result(index) is not None:  # before the job was queued again
+                continue
+            result = execute(spec)
+            if result.status == "interrupted":
+                raise Interrupted(result.reason)
+            folder.write_result(index, result)
+    except Interrupted as error:
+        print(f"interrupted: {error}", file=sys.stderr)
+        if signals.out_of_time and os.environ.get("GRAPHBENCH_REQUEUE") == "1":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM sends it to what it takes away
+            job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+            subprocess.run(["scontrol", "requeue", job], check=False)
+        return Interrupted.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""The benchmarks' command line; what they measure is no test."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.benchmarks import cli as bench
+from graphbench.benchmarks import measuring
+from graphbench.benchmarks.case import Case
+from tests.second_device import DEVICE, second_device
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert bench.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    return printed.err
+
+
+@pytest.mark.parametrize("name", bench.HOST_BENCHMARKS)
+def test_a_benchmark_of_the_host_refuses_a_gpu(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(capsys, name, "--device", "cuda")
+    assert message.startswith(f"error: --device cuda: '{name}' measures the host alone.")
+    assert all(name in message for name in bench.BENCHMARKS)
+
+
+def test_a_gpu_that_is_not_there_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert refusal(capsys, "geco", "--device", "cuda") == (
+        "error: --device cuda: PyTorch sees no CUDA device here. Allowed: cpu.\n"
+    )
+
+
+@pytest.mark.parametrize(("option", "device"), [((), "cpu"), (("--device", "cuda"), "cuda:0")])
+def test_a_benchmark_is_told_its_device(
+    option: tuple[str, ...], device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    def run(where: torch.device) -> list[Case]:
+        told.append(where)
+        return [Case("something", "else", [1.0, 2.0], [2.0, 4.0], target=1.0)]
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(bench.BENCHMARKS, "geco", run)
+    assert bench.main(["geco", *option]) == 0
+    assert told == [torch.device(device)]
+    assert "something: ours 1500.000 ms, else 3000.000 ms, ratio 2.000 (target 1.000, met" in capsys.readouterr().out
+
+
+def test_a_step_of_another_device_has_run_before_its_peak_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def one_step(side: str, device: torch.device) -> object:
+        return lambda: done.append(f"{side} on {device.type}")
+
+    monkeypatch.setattr(measuring, "held", lambda device: 1.0)
+    monkeypatch.setattr(measuring, "peak_memory", lambda device: 3 * 2**20)
+    with second_device():
+        assert measuring.peaks(one_step, ("ours", "peer"), 3, DEVICE) == ([2.0], [2.0])
+    assert done == [f"{side} on {DEVICE.type}" for side in ("ours", "ours", "peer", "peer")]

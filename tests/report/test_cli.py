@@ -1,0 +1,165 @@
+"""``scripts/report.py``: what is on the page, what is said about the rest, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from graphbench.report import cli as report
+from graphbench.runs.record import RunRecord, Score
+from tests import chromium
+from tests.paths import ROOT
+
+EVIL = "<script>alert('x')</script>"
+
+
+def _write(
+    folder: Path, run: str, test: float, *, dataset: str = "Cora", config: str = "mine", **facts: object
+) -> None:
+    scores = [Score(split, "accuracy", value, True, 9) for split, value in (("train", 0.95), ("val", 0.8))]
+    scores.append(Score("test", "accuracy", test, True, 9))
+    scores += facts.pop("scores", [])  # type: ignore[arg-type]
+    data = {"name": dataset, "fingerprint": "0" * 64, "split_mode": "random", "sizes": {"train": 9, "test": 9}}
+    record = RunRecord.start(
+        config=config, config_hash="h", seed=int(run), run_id=run, metric="accuracy", maximize=True, data=data
+    )
+    record = record.end("finished", "max_epoch", scores=tuple(scores), epochs=3, best_epoch=2, time_per_epoch=0.5)
+    record = dataclasses.replace(record, **{"params": 1000, **facts})  # type: ignore[arg-type]
+    record.write(folder / config / run / "record.json")
+
+
+def _page(tmp_path: Path, *arguments: str) -> str:
+    out = tmp_path / "report.html"
+    assert report.main([str(tmp_path / "runs"), "--out", str(out), *arguments]) == 0
+    return out.read_text()
+
+
+def _rows(page: str) -> list[str]:
+    """Text of the rows of the leaderboards."""
+    inside = page[page.index('<section id="leaderboards">') : page.index('<section id="size">')]
+    rows = re.findall(r"<tr>(.*?)</tr>", inside, re.DOTALL)
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in rows]
+
+
+def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> None:
+    runs = tmp_path / "runs" / "sgformer-table2"  # the name of a shipped sweep
+    for number, config in enumerate(("gcn-cora", "sgformer-cora", "mlp-cora")):
+        for seed, off in ((123, 0.01), (124, -0.01)):
+            _write(runs, str(seed), 0.84 - 0.1 * number + off, config=config)
+    page = _page(tmp_path)
+    assert "<figcaption>Cora, random 9/9</figcaption>" in page
+    assert page.count("<title>GCN: 0.8400 ± 0.0141, ") == 2  # over parameters, over seconds
+    head, gcn, sgformer, mlp = _rows(page)
+    assert "published" in head
+    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
+    assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 -10.5")
+    assert "3rd" not in mlp  # the last of a column has no mark
+
+
+def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
+    out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
+    assert report.main([str(stored / "sgformer-table9.jsonl"), "--out", str(out)]) == 0
+    packed = out.read_text()
+    assert report.main([str(stored), "--out", str(out)]) == 0
+    assert (
+        'data-v="SGFormer"><b>SGFormer</b><small><a href="#at-sgformer_2dtable2_2fsgformer_2dcora">' in out.read_text()
+    )
+    assert "\ngt.SGFormer.norm: &quot;frobenius&quot;\n" in packed
+    assert "settings of" not in packed
+
+
+def test_nothing_is_left_out_silently(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed in ("0", "1", "2"):
+        _write(runs, seed, 0.7)
+    (runs / "mine/1/record.json").write_text('{"config": ')
+    failed = RunRecord.read(runs / "mine/2/record.json")
+    assert failed is not None
+    dataclasses.replace(failed, status="failed", reason="out of memory").write(runs / "mine/2/record.json")
+    _write(runs, "0", 0.6, config="odd")
+    text = (runs / "odd/0/record.json").read_text()
+    (runs / "odd/0/record.json").write_text(json.dumps(json.loads(text) | {"data": [1, 2]}))
+    page = _page(tmp_path)
+    assert "<li>mine, run 1: record.json missing or unreadable</li>" in page
+    assert "<li>mine, run 2: failed: out of memory</li>" in page
+    assert "<li>odd, run all: its records hold something else than ours do" in page
+    assert "1 of 3" in page
+    assert "1 of 1 configurations have records only, without the stats.json of their runs" in page
+    assert "Not recorded by 1 configurations" in page
+    assert _rows(_page(tmp_path, "--limit", "0")) == _rows(page)
+    assert "1 more configurations are in the tables only (--limit 0)." in _page(tmp_path, "--limit", "0")
+
+
+def test_curves_and_zero_flow_where_runs_have_them(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed in ("0", "1"):
+        losses = [Score(split, "loss", 0.5, False, 9) for split in ("train", "val", "test")]
+        _write(runs, seed, 0.7, scores=[*losses, Score("test", "zero_flow", 0.25, False, 9)])
+        for split, gain in (("train", 0.2), ("test", 0.1)):
+            lines = [json.dumps({"epoch": epoch, "accuracy": gain * epoch, "loss": 1.0}) for epoch in range(4)]
+            (runs / "mine" / seed / split).mkdir()
+            (runs / "mine" / seed / split / "stats.json").write_text("\n".join(lines))
+    page = _page(tmp_path)
+    assert page.count("<polyline") == 4  # training and test, metric and loss
+    assert "2 runs; gap after epoch 3: +0.3000" in page
+    assert 'aria-label="25.0%"' in page
+    (runs / "mine/0/test/stats.json").write_text("{broken")
+    assert "<li>mine: " in _page(tmp_path)
+
+
+def test_the_page_loads_nothing_and_escapes_everything(tmp_path: Path) -> None:
+    for seed in ("0", "1", "2"):
+        _write(tmp_path / "runs", seed, 0.7, dataset=EVIL, config=f"a<b>&{seed}")
+        (tmp_path / "runs" / f"a<b>&{seed}" / "config.yaml").write_text(f"name: {EVIL}\n")
+    page = _page(tmp_path, "--title", EVIL)
+    assert EVIL not in page
+    assert "<b>&" not in page
+    assert page.count("<script>") == page.count("<style>") == 1
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:,)[^\"]*\"|url\(|@import|https?://", page)
+
+
+def test_without_records_there_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main([str(tmp_path), "--out", str(tmp_path / "x.html")]) == 2
+    assert capsys.readouterr().err == f"error: no record.json below {tmp_path}.\n"
+    assert not (tmp_path / "x.html").exists()
+
+
+@pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium: apt-get install chromium")
+def test_in_a_browser(tmp_path: Path) -> None:
+    for number in range(6):
+        long_name = f"model-{number}-with-a-name-that-no-telephone-is-wide-enough-for"
+        for seed in ("0", "1"):
+            scores = [Score("test", "zero_flow", 0.1, False, 9)]
+            test = (0.5, 0.9, 0.7, float("nan"), 0.6, 0.8)[number]
+            params = 10**number
+            _write(tmp_path / "runs", seed, test, config=long_name, params=params, scores=scores)
+    _page(tmp_path)
+    order = "[...document.querySelectorAll('#leaderboards tbody th')].map(each => each.textContent[6]).join('')"
+    heading = "[...document.querySelectorAll('#leaderboards thead button')].find(each => each.textContent === {!r})"
+    with chromium.browser(tmp_path / "profile") as page:
+        for width, dark in ((390, False), (1280, True)):
+            page.open(tmp_path / "report.html", width=width, dark=dark)
+            page.value("document.querySelectorAll('details').forEach(each => each.open = true)")
+            assert page.value("document.documentElement.scrollWidth") == page.value("innerWidth") == width
+        assert page.value(order) == "152403"
+        page.value(heading.format("test") + ".click()")
+        assert page.value(order) == "152403"  # best first; what is no number last
+        page.value(heading.format("test") + ".click()")
+        assert page.value(order) == "042513"
+        page.value(heading.format("parameters") + ".focus()")
+        page.press("Enter", 13)
+        assert page.value(order) == "543210"
+        assert page.value(heading.format("parameters") + ".parentNode.ariaSort") == "descending"
+        page.value(
+            "(() => {const box = document.querySelector('input'); box.value = 'MODEL-3 cora'; "
+            "box.dispatchEvent(new Event('input'))})()"
+        )
+        assert page.value("[...document.querySelectorAll('#leaderboards tbody tr')].filter(x => !x.hidden).length") == 1
+        shot = page.screenshot()
+        assert shot.startswith(b"\x89PNG")
+        assert len(shot) > 20_000  # something is drawn
+        assert page.messages == []

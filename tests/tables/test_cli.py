@@ -1,0 +1,225 @@
+"""``scripts/tables.py``: numbers come from records only, the stored tables are what the command says, messages."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_ind
+
+from graphbench.config import load_config
+from graphbench.runs.record import RunRecord, Score
+from graphbench.runs.records import record_source, record_sources
+from graphbench.sweeps import read_sweep
+from graphbench.tables import cli as tables
+from graphbench.tables.published import read_published
+from tests.paths import ROOT
+
+MEASURED = ROOT / "results/measured"
+CONFIGS = ROOT / "configs/nodes"
+
+
+def _record(seed: int, accuracy: float, config: str = "sgformer-cora") -> RunRecord:
+    scores = tuple(Score(split, "accuracy", accuracy, True, 10) for split in ("train", "val", "test"))
+    facts = {"name": "Cora", "split_mode": "random-class", "sizes": {"train": 140, "val": 500, "test": 1000}}
+    config_hash = load_config(CONFIGS / f"{config}.yaml").hash
+    record = RunRecord.start(
+        config=config, config_hash=config_hash, seed=seed, run_id=str(seed), metric="accuracy", data=facts
+    )
+    return record.end("finished", scores=scores, params=1234, time_per_epoch=0.05, epochs=3)
+
+
+def _write(folder: Path, config: str, *values: float) -> None:
+    for seed, value in enumerate(values, 123):
+        _record(seed, value, config).write(folder / config / str(seed) / "record.json")
+
+
+def _sweep(folder: Path, head: str = "published: sgformer_table2", variant: str = "") -> Path:
+    path = folder / "mini.yaml"
+    path.write_text(
+        f"sweep: {{name: mini, seeds: 2, {head}}}\n"
+        "groups:\n"
+        f"  - {{label: SGFormer, configs: [{CONFIGS}/sgformer-cora.yaml], variants: [{{{variant}}}]}}\n"
+        f"  - {{label: GCN, configs: [{CONFIGS}/gcn-cora.yaml, {CONFIGS}/gcn-actor.yaml]}}\n"
+    )
+    return path
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_one_row_per_folder(tmp_path: Path) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    out = tmp_path / "table.md"
+    assert tables.main([str(tmp_path / "sgformer-cora"), "--out", str(out)]) == 0
+    head, _, row = out.read_text().splitlines()
+    cells = dict(zip(_cells(head), _cells(row), strict=True))
+    assert list(cells) == [
+        "configuration", "data set", "split", "metric", "test", "val", "runs", "parameters", "s/epoch", "peak memory",
+        "date", "commit", "hardware",
+    ]  # fmt: skip
+    expected = ["sgformer-cora", "Cora", "random-class 140/500/1000", "accuracy", "0.8500 ± 0.0707", "0.8500 ± 0.0707"]
+    assert list(cells.values())[:10] == [*expected, "2", "1,234", "0.050", "-"]
+
+
+def test_folds_of_different_sizes_have_one_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tables.main([str(MEASURED / "records/first-results.jsonl/gps-mutag-10fold")]) == 0
+    assert " | cv-stratifiedkfold-10 150-152/18-19/18-19 | " in capsys.readouterr().out
+
+
+def test_what_layers_report_is_a_column_where_a_run_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    records = MEASURED / "records"
+    gps, sfi = str(records / "first-results.jsonl/gps-nci1"), str(records / "sfi-small.jsonl/sfi-pattern-small")
+    assert tables.main([gps]) == 0
+    assert "zero flow" not in capsys.readouterr().out
+    assert tables.main([gps, sfi]) == 0
+    head, _, without, with_it = map(_cells, capsys.readouterr().out.splitlines())
+    place = head.index("zero flow")
+    assert without[place] == "-"
+    assert 0 < float(with_it[place].split()[0]) < 1
+
+
+def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.80, 0.84)
+    _write(tmp_path, "gcn-cora", 0.70, 0.72)
+    command = ["--sweep", str(_sweep(tmp_path)), "--records", str(tmp_path), "--baseline", "GCN", "--details"]
+    assert tables.main(command) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    lines = printed.out.splitlines()
+    assert [_cells(line) for line in lines[2:10]][2:] == [
+        ["SGFormer", "measured", "**82.0 ± 2.8** (1st)", ""],
+        ["", "published", "84.5 ± 0.8", ""],
+        ["", "difference", "-2.5 (-3.1 sd)", ""],
+        ["", "status", "below", ""],
+        ["", "against GCN", f"p = {ttest_ind([0.80, 0.84], [0.70, 0.72], equal_var=False).pvalue:.3f}", ""],
+        ["GCN", "measured", "71.0 ± 1.4", "not run"],
+    ]
+    assert "- not run: GCN (Actor)." in lines
+    assert lines[lines.index("mini: runs") + 2].startswith("| model    | column | configuration | hash ")
+
+    written = {}
+    for form in ("latex", "html", "csv"):
+        out = tmp_path / f"table.{form}"
+        assert tables.main([*command, "--format", form, "--out", str(out)]) == 0
+        written[form] = out.read_text()
+        by_name = tmp_path / f"named{'.tex' if form == 'latex' else '.' + form}"
+        assert tables.main([*command, "--out", str(by_name)]) == 0
+        assert by_name.read_text() == written[form]
+    assert written["latex"].count(r"\begin{tabular}") == written["html"].count("<table>") == 2
+    assert "\\textbf{82.0 $\\pm$ 2.8}" in written["latex"]
+    assert '<b class="first">82.0 ± 2.8</b>' in written["html"]
+    [ours, *_] = csv.DictReader(written["csv"].splitlines())
+    assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
+
+
+def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.80, 0.84)
+    sweep = _sweep(tmp_path, variant="optim.base_lr: 0.5")
+    assert tables.main(["--sweep", str(sweep), "--records", str(tmp_path)]) == 0
+    assert "note: the configuration has changed since it ran (its hash differs): SGFormer, Cora." in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "variant", "options", "message"),
+    [
+        ("published: sgformer_tabel2", "", (), "mini.yaml: unknown published table 'sgformer_tabel2'. Did you mean "),
+        ("", "", ("--baseline", "GNC"), "--baseline: unknown label of mini 'GNC'. Did you mean 'GCN'?"),
+        ("", "", ("--records", "nowhere"), "no finished run of mini: looked in nowhere/sgformer-cora, "),
+        ("", "column: Actor", (), "the column 'Actor' mixes Cora ('SGFormer') and Actor ('GCN')"),
+        ("published: sgformer_table5", "", (), "10 values of the published table sgformer_table5 fit 'SGFormer' on Co"),
+        (
+            "published: sgformer_table5",
+            "published: train_ratio=55%",
+            (),
+            "mini.yaml:3: unknown part of the published table sgformer_table5 'train_ratio=55%'. Did you mean 'train_r",
+        ),
+    ],
+)
+def test_wrong_input_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, variant: str, options: tuple[str, ...], message: str
+) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8)
+    sweep = _sweep(tmp_path, head, variant)
+    assert tables.main(["--sweep", str(sweep), "--records", str(tmp_path), *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_folder_without_runs_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tables.main([str(tmp_path)]) == 2
+    assert "no finished run (no record.json below it)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--format", "csv")])
+def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        tables.main(arguments)
+    assert stopped.value.code == 2
+    assert "--sweep FILE" in capsys.readouterr().err
+
+
+def _commands() -> dict[str, list[str]]:
+    """File -> arguments of the command that writes it, from the README beside it."""
+    text = (MEASURED / "README.md").read_text().replace("\\\n", " ")
+    found: dict[str, list[str]] = {}
+    for line in re.findall(r"^python scripts/tables\.py (.*)$", text, re.MULTILINE):
+        arguments = shlex.split(line, comments=True)
+        place = arguments.index("--out")
+        out = arguments[place + 1]
+        assert out not in found, f"two commands write {out}"
+        found[out] = arguments[:place] + arguments[place + 2 :]
+    return found
+
+
+COMMANDS = _commands()
+
+
+def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = {path for path in MEASURED.iterdir() if path.is_file() and path.name != "README.md"}
+    assert {ROOT / path for path in COMMANDS} == written
+    monkeypatch.chdir(ROOT)
+    listed: list[Path] = []
+    of_sweeps: set[Path] = set()  # sweeps may share an entry, as Tables 2 and 8 of SGFormer do
+    for arguments in COMMANDS.values():
+        options = tables.parse(arguments)
+        listed += tables.configurations(options.folders)
+        if options.sweep is not None:
+            cells = tables.cell_specs(read_sweep(options.sweep), options.records)
+            of_sweeps |= {cell.records for cell in cells if record_source(cell.records).run_ids()}
+    recorded = {source.path for source in record_sources(Path("results/measured/records"))}
+    assert sorted([*listed, *of_sweeps]) == sorted(recorded)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> None:
+    sweep = read_sweep(path)
+    if sweep.published is None:
+        pytest.skip("names no published table")
+    published = read_published(sweep.published)
+    cells = tables.cell_specs(sweep)
+    found = {(cell.label, cell.column): published.find(cell.label, cell.dataset, cell.selector) for cell in cells}
+    assert len(found) == len(cells), "two entries for a cell"
+    assert any(found.values())
+    for cell in cells:
+        if cell.label in published.models or cell.selector:
+            assert found[cell.label, cell.column] is not None, cell.name
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_measured_tables_are_what_the_records_say(
+    path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    out = tmp_path / "table"
+    assert tables.main([*COMMANDS[path], "--out", str(out)]) == 0
+    assert out.read_text() == (ROOT / path).read_text()
