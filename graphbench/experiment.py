@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.config import Config
-from graphbench.data.family import LoadedDataset
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.loader import LargeLoader
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import build_splits, dataset_builder, encode, read_data
@@ -51,7 +51,7 @@ class _Parts:
     info: DataInfo
     model: nn.Module
     task: Task
-    loaders: Loaders | LargeLoader
+    loaders: DataLoaders | LargeLoader
     optimizer: Optimizer
     schedule: Schedule
     settings: Settings

@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from graphbench import registry
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
-from graphbench.data.family import LoadedDataset
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError

@@ -63,8 +63,8 @@ class Namespace:
 
 
 NAMESPACES: Mapping[str, Namespace] = {
-    "data/datasets": Namespace("builtins:object", "graphbench.data.context:DatasetContext"),
-    "transforms": Namespace("builtins:object", "graphbench.transforms.context:TransformContext"),
+    "data/datasets": Namespace("graphbench.data.builder:DatasetBuilder", "graphbench.data.context:DatasetContext"),
+    "transforms": Namespace("graphbench.transforms.base:Transform", "graphbench.transforms.context:TransformContext"),
     "encoders/node": Namespace(
         "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
     ),
@@ -327,7 +327,6 @@ def _namespace_of(component: Callable[..., Any]) -> str:
         return next((prefix for prefix in prefixes if prefix in NAMESPACES), "")
     bases = inspect.getmro(component) if inspect.isclass(component) else ()
     places = {f"{base.__module__}:{base.__qualname__}" for base in bases}
-    places.discard("builtins:object")
     fitting = [namespace for namespace, contract in NAMESPACES.items() if contract.base in places]
     return fitting[0] if len(fitting) == 1 else ""
 

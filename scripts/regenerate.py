@@ -16,7 +16,7 @@ from graphbench import registry
 from graphbench.config.components import own_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
-from scripts import config_reference
+from scripts import config_reference, dataset_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +36,7 @@ def baseline() -> str:
 GENERATED: Mapping[str, Callable[[], str]] = {
     "graphbench/config/baseline.json": baseline,
     "docs/config-reference.md": config_reference.reference,
+    "datasets/README.md": dataset_pages.page,
 }
 """File -> its content."""
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
@@ -32,7 +32,7 @@ def _contacts(colour: torch.Tensor) -> torch.Tensor:
     return ((colour[:, None] == colour) & ~torch.eye(len(colour), dtype=torch.bool)).nonzero().T
 
 
-class Contacts:
+class Contacts(DatasetBuilder):
     """Many graphs; states the true pairs only, as PCQM-Contact does."""
 
     def __init__(self, name: FromContext[str]) -> None:
@@ -70,7 +70,7 @@ class Contacts:
         return LoadedDataset(store, self.card, {"standard": (Splits.of(*parts),)})
 
 
-class OneContactGraph:
+class OneContactGraph(DatasetBuilder):
     """One graph of 40 nodes; its pairs, true and false ones, are the examples; true ones of training are its edges."""
 
     def __init__(self, name: FromContext[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from graphbench.prepare import main
 from tests.paths import ROOT
 
-Prepare = Callable[..., subprocess.CompletedProcess[str]]
 PEPTIDES = "OGB/peptides-functional"
 TINY = """
 _base_: {root}/configs/synthetic/pattern-gps.yaml
@@ -22,16 +20,12 @@ dataset:
 """
 
 
-@pytest.fixture
-def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepare:
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("GRAPHBENCH_DATA", "")
     monkeypatch.delenv("GRAPHBENCH_CACHE", raising=False)
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(ROOT / "scripts/prepare.py"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-    return call
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO")
 
 
 def _tiny(folder: Path, name: str = "tiny.yaml", more: str = "") -> str:
@@ -39,23 +33,26 @@ def _tiny(folder: Path, name: str = "tiny.yaml", more: str = "") -> str:
     return str(folder / name)
 
 
-def test_encodings_are_computed_once_and_found_by_the_next_start(prepare: Prepare, tmp_path: Path) -> None:
-    done = prepare(_tiny(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "encodings: LapPE, RWSE; ready after" in done.stdout
-    assert "computing LapPE, RWSE of 10 graphs" in done.stderr
-    kept = {each.name for each in (tmp_path / "data/.cache/transforms").glob("*.safetensors")}
+def test_encodings_are_computed_once_and_found_by_the_next_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main([_tiny(tmp_path)]) == 0
+    assert "encodings: LapPE, RWSE; ready after" in capsys.readouterr().out
+    assert "computing LapPE, RWSE of 10 graphs" in caplog.text
+    kept = {path.name for path in (tmp_path / "data/.cache/transforms").glob("*.safetensors")}
     assert len(kept) == 2
-    again = prepare(_tiny(tmp_path), "--offline")
-    assert again.returncode == 0
-    assert "computing" not in again.stderr
-    changed = prepare(_tiny(tmp_path, "other.yaml", "posenc_LapPE: {eigen: {max_freqs: 3}}\n"))
-    assert "computing LapPE of 10 graphs" in changed.stderr
+    caplog.clear()
+    assert main([_tiny(tmp_path), "--offline"]) == 0
+    assert "computing" not in caplog.text
+    assert main([_tiny(tmp_path, "other.yaml", "posenc_LapPE: {eigen: {max_freqs: 3}}\n")]) == 0
+    assert "computing LapPE of 10 graphs" in caplog.text
 
 
-def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(prepare: Prepare, tmp_path: Path) -> None:
+def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tmp_path: Path) -> None:
     peptides = f"{ROOT}/configs/_base_/data/peptides-func.yaml"
-    done = prepare(PEPTIDES, peptides, "PyG-ZINC/subset", _tiny(tmp_path), "--offline", "--dir", str(tmp_path / "data"))
+    names = (PEPTIDES, peptides, "PyG-ZINC/subset", _tiny(tmp_path))
+    command = [sys.executable, str(ROOT / "scripts/prepare.py"), *names, "--offline", "--dir", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("error: ") == 2
     assert f"the raw files of Peptides-func are in none of {tmp_path}/data" in done.stderr
@@ -75,10 +72,6 @@ def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(pr
         ("PyG-ZINC/small", "subset"),
     ],
 )
-def test_names_that_do_not_exist(
-    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GRAPHBENCH_DATA", "")
-    monkeypatch.chdir(tmp_path)
+def test_names_that_do_not_exist(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--offline"]) == 2
     assert message in capsys.readouterr().err

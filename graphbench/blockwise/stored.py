@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graphbench.blockwise.graph import HostRows, Neighborhood, NodeRows, RowsOfGraph
-from graphbench.data.large.arrays import room
-from graphbench.data.large.incoming import Incoming
+from graphbench.data.large.arrays import allocate
+from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.subgraph import edge_rows, has_edge_rows, node_rows
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, GraphBatch, Ragged
@@ -37,7 +37,7 @@ class StoredBlocks:
     """
 
     store: GraphStore
-    incoming: Incoming
+    incoming: IncomingEdges
     device: torch.device = CPU
     max_nodes: int = NODES
     max_edges: int = EDGES
@@ -47,7 +47,7 @@ class StoredBlocks:
     @classmethod
     def of(cls, store: GraphStore, **options: object) -> StoredBlocks:
         """Sorts the edges of a store; options as the attributes."""
-        sorted_edges = Incoming.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
+        sorted_edges = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
         return cls(store, sorted_edges, **options)  # type: ignore[arg-type]
 
     @cached_property
@@ -113,7 +113,7 @@ class StoredBlocks:
 
     def empty(self, rows: int, like: Tensor) -> HostRows:
         """Room for ``rows`` rows of the type and width of ``like``."""
-        return room((rows, *like.shape[1:]), like.dtype, self.in_memory)
+        return allocate((rows, *like.shape[1:]), like.dtype, self.in_memory)
 
     def cast(self, dtype: torch.dtype) -> StoredBlocks:
         """The same graph with floating features in another type."""

@@ -1,4 +1,4 @@
-"""What a data set declares about itself, so that a model can be built and counted without the data.
+"""Data set cards: declared facts from which a model can be built and counted without the data.
 
 Metric, direction and split protocol belong to the card, not to a user's YAML: results under one data set name are
 comparable because of it.
@@ -38,13 +38,14 @@ class DatasetCard:
         edge_in: columns of the edge features, 0 for none.
         out_dim: width of the prediction (1 for two classes).
         transductive: True when the examples are nodes of graphs that are always seen whole.
-        split_modes: protocols that make sense here; ``cv-kfold-K`` stands for any K.
+        split_modes: protocols that the data set allows; ``cv-kfold-K`` means any K.
         default_split: the protocol taken when the user names none.
-        vocabularies: categories per column, by kind (``node``, ``edge``), where features are categories.
+        vocabularies: categories per column, by level (``node``, ``edge``), where features are categories.
         statistics: published counts, keys from :data:`STATISTICS`.
         licence: as stated by the source.
         source: where the raw files come from (URL).
         files: raw files, relative to the data root.
+        split_files: files of further published splits by split mode, read where they are present.
         sha256: checksums of raw files, as far as known.
     """
 
@@ -64,6 +65,7 @@ class DatasetCard:
     licence: str = "none stated"
     source: str = ""
     files: tuple[str, ...] = ()
+    split_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

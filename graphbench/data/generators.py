@@ -1,4 +1,4 @@
-"""Random graphs made on the spot: stochastic block models (SBM-PATTERN, SBM-CLUSTER) and Erdos-Renyi graphs.
+"""Generators of random graphs: stochastic block models (SBM-PATTERN, SBM-CLUSTER) and Erdos-Renyi graphs.
 
 The block models follow Dwivedi et al., Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982. The
 published graphs came from one unseeded run, so these agree with them in distribution, not graph by graph.
@@ -70,14 +70,14 @@ def sbm_pattern(
     categories: int = 3,
     connected: bool = False,
 ) -> GraphStore:
-    """Which nodes belong to the pattern that was hidden in the graph?
+    """Graphs with a hidden pattern, whose nodes are to be found.
 
     A base graph, and one of ``patterns`` fixed random graphs joined to it by random edges. The pattern's edges and
     signal are the same wherever it occurs; joining edges, base graph and base signal are new in every graph.
 
     Args:
         counts: graphs per part (train, val, test), stored behind each other; each part runs through the patterns in
-            order, an equal share each.
+            order, equally many graphs of each pattern.
         seed: of the whole data set.
         base: the base graph (published: 5 communities of 5 .. 34 nodes, p = 0.5, q = 0.35).
         patterns: number of patterns.
@@ -120,7 +120,7 @@ def sbm_pattern(
 
 
 def sbm_cluster(counts: tuple[int, ...], seed: int, *, base: BlockModel) -> GraphStore:
-    """Which community does a node belong to, when one node of each is named?
+    """Graphs of communities, one node of each labelled in the features; the others are to be assigned.
 
     Args:
         counts: graphs per part (train, val, test), stored behind each other.
@@ -156,14 +156,14 @@ def erdos_renyi(nodes: int, p: float, rng: np.random.Generator) -> np.ndarray:
     """
     _probability("p", p)
     pairs = nodes * (nodes - 1) // 2
-    wanted = int(rng.binomial(pairs, p)) if pairs else 0
-    if wanted * 8 > pairs:  # dense: choosing without repetition is cheaper than drawing until distinct
-        code = rng.choice(pairs, wanted, replace=False)
+    count = int(rng.binomial(pairs, p)) if pairs else 0
+    if count * 8 > pairs:  # dense: choosing without repetition is cheaper than drawing until distinct
+        code = rng.choice(pairs, count, replace=False)
     else:
-        code = _distinct(rng.integers(0, pairs, wanted)) if wanted else np.empty(0, dtype=np.int64)
-        while len(code) < wanted:
-            code = _distinct(np.concatenate([code, rng.integers(0, pairs, (wanted - len(code)) * 2)]))
-        code = code if len(code) == wanted else rng.permutation(code)[:wanted]
+        code = _distinct(rng.integers(0, pairs, count)) if count else np.empty(0, dtype=np.int64)
+        while len(code) < count:
+            code = _distinct(np.concatenate([code, rng.integers(0, pairs, (count - len(code)) * 2)]))
+        code = code if len(code) == count else rng.permutation(code)[:count]
     # Pair (i, j), i > j, has code i (i - 1) / 2 + j; the root in floating point may be off by one either way.
     high = ((1 + np.sqrt(1 + 8 * code.astype(np.float64))) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > code
@@ -179,7 +179,8 @@ def erdos_renyi(nodes: int, p: float, rng: np.random.Generator) -> np.ndarray:
 def _distinct(values: np.ndarray) -> np.ndarray:
     """Sorted, each once. ``numpy.unique`` hashes first, which takes eighty times as long for ten million numbers."""
     ordered = np.sort(values)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    kept: np.ndarray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return kept
 
 
 def _assemble(
@@ -216,10 +217,10 @@ def _assemble(
 
 
 def _is_connected(adjacency: np.ndarray) -> bool:
-    """Of most sparse graphs that are not, a node without edges tells it in a tenth of the time."""
+    """Whether a graph is connected; an isolated node, the common case, is noticed in a tenth of the time."""
     if len(adjacency) > 1 and not adjacency.any(0).all():
         return False
-    return connected_components(adjacency, directed=False, return_labels=False) == 1
+    return bool(connected_components(adjacency, directed=False, return_labels=False) == 1)
 
 
 def _symmetric(rng: np.random.Generator, probability: np.ndarray | np.float32, size: int | None = None) -> np.ndarray:

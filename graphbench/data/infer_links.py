@@ -1,4 +1,4 @@
-"""The synthetic task of finding a graph's edges in its node states (``dataset.infer_link_label: edge``)."""
+"""Synthetic link prediction: the edges of any data set's graphs (``dataset.infer_link_label: edge``)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import dataclasses
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 
-class LinksOf:
-    """The family of another data set's graphs that are asked for their edges.
+class InferLinks(DatasetBuilder):
+    """Another data set whose targets are replaced: which pairs of nodes are edges?
 
     Args:
         graphs: the other data set.
     """
 
-    def __init__(self, graphs: DatasetFamily) -> None:
+    def __init__(self, graphs: DatasetBuilder) -> None:
         self._graphs = graphs
 
     @property
     def card(self) -> DatasetCard | None:
-        """As of the other data set, asking for pairs."""
+        """The card of the other data set, for link prediction."""
         card = self._graphs.card
         return None if card is None else infer_links_card(card)
 
@@ -35,7 +36,7 @@ class LinksOf:
 
 
 def infer_links_card(card: DatasetCard) -> DatasetCard:
-    """The card of a data set of graphs, once it asks for edges: two classes of pairs, no edge features."""
+    """The card of the link prediction task on a data set's graphs: two classes of pairs, no edge features."""
     return card.replace(
         task="graph",
         task_type="classification_multi",
@@ -43,12 +44,12 @@ def infer_links_card(card: DatasetCard) -> DatasetCard:
         maximize=True,
         out_dim=2,
         edge_in=0,
-        vocabularies={kind: sizes for kind, sizes in card.vocabularies.items() if kind != "edge"},
+        vocabularies={level: sizes for level, sizes in card.vocabularies.items() if level != "edge"},
     )
 
 
 def infer_links(loaded: LoadedDataset, seed: int = 0) -> LoadedDataset:
-    """Asks about every edge of every graph and as many other pairs (self pairs among them), in random order.
+    """Targets for every edge of every graph and as many other pairs (self pairs among them), in random order.
 
     Args:
         loaded: graphs with at most half of all pairs linked.

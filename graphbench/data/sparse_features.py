@@ -1,4 +1,4 @@
-"""Whether node features are held as sparse rows: one rule for all data sets (``dataset.sparse_features``)."""
+"""Node features as sparse rows or dense: one rule for all data sets (``dataset.sparse_features``)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphbench.structures import Features, SparseRows, as_dense
 
 SparseFeatures = Literal["auto", "always", "never"]
 
-COLUMNS, SHARE = 64, 0.125
-"""Fewest columns and largest share of nonzeros of features that become sparse by themselves.
+COLUMNS, DENSITY = 64, 0.125
+"""Fewest columns and largest fraction of nonzeros of features that become sparse by themselves.
 
 At a fifth of nonzeros and 64 columns a linear map takes as long as with a dense matrix, at an eighth less (one CPU
 thread); the more columns, the more is gained.
@@ -24,7 +24,7 @@ _SAMPLE = 4096  # rows that are looked at: features may be mapped from a file as
 
 
 def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> GraphStore:
-    """The same graphs with their node features held as ``choice`` says.
+    """The same graphs with their node features as sparse rows or dense.
 
     Args:
         store: any graphs; their features may be sparse already, as a loader that reads a sparse file leaves them.
@@ -40,8 +40,8 @@ def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> 
     x = store.x
     if x is None or not x.is_floating_point():
         return store
-    wanted = choice == "always" or (choice == "auto" and store.num_graphs == 1 and _is_sparse(x))
-    if wanted == isinstance(x, SparseRows):
+    as_rows = choice == "always" or (choice == "auto" and store.num_graphs == 1 and _is_sparse(x))
+    if as_rows == isinstance(x, SparseRows):
         return store
     return store.with_features(as_dense(x) if isinstance(x, SparseRows) else SparseRows.of(x))
 
@@ -49,7 +49,7 @@ def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> 
 def sparse_rows(matrix: sparse.spmatrix | sparse.sparray) -> SparseRows:
     """A matrix of SciPy as float32 sparse rows."""
     csr = sparse.csr_array(matrix, dtype=np.float32)
-    ptr, column = (torch.from_numpy(each.astype(np.int64)) for each in (csr.indptr, csr.indices))
+    ptr, column = (torch.from_numpy(array.astype(np.int64)) for array in (csr.indptr, csr.indices))
     return SparseRows(ptr, column, torch.from_numpy(csr.data), csr.shape[1])
 
 
@@ -57,6 +57,6 @@ def _is_sparse(x: Features) -> bool:
     if x.shape[1] < COLUMNS or x.dtype not in (torch.float32, torch.float64) or not len(x):
         return False
     if isinstance(x, SparseRows):
-        return x.value.numel() <= SHARE * len(x) * x.width
+        return x.value.numel() <= DENSITY * len(x) * x.width
     seen = x[:: -(-len(x) // _SAMPLE)]
-    return int(seen.count_nonzero()) <= SHARE * seen.numel()
+    return int(seen.count_nonzero()) <= DENSITY * seen.numel()

@@ -1,4 +1,4 @@
-"""What a store keeps about pairs of nodes besides the edges: further pairs, and lists of near nodes."""
+"""Pairs of nodes in a store besides the edges: further edge sets, and k-hop neighbour lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.rows import Choice, Rows, to_device, widened
+from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
 from graphbench.structures import EdgeSet, HopNeighbors
 
 
@@ -19,7 +19,7 @@ class StoredEdges:
     Attributes:
         ptr: (G+1,) int64, first pair of every graph and the total.
         index: (2, M) integer, numbered from 0 inside each graph, grouped by graph.
-        attr: (M, ...) what is known about each pair, or None.
+        attr: (M, ...) attributes of the pairs, or None.
     """
 
     ptr: Tensor
@@ -40,20 +40,25 @@ class StoredEdges:
         """M."""
         return self.index.shape[1]
 
-    def gather(self, choice: Choice, first_node: np.ndarray) -> EdgeSet:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what :meth:`to` moves."""
+        return self.index.nbytes + (0 if self.attr is None else self.attr.nbytes)
+
+    def gather(self, selection: GraphSelection, first_node: np.ndarray) -> EdgeSet:
         """The pairs of some graphs of a batch.
 
         Args:
-            choice: the graphs.
+            selection: the graphs.
             first_node: (B,) int64, number of the first node of each graph in the batch.
         """
-        rows = self.rows(choice)
+        rows = self.rows(selection)
         attr = None if self.attr is None else widened(rows.take(self.attr))
-        return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, choice.device), attr)
+        return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, selection.device), attr)
 
-    def rows(self, choice: Choice) -> Rows:
+    def rows(self, selection: GraphSelection) -> RowSelection:
         """Where the pairs of some graphs lie."""
-        return choice.rows(self.ptr.numpy())
+        return selection.rows(self.ptr.numpy())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
         """The same pairs on another device; the offsets stay on the host."""
@@ -83,7 +88,12 @@ class StoredHops:
                 f"offsets of {total} neighbours do not fit col {tuple(self.col.shape)} and hop {tuple(self.hop.shape)}"
             )
 
-    def gather(self, rows: Rows, nodes: Rows) -> HopNeighbors:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what :meth:`to` moves."""
+        return self.row_ptr.nbytes + self.col.nbytes + self.hop.nbytes
+
+    def gather(self, rows: RowSelection, nodes: RowSelection) -> HopNeighbors:
         """The neighbours of the nodes of some graphs.
 
         Args:
@@ -97,4 +107,4 @@ class StoredHops:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredHops:
         """The same neighbours on another device."""
-        return StoredHops(*(each.to(device, non_blocking=non_blocking) for each in (self.row_ptr, self.col, self.hop)))
+        return StoredHops(*(part.to(device, non_blocking=non_blocking) for part in (self.row_ptr, self.col, self.hop)))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from graphbench import registry
 from graphbench.config import Config
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.infer_links import LinksOf
+from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
-from graphbench.data.splits import Splits, check_mode, make_splits
+from graphbench.data.split_protocols import check_mode, make_splits
+from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
@@ -24,7 +25,7 @@ _OF_NODE_SETS = ("train_percent", "add_reverse_edges", "add_self_loops")
 """Keys of Exphormer's ``prep`` group that say how a node data set is read."""
 
 
-def dataset_builder(config: Config) -> DatasetFamily:
+def dataset_builder(config: Config) -> DatasetBuilder:
     """The data set of the configuration, nothing read yet."""
     dataset = config.tree.dataset
     kind = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
@@ -38,11 +39,11 @@ def dataset_builder(config: Config) -> DatasetFamily:
     )
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name"):
         try:
-            built: DatasetFamily = registry.construct(kind, config.component_args("dataset", dataset.format), context)
+            built: DatasetBuilder = registry.construct(kind, config.component_args("dataset", dataset.format), context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
     if config.tree.gnn.head == "infer_links":
-        built = LinksOf(built)
+        built = InferLinks(built)
     if built.card is not None:
         _check_card(config, built.card)
         check_mode(dataset.split_mode, built.card.split_modes, where=config.where("dataset.split_mode"))

@@ -12,9 +12,9 @@ from torch import nn
 from graphbench.blockwise.graph import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
-from graphbench.data.family import LoadedDataset
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.loader import LargeLoader, NeighborLoader, PartitionLoader
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
@@ -97,7 +97,7 @@ def _try_blocks(model: nn.Module) -> None:
 
 def build_loaders(
     config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric
-) -> Loaders | LargeLoader:
+) -> DataLoaders | LargeLoader:
     """The loader that ``train.sampler`` names.
 
     Args:
@@ -117,7 +117,7 @@ def build_loaders(
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         with config_errors(config, *keys, "train.batch_size", "dataset.split"):
-            return Loaders(
+            return DataLoaders(
                 loaded.store,
                 splits,
                 batch_size=train.batch_size,
@@ -127,7 +127,7 @@ def build_loaders(
                 transductive=loaded.card.transductive,
                 hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
-                measure=batch_transform(config),
+                batch_transform=batch_transform(config),
                 **place,
             )
     place |= {"parts": train.train_parts, "evaluation": config.tree.val.sampler}

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from graphbench.config import load_config
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
@@ -95,14 +95,14 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
-        loaders = Loaders(
+        loaders = DataLoaders(
             loaded.store,
             splits,
             batch_size=1,
             transductive=True,
             seed=record.seed,
             hide_edges=hide,
-            measure=measure,
+            batch_transform=measure,
         )
         return Trained(record.config, record.run_id, best["epoch"], initial, model, loaders.full_batch, graph)
     batch = loaded.store.gather([int(examples[graph])])

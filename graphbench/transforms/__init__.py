@@ -1,4 +1,10 @@
-"""Encodings computed once per data set, and kept on disk.
+"""Transforms: encodings computed once per data set, and kept on disk.
+
+A transform is a subclass of :class:`~graphbench.transforms.base.Transform`: ``transform(store)`` returns tensors by
+name, whose rows belong to nodes, edges or pairs (``level``). ``algorithms.cache.apply`` adds them to a store::
+
+    store = apply(store, {"RWSE": RandomWalkSE([1, 2, 4])}, cache_dir)
+    store.pe["RWSE.landing"]                                          # (N, 3)
 
 What they make of graphs that are not simple, undirected and connected (details in each docstring, all tested):
 
@@ -18,6 +24,7 @@ Expander                                     none of the edges are looked at
 ============================================ =============== ============== ======== ==================================
 
 Where one-way edges are made two-way, this happens to each graph that has one, and repeated edges of such a graph count
-once. Eigenvectors keep the trivial one, have any sign, and any basis inside a repeated eigenvalue; singular vectors
-likewise; everything else depends on neither. Float32 results of float64 arithmetic.
+once. Laplacian eigenvectors include the trivial one, have any sign, and any basis inside a repeated eigenvalue (as
+in the code that published numbers come from); singular vectors have a canonical sign and basis; everything else depends
+on neither. Float32 results of float64 arithmetic.
 """

@@ -1,4 +1,4 @@
-"""How similar the features at the two ends of an edge, or of any two nodes, are."""
+"""Cosine similarity of the features of the two ends of an edge, or of any two nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures import as_dense
 from graphbench.transforms.algorithms.all_pairs import check_pairs
+from graphbench.transforms.base import Input, Level, Transform
 
 _ROWS = 1 << 16  # edges at a time
 
 
 @register("CosineSimilarity")
-class CosineSimilarity:
+class CosineSimilarity(Transform):
     r"""Cosine of the angle between the features of the ends of every edge.
 
     .. math:: s_{ij} = \frac{x_i \cdot x_j}{\|x_i\| \|x_j\|}
@@ -35,14 +36,12 @@ class CosineSimilarity:
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("similarity", "dissimilarity")
+    reads: ClassVar[tuple[Input, ...]] = ("edge_index", "x")
 
     def __init__(self, pairs: bool = False) -> None:
         self.pairs = pairs
-
-    @property
-    def level(self) -> str:
-        """What a row belongs to."""
-        return "pair" if self.pairs else "edge"
+        self.level: Level = "pair" if pairs else "edge"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Compares the ends of all edges, or all nodes of a graph."""
@@ -64,7 +63,7 @@ class CosineSimilarity:
     def _of_edges(self, x: Tensor, store: GraphStore) -> dict[str, Tensor]:
         out = torch.zeros(store.num_edges, 1, dtype=torch.float32)
         shift = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
-        norm = torch.cat([each.to(torch.float64).norm(dim=1) for each in x.split(_ROWS)])
+        norm = torch.cat([rows.to(torch.float64).norm(dim=1) for rows in x.split(_ROWS)])
         done = 0
         for edges in torch.arange(store.num_edges).split(_ROWS):
             source, target = store.edge_index[:, edges].to(torch.int64) + shift[edges]

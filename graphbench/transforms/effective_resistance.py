@@ -16,6 +16,7 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
+from graphbench.transforms.base import Level
 
 
 @register("EffectiveResistance")
@@ -44,6 +45,7 @@ class EffectiveResistance(StackTransform):
     """
 
     version: ClassVar[int] = 2
+    outputs: ClassVar[tuple[str, ...]] = ("embedding",)
 
     def __init__(self, accuracy: float = 0.1) -> None:
         if not accuracy > 0:
@@ -53,26 +55,26 @@ class EffectiveResistance(StackTransform):
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
         """All 0, with the number of columns that the data set needs."""
         sizes, counts = store.sizes.tolist(), store.edge_counts.tolist()
-        kept = max((min(n // 2, self._wanted(edges)) for n, edges in zip(sizes, counts, strict=True)), default=0)
+        kept = max((min(n // 2, self._num_rows(edges)) for n, edges in zip(sizes, counts, strict=True)), default=0)
         return {"embedding": torch.zeros(store.num_nodes, max(1, kept), dtype=dtype)}
 
     def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
         """Graphs of one size."""
         embedding, size = out["embedding"], stack.rows.shape[1]
         _, cells = stack.edges
-        place, pair = cells // size**2, cells % size**2
+        block, pair = cells // size**2, cells % size**2
         for b, (graph, nodes) in enumerate(zip(stack.graphs.tolist(), stack.rows, strict=True)):
-            ends, inverse = pair[place == b], stack.pseudo_inverse[b]
-            wanted = self._wanted(len(ends))
-            if wanted >= size / 2:
+            ends, inverse = pair[block == b], stack.pseudo_inverse[b]
+            rows = self._num_rows(len(ends))
+            if rows >= size / 2:
                 ends = ends[: embedding.shape[1]]
             drop = (inverse[:, ends % size] - inverse[:, ends // size]) * math.sqrt(0.5)  # (n, edges)
-            if wanted < size / 2:
+            if rows < size / 2:
                 random = torch.Generator().manual_seed(graph)
-                drop = drop @ torch.randn(len(ends), wanted, generator=random, dtype=drop.dtype) / wanted**0.5
+                drop = drop @ torch.randn(len(ends), rows, generator=random, dtype=drop.dtype) / rows**0.5
             embedding[nodes, : drop.shape[1]] = drop.to(embedding.dtype)
 
-    def _wanted(self, edges: int) -> int:
+    def _num_rows(self, edges: int) -> int:
         return math.ceil(8 * math.log(max(edges, 1)) / self.accuracy**2)
 
 
@@ -93,7 +95,8 @@ class EdgeResistance(StackTransform):
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge"
+    outputs: ClassVar[tuple[str, ...]] = ("resistance",)
+    level: Level = "edge"
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
         """All 0."""

@@ -44,6 +44,7 @@ class ElectrostaticSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("potential",)
     columns: ClassVar[int] = 10
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:

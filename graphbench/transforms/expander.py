@@ -18,6 +18,7 @@ from torch import Tensor
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
+from graphbench.transforms.base import Input, Level, Transform
 
 COMPLETE = 10
 """Up to this many nodes the expander is the complete graph."""
@@ -28,7 +29,7 @@ _STEPS = 200  # restarts of the iteration for one eigenvalue of a larger graph
 
 
 @register("Expander")
-class Expander:
+class Expander(Transform):
     r"""A random 2d-regular graph over the nodes of every graph, with a spectral gap close to the best possible.
 
     .. math:: \lambda_2(2 d I - A) \ge 2 d - 2 \sqrt{2 d - 1} - 0.1
@@ -40,7 +41,7 @@ class Expander:
         degree: d, number of permutations or cycles; every node has 2 d neighbours.
         algorithm: ``Random-d``: node i to p(i) and back, for d random permutations p; ``Random-d-2``: one permutation
             of the list that holds every node d times; ``Hamiltonian``: the two directions of d random cycles through
-            all nodes, which leaves no node beside itself. ``Random-d2`` is another spelling of ``Random-d-2``.
+            all nodes, which joins no node to itself. ``Random-d2`` is another spelling of ``Random-d-2``.
         max_num_iters: draws per graph.
         seed: of the draws. A graph's expander depends on the seed, its number in the store and its size only.
 
@@ -54,7 +55,9 @@ class Expander:
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge_set"
+    outputs: ClassVar[tuple[str, ...]] = ("index", "ptr")
+    reads: ClassVar[tuple[Input, ...]] = ()
+    level: Level = "edge_set"
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class Expander:
             raise ValueError(f"degree and max_num_iters must be at least 1, received {degree} and {max_num_iters}")
         if algorithm not in DRAW:
             raise ValueError(f"algorithm must be one of {', '.join(DRAW)}, received {algorithm!r}")
-        self.degree, self.algorithm, self.max_num_iters, self.seed = degree, algorithm, max_num_iters, seed
+        self.degree = degree
+        self.algorithm = algorithm
+        self.max_num_iters = max_num_iters
+        self.seed = seed
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Expanders of all graphs of a store."""
@@ -101,7 +107,7 @@ class Expander:
 def expanders(
     size: int, degree: int, algorithm: str, max_num_iters: int, streams: list[np.random.Generator]
 ) -> list[np.ndarray]:
-    """Random regular graphs of one size that meet the bound of :class:`Expander`, or the best found.
+    """Random regular graphs of one size that meet the bound of :class:`Expander`, or the best ones drawn.
 
     Args:
         size: nodes, more than 10.
@@ -119,11 +125,11 @@ def expanders(
     best_gap = np.full(len(streams), -np.inf)
     pending = np.arange(len(streams))
     for _ in range(max_num_iters):
-        drawn = [_both_ways(*DRAW[algorithm](size, degree, streams[each])) for each in pending]
+        drawn = [_both_ways(*DRAW[algorithm](size, degree, streams[number])) for number in pending]
         gaps = spectral_gaps(drawn, size, degree)
-        for each, pairs, gap in zip(pending, drawn, gaps):
-            if gap > best_gap[each]:
-                best[each], best_gap[each] = pairs, gap
+        for number, pairs, gap in zip(pending, drawn, gaps):
+            if gap > best_gap[number]:
+                best[number], best_gap[number] = pairs, gap
         pending = pending[best_gap[pending] < bound]
         if not len(pending):
             break
@@ -140,7 +146,8 @@ def spectral_gaps(graphs: list[np.ndarray], size: int, degree: int) -> np.ndarra
     cells = np.concatenate([(number * size + pairs[0]) * size + pairs[1] for number, pairs in enumerate(graphs)])
     adjacency = np.bincount(cells, minlength=len(graphs) * size * size).reshape(len(graphs), size, size)
     spectrum = torch.linalg.eigvalsh(torch.from_numpy(adjacency).to(torch.float64))
-    return 2 * degree - spectrum[:, -2].numpy()
+    gaps: np.ndarray = 2 * degree - spectrum[:, -2].numpy()
+    return gaps
 
 
 def _second_eigenvalue(pairs: np.ndarray, size: int, degree: int) -> float:
@@ -150,7 +157,8 @@ def _second_eigenvalue(pairs: np.ndarray, size: int, degree: int) -> float:
 
     def without_constant(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        return adjacency @ x - 2 * degree * x.mean()
+        product: np.ndarray = adjacency @ x - 2 * degree * x.mean()
+        return product
 
     operator = LinearOperator((size, size), matvec=without_constant, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(size)

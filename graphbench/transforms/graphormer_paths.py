@@ -1,4 +1,4 @@
-"""What Graphormer knows about pairs of nodes: hop distances, and the types of the edges between them.
+"""Graphormer's encodings of pairs of nodes: hop distances, and edge types along shortest paths.
 
 Paper: Do Transformers Really Perform Badly for Graph Representation?, https://arxiv.org/abs/2106.05234; conventions:
 GraphGPS, https://arxiv.org/abs/2205.12454.
@@ -16,10 +16,11 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import FromContext, register
 from graphbench.structures.pairs import LONGEST
 from graphbench.transforms.algorithms.path_search import breadth_first, unreached
+from graphbench.transforms.base import Input, Level, Transform
 
 
 @register("GraphormerPaths")
-class GraphormerPaths:
+class GraphormerPaths(Transform):
     """Distances of all pairs and the edge types along one shortest path between them.
 
     Args:
@@ -44,7 +45,9 @@ class GraphormerPaths:
     """
 
     version: ClassVar[int] = 2
-    level: ClassVar[str] = "pair"
+    outputs: ClassVar[tuple[str, ...]] = ("distance", "edge_types")
+    reads: ClassVar[tuple[Input, ...]] = ("edge_index", "edge_attr")
+    level: Level = "pair"
 
     def __init__(
         self,
@@ -82,13 +85,13 @@ class GraphormerPaths:
                 if step.hops <= kept:
                     along[step.pair, step.hops - 1] = types[step.edge]
                 longest = max(longest, step.hops)
-        found = {"distance": torch.from_numpy(distance)}
+        outputs = {"distance": torch.from_numpy(distance)}
         if along is not None:
-            found["edge_types"] = torch.from_numpy(np.ascontiguousarray(along[:, : min(kept, longest)]))
-        return found
+            outputs["edge_types"] = torch.from_numpy(np.ascontiguousarray(along[:, : min(kept, longest)]))
+        return outputs
 
     def _check_degrees(self, store: GraphStore) -> None:
-        """Degrees outside a table are found here, once, and not in the middle of training."""
+        """Refuses degrees outside the tables here, once, instead of in the middle of training."""
         first = np.repeat(store.node_ptr.numpy()[:-1], store.edge_counts.numpy())
         source, target = store.edge_index.numpy().astype(np.int64) + first
         # edges that repeat count once, as in GraphormerBias

@@ -41,6 +41,7 @@ class HeatKernelSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("heat",)
 
     def __init__(self, times: list[float]) -> None:
         if not times or any(not math.isfinite(time) or time < 0 for time in times):

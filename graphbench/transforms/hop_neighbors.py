@@ -1,4 +1,4 @@
-"""Lists of all nodes within some hops of every node: what distance masks need on graphs too large for n x n blocks."""
+"""k-hop neighbour lists of all nodes, for distance masks on graphs too large for n x n blocks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
+from graphbench.transforms.base import Level, Transform
 
 _WORK = 1 << 22  # edges that the sources of one block may walk in one step, about (16 bytes each)
 
 
 @register("HopNeighbors")
-class HopNeighbors:
+class HopNeighbors(Transform):
     r"""All nodes within ``cutoff`` hops of every node, and how many hops away they are.
 
     .. math:: N_i = \{ j : d_{ij} \le c \}, \qquad d_{ij} = \min \{ k : (A^k)_{ij} > 0 \}, \quad d_{ii} = 0
@@ -38,7 +39,8 @@ class HopNeighbors:
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "hops"
+    outputs: ClassVar[tuple[str, ...]] = ("row_ptr", "col", "hop")
+    level: Level = "hops"
 
     def __init__(self, cutoff: int = 1) -> None:
         if not 1 <= cutoff <= LONGEST:
@@ -49,11 +51,11 @@ class HopNeighbors:
         """Lists of all graphs of a store."""
         first = np.repeat(store.node_ptr.numpy()[:-1], store.sizes.numpy())
         counts, cols, hops = [np.zeros(1, dtype=np.int64)], [np.zeros(0, np.int32)], [np.zeros(0, np.uint8)]
-        for start, near in self._blocks(_adjacency(store)):
-            count = np.diff(near.indptr)
+        for start, hops_plus_one in self._blocks(_adjacency(store)):
+            count = np.diff(hops_plus_one.indptr)
             counts.append(count.astype(np.int64))
-            cols.append((near.indices - np.repeat(first[start : start + len(count)], count)).astype(np.int32))
-            hops.append((near.data - 1).astype(np.uint8))
+            cols.append((hops_plus_one.indices - np.repeat(first[start : start + len(count)], count)).astype(np.int32))
+            hops.append((hops_plus_one.data - 1).astype(np.uint8))
         return {
             "row_ptr": torch.from_numpy(np.cumsum(np.concatenate(counts))),
             "col": torch.from_numpy(np.concatenate(cols)),
@@ -67,17 +69,17 @@ class HopNeighbors:
         while start < total:
             rows = min(width, total - start)
             reached = _ones(np.arange(start, start + rows), total)
-            near = reached.astype(np.int16)
+            hops_plus_one = reached.astype(np.int16)
             walked = 1
             for hop in range(1, self.cutoff + 1):
                 walked = max(walked, int(degree[reached.indices].sum()))
                 reached = reached @ adjacency  # booleans: or of ands
-                reached = reached > near.astype(bool)
+                reached = reached > hops_plus_one.astype(bool)
                 if not reached.nnz:
                     break
-                near = near + reached.astype(np.int16) * (hop + 1)
-            near.sort_indices()
-            yield start, near
+                hops_plus_one = hops_plus_one + reached.astype(np.int16) * (hop + 1)
+            hops_plus_one.sort_indices()
+            yield start, hops_plus_one
             start += rows
             report(start, total)
             # the next block walks about as far as this one
@@ -85,7 +87,7 @@ class HopNeighbors:
 
 
 def _adjacency(store: GraphStore) -> sp.csr_array:
-    """(N, N) of all graphs behind each other, repeated edges once."""
+    """(N, N) of all graphs, block-diagonal, repeated edges once."""
     shift = np.repeat(store.node_ptr.numpy()[:-1], store.edge_counts.numpy())
     ends = store.edge_index.numpy().astype(np.int64) + shift
     ones = np.ones(ends.shape[1], dtype=bool)

@@ -30,7 +30,8 @@ class LaplacianPE(StackTransform):
     .. math:: L = D - A, \quad I - D^{-1/2} A D^{-1/2}, \quad I - D^{-1} A \qquad L u_k = \lambda_k u_k
 
     A: adjacency without self loops, repeated edges counted; D: degrees. Signs are arbitrary, and so is the basis
-    inside a repeated eigenvalue (0 repeats once per component): encoders must not rely on either.
+    inside a repeated eigenvalue (0 repeats once per component): encoders must not rely on either. They are what LAPACK
+    returns, and differ between processors and numbers of threads; kept, because published numbers contain that choice.
 
     Args:
         max_freqs: eigenpairs per graph; a graph with fewer nodes is filled up with NaN.
@@ -53,7 +54,8 @@ class LaplacianPE(StackTransform):
     """
 
     version: ClassVar[int] = 1
-    large_from: ClassVar[int | None] = MAX_NODES + 1
+    outputs: ClassVar[tuple[str, ...]] = ("eigvecs", "eigvals")
+    large_from: int | None = MAX_NODES + 1
 
     def __init__(
         self,

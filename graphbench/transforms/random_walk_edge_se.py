@@ -16,6 +16,7 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
 from graphbench.transforms.algorithms.large_graphs import LargeGraph
+from graphbench.transforms.base import Level
 from graphbench.transforms.random_walk_se import RandomWalkSE
 
 
@@ -38,8 +39,9 @@ class RandomWalkEdgeSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
-    level: ClassVar[str] = "edge"
-    large_from: ClassVar[int | None] = 2049
+    outputs: ClassVar[tuple[str, ...]] = ("landing",)
+    level: Level = "edge"
+    large_from: int | None = 2049
 
     def __init__(self, times: list[int]) -> None:
         self.times = RandomWalkSE(times).times

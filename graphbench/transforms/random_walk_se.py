@@ -42,7 +42,8 @@ class RandomWalkSE(StackTransform):
     """
 
     version: ClassVar[int] = 2
-    large_from: ClassVar[int | None] = 2049
+    outputs: ClassVar[tuple[str, ...]] = ("landing",)
+    large_from: int | None = 2049
 
     def __init__(self, times: list[int]) -> None:
         if not times or any(step != int(step) or step < 1 for step in times):

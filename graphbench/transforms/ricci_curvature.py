@@ -1,4 +1,4 @@
-"""Discrete Ricci curvature of edges: do the neighbourhoods of the two ends lie closer together than the ends?
+"""Discrete Ricci curvature of edges: the distance of the ends' neighbourhoods compared with that of the ends.
 
 Papers: Ricci curvature of Markov chains on metric spaces, https://arxiv.org/abs/math/0701886; Ricci curvature of
 graphs, https://doi.org/10.2748/tmj/1325886283; in a transformer: Curvphormer, https://doi.org/10.3390/e25060885.
@@ -19,13 +19,14 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.all_pairs import check_pairs
+from graphbench.transforms.base import Level, Transform
 
 _SHORTEST = 1e-9
 _CELLS = 1 << 22  # distances between neighbours at a time
 
 
 @register("RicciCurvature")
-class RicciCurvature:
+class RicciCurvature(Transform):
     r"""Ollivier's curvature of every edge.
 
     .. math:: \kappa_{xy} = 1 - \frac{W_1(m_x, m_y)}{d(x, y)}, \qquad
@@ -50,16 +51,13 @@ class RicciCurvature:
     """
 
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("curvature", "length")
 
     def __init__(self, alpha: float = 0.5, pairs: bool = False) -> None:
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in 0 .. 1, 1 excluded, received {alpha}")
         self.alpha, self.pairs = alpha, pairs
-
-    @property
-    def level(self) -> str:
-        """What a row belongs to."""
-        return "pair" if self.pairs else "edge"
+        self.level: Level = "pair" if pairs else "edge"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Measures all edges, or all pairs of nodes of a graph."""
@@ -95,15 +93,15 @@ class RicciCurvature:
             at_once = max(1, _CELLS // ((few + 1) * (many + 1)))
             for edges in np.split(members, range(at_once, len(members), at_once)):
                 hops = _hops(adjacency, left[edges], right[edges]).reshape(len(edges), -1)
-                kinds, kind = np.unique(hops, axis=0, return_inverse=True)
-                values = np.empty(len(kinds))
-                for number, each in enumerate(kinds):
-                    key = (int(few), int(many), each.tobytes())
+                distinct, number_of = np.unique(hops, axis=0, return_inverse=True)
+                values = np.empty(len(distinct))
+                for number, pattern in enumerate(distinct):
+                    key = (int(few), int(many), pattern.tobytes())
                     if key not in known:
-                        known[key] = 1 - self._transport(each.reshape(few + 1, many + 1))
+                        known[key] = 1 - self._transport(pattern.reshape(few + 1, many + 1))
                     values[number] = known[key]
-                    report(done + len(edges) * (number + 1) / len(kinds), len(left))
-                curvature[edges] = values[kind.reshape(-1)]
+                    report(done + len(edges) * (number + 1) / len(distinct), len(left))
+                curvature[edges] = values[number_of.reshape(-1)]
                 done += len(edges)
         return curvature
 
@@ -134,15 +132,15 @@ class RicciCurvature:
 def _hops(adjacency: sp.csr_array, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Distances (m, a + 1, b + 1) uint8 from x and its a neighbours to y and its b neighbours, for m edges x - y."""
     total = adjacency.shape[0]
-    near = [_and_neighbours(adjacency, nodes) for nodes in (left, right)]
-    sources, row = np.unique(near[0], return_inverse=True)
-    wanted = (row.reshape(near[0].shape)[:, :, None] * total + near[1][:, None, :]).ravel()
-    hops = np.full(len(wanted), 3, dtype=np.uint8)  # never more: by way of x and y
+    around_left, around_right = (_and_neighbours(adjacency, nodes) for nodes in (left, right))
+    sources, row = np.unique(around_left, return_inverse=True)
+    entries = (row.reshape(around_left.shape)[:, :, None] * total + around_right[:, None, :]).ravel()
+    hops = np.full(len(entries), 3, dtype=np.uint8)  # never more: by way of x and y
     one = adjacency[sources]
     for distance, reached in ((2, one @ adjacency), (1, one)):
-        hops[_contains(reached, wanted)] = distance
-    hops[sources[wanted // total] == wanted % total] = 0
-    return hops.reshape(len(left), near[0].shape[1], near[1].shape[1])
+        hops[_contains(reached, entries)] = distance
+    hops[sources[entries // total] == entries % total] = 0
+    return hops.reshape(len(left), around_left.shape[1], around_right.shape[1])
 
 
 def _and_neighbours(adjacency: sp.csr_array, nodes: np.ndarray) -> np.ndarray:
@@ -152,16 +150,16 @@ def _and_neighbours(adjacency: sp.csr_array, nodes: np.ndarray) -> np.ndarray:
     return np.concatenate([nodes[:, None], neighbours], axis=1)
 
 
-def _contains(matrix: sp.csr_array, wanted: np.ndarray) -> np.ndarray:
-    """Which of the entries (row * columns + column) a matrix has."""
+def _contains(matrix: sp.csr_array, entries: np.ndarray) -> np.ndarray:
+    """Boolean per entry (row * columns + column): whether the matrix has it."""
     matrix.sort_indices()
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     present = rows * matrix.shape[1] + matrix.indices
     if not len(present):
-        return np.zeros(len(wanted), dtype=bool)
-    place = np.searchsorted(present, wanted)
-    found: np.ndarray = present[np.minimum(place, len(present) - 1)] == wanted
-    return found
+        return np.zeros(len(entries), dtype=bool)
+    position = np.searchsorted(present, entries)
+    contained: np.ndarray = present[np.minimum(position, len(present) - 1)] == entries
+    return contained
 
 
 def _lengths(store: GraphStore, edge: Tensor) -> Tensor:
@@ -171,10 +169,10 @@ def _lengths(store: GraphStore, edge: Tensor) -> Tensor:
     blocks = [np.zeros(0, dtype=np.float32)]
     ends, edge_ptr = store.edge_index.numpy().astype(np.int64), store.edge_ptr.numpy()
     for graph, size in enumerate(store.sizes.tolist()):
-        own = slice(int(edge_ptr[graph]), int(edge_ptr[graph + 1]))
-        low, high = np.sort(ends[:, own], axis=0)
+        edges = slice(int(edge_ptr[graph]), int(edge_ptr[graph + 1]))
+        low, high = np.sort(ends[:, edges], axis=0)
         _, first = np.unique(low * max(size, 1) + high, return_index=True)  # repeated edges have one length
-        lengths = sp.coo_array((cost[own][first], (low[first], high[first])), shape=(size, size)).tocsr()
+        lengths = sp.coo_array((cost[edges][first], (low[first], high[first])), shape=(size, size)).tocsr()
         blocks.append(dijkstra(lengths, directed=False).astype(np.float32).ravel())
         report(graph + 1, store.num_graphs)
     return torch.from_numpy(np.concatenate(blocks))

@@ -11,10 +11,11 @@ from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.pairs import LONGEST
 from graphbench.transforms.algorithms.bit_search import all_hops
+from graphbench.transforms.base import Level, Transform
 
 
 @register("ShortestPaths")
-class ShortestPaths:
+class ShortestPaths(Transform):
     r"""Length of a shortest path from every node to every node of its graph.
 
     .. math:: d_{ij} = \min \{ k : (A^k)_{ij} > 0 \}, \qquad d_{ii} = 0
@@ -33,7 +34,8 @@ class ShortestPaths:
     """
 
     version: ClassVar[int] = 2
-    level: ClassVar[str] = "pair"
+    outputs: ClassVar[tuple[str, ...]] = ("distance",)
+    level: Level = "pair"
 
     def __init__(self, cutoff: int = LONGEST) -> None:
         if not 1 <= cutoff <= LONGEST:

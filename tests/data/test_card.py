@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench import registry
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -79,44 +78,3 @@ def test_a_card_must_not_contradict_itself() -> None:
 )
 def test_width_of_the_prediction(y: torch.Tensor, task_type: str, expected: int) -> None:
     assert out_dim_of(y, task_type) == expected
-
-
-NAMES = {
-    "Deezer": "deezer-europe",
-    "ErdosRenyi": "none",
-    "GeneratedLike": "ogbn-arxiv",
-    "OGB": "ogbg-molhiv",
-    "PyG": "Cora",
-    "PyG-AQSOL": "none",
-    "PyG-Actor": "none",
-    "PyG-Amazon": "photo",
-    "PyG-COCOSuperpixels": "edge_wt_region_boundary",
-    "PyG-CitationFull": "DBLP",
-    "PyG-Coauthor": "cs",
-    "PyG-Flickr": "none",
-    "PyG-GNNBenchmarkDataset": "MNIST",
-    "PyG-HeterophilousGraphDataset": "tolokers",
-    "PyG-LINKXDataset": "penn94",
-    "PyG-MalNetTiny": "LocalDegreeProfile",
-    "PyG-Planetoid": "Cora",
-    "PyG-Reddit": "none",
-    "PyG-Reddit2": "none",
-    "PyG-TUDataset": "NCI1",
-    "PyG-VOCSuperpixels": "edge_wt_region_boundary",
-    "PyG-WebKB": "texas",
-    "PyG-WikipediaNetwork": "squirrel",
-    "PyG-Yelp": "none",
-    "PyG-ZINC": "subset",
-    "SBM": "PATTERN",
-}
-
-
-@pytest.mark.parametrize("family", registry.names("data/datasets"))
-def test_every_family_declares_itself_without_data(family: str) -> None:
-    if family == "custom":
-        pytest.skip("only the data can tell")
-    assert family in NAMES, f"add one name of {family} to this test"
-    card = registry.lookup("data/datasets", family)(NAMES[family]).card
-    assert card.source
-    assert card.metric in registry.names("tasks/metrics")
-    assert registry.lookup("tasks/metrics", card.metric).maximize is card.maximize

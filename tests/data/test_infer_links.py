@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.data.family import LoadedDataset
-from graphbench.data.infer_links import LinksOf, infer_links
+from graphbench.data.builder import LoadedDataset
+from graphbench.data.infer_links import InferLinks, infer_links
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.link_graphs import Contacts
@@ -23,8 +23,8 @@ def test_every_edge_and_as_many_other_pairs() -> None:
     assert store.edge_attr is None
     for graph in range(store.num_graphs):
         batch = store.gather([graph])
-        edges = {tuple(each) for each in batch.edge_index.T.tolist()}
-        pairs = [tuple(each) for each in batch.edge_sets["label"].index.T.tolist()]
+        edges = {tuple(pair) for pair in batch.edge_index.T.tolist()}
+        pairs = [tuple(pair) for pair in batch.edge_sets["label"].index.T.tolist()]
         assert len(set(pairs)) == len(pairs) == 2 * len(edges)
         assert {pair for pair, label in zip(pairs, batch.y.tolist()) if label} == edges
     assert infer_links(_loaded()).store.fingerprint == store.fingerprint
@@ -32,7 +32,7 @@ def test_every_edge_and_as_many_other_pairs() -> None:
 
 
 def test_the_card_says_two_classes_and_no_edge_features() -> None:
-    card = LinksOf(Contacts("x")).card
+    card = InferLinks(Contacts("x")).card
     assert (card.out_dim, card.edge_in, card.metric, card.task) == (2, 0, "accuracy", "graph")
     assert card.name == "contacts"
 

@@ -14,7 +14,7 @@ from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import subgraph
-from graphbench.data.one_graph import node_store, prepared
+from graphbench.data.single_graph import node_store, prepared
 from graphbench.data.sparse_features import sparse_rows, with_sparse_features
 from graphbench.data.store import GraphStore
 from graphbench.structures import SparseRows, as_dense
@@ -75,7 +75,7 @@ def test_always_and_never() -> None:
 
 
 def test_a_known_fingerprint_stays() -> None:
-    store = one_graph(matrix()).known_as("f" * 64)
+    store = one_graph(matrix()).with_fingerprint("f" * 64)
     assert with_sparse_features(store).fingerprint == "f" * 64
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold
 
-from graphbench.data.splits import SplitRequest, Splits, make_splits, read_mask_files
+from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 
 LABELS = torch.arange(100) % 4
@@ -26,7 +27,7 @@ def _lists(splits: Splits) -> list[list[int]]:
 def test_random_covers_everything_and_depends_on_the_seed() -> None:
     made = make_splits("random", num_examples=100, seed=3)
     assert _sizes(made) == (80, 10, 10)
-    assert sorted(each for part in _lists(made) for each in part) == list(range(100))
+    assert sorted(number for part in _lists(made) for number in part) == list(range(100))
     assert _lists(made) == _lists(make_splits("random", num_examples=100, seed=3))
     assert _lists(made) != _lists(make_splits("random", num_examples=100, seed=4))
 

@@ -164,7 +164,7 @@ def test_saved_tensors_give_the_store_back(level: Any) -> None:
 def test_digest_sees_names_types_and_shapes() -> None:
     ones = torch.ones(4)
     variants = [{"a": ones}, {"b": ones}, {"a": ones.view(2, 2)}, {"a": ones.to(torch.float64)}, {"a": ones[:0]}, {}]
-    assert len({digest(each) for each in variants}) == len(variants)
+    assert len({digest(tensors) for tensors in variants}) == len(variants)
 
 
 def test_numbers_of_pairs_follow_their_graphs() -> None:
@@ -209,3 +209,10 @@ def test_lengths_that_disagree_are_refused() -> None:
         GraphStore.from_arrays([2], [3], torch.zeros(2, 2))
     with pytest.raises(ValueError, match="encoding 'a' must have 2 rows"):
         GraphStore.from_arrays([2], [0], torch.empty(2, 0)).with_encodings(pe={"a": torch.ones(3)})
+
+
+def test_a_known_fingerprint_belongs_to_the_copy_and_to_stores_of_the_same_graphs() -> None:
+    store = GraphStore.from_arrays([2], [1], torch.tensor([[0], [1]]))
+    known = store.with_fingerprint("known")
+    assert known.with_encodings(pe={"a": torch.zeros(2, 1)}).fingerprint == known.to("cpu").fingerprint == "known"
+    assert store.fingerprint == known.replace(y=None).fingerprint != "known"

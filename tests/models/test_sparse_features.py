@@ -14,7 +14,7 @@ from torch import nn
 from graphbench.blockwise.graph import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
-from graphbench.data.one_graph import node_store
+from graphbench.data.single_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.model import build_model

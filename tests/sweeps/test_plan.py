@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from graphbench.config import load_config
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.preflight import check
 from graphbench.sweeps import Sweep, read_sweep

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
@@ -71,12 +71,12 @@ def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
     )
 
 
-def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> Loaders:
+def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> DataLoaders:
     store = tiny_store(level)
     count = store.num_graphs if level == "graph" else store.num_nodes
     order = torch.randperm(count, generator=torch.Generator().manual_seed(4))
     splits = Splits(*order.split([count - 2 * (count // 4), count // 4, count // 4]))
-    return Loaders(
+    return DataLoaders(
         store,
         splits,
         batch_size=batch_size,

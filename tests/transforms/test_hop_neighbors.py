@@ -27,26 +27,26 @@ def test_equals_the_distances_of_all_pairs(cutoff: int, work: int, monkeypatch: 
     monkeypatch.setattr(hop_neighbors, "_WORK", work)
     store = sbm_cluster((20,), 0, base=BlockModel(3, 2, 40, 0.1, 0.01))
     half = store.edge_index[:, ::2]  # directed, and with a self loop and a repeated edge per graph
-    counts = torch.tensor([len(each) for each in torch.arange(store.num_edges).split(store.edge_counts.tolist())])
+    counts = torch.tensor([len(edges) for edges in torch.arange(store.num_edges).split(store.edge_counts.tolist())])
     kept = torch.tensor(
         [len(range(-first % 2, count, 2)) for first, count in zip(store.edge_ptr.tolist(), counts.tolist())]
     )
     directed = GraphStore.from_arrays(store.sizes, kept, half)
-    for each in (store, directed):
-        distance = ShortestPaths(cutoff)(each)["distance"]
+    for graphs in (store, directed):
+        distance = ShortestPaths(cutoff)(graphs)["distance"]
         near = (distance != UNREACHABLE).nonzero().view(-1)
-        out = HopNeighbors(cutoff)(each)
+        out = HopNeighbors(cutoff)(graphs)
         assert torch.equal(out["hop"], distance[near])
-        size = torch.repeat_interleave(each.sizes, each.sizes)
-        row = torch.repeat_interleave(torch.arange(each.num_nodes), out["row_ptr"].diff())
+        size = torch.repeat_interleave(graphs.sizes, graphs.sizes)
+        row = torch.repeat_interleave(torch.arange(graphs.num_nodes), out["row_ptr"].diff())
         first = torch.cat([torch.zeros(1, dtype=torch.int64), size.cumsum(0)])
         assert torch.equal(first[row] + out["col"], near)
 
 
 def test_repeated_edges_and_self_loops_change_nothing() -> None:
     plain, other = undirected(3, (0, 1), (1, 2)), undirected(3, (0, 1), (1, 2), (0, 1), (2, 2))
-    for name, each in HopNeighbors(2)(plain).items():
-        assert torch.equal(HopNeighbors(2)(other)[name], each)
+    for name, value in HopNeighbors(2)(plain).items():
+        assert torch.equal(HopNeighbors(2)(other)[name], value)
 
 
 def test_a_node_with_more_neighbours_than_a_byte_or_a_short_counts() -> None:

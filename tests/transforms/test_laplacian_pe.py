@@ -154,7 +154,7 @@ def test_large_graphs_have_the_same_eigenpairs(norm: Any, dense: int, monkeypatc
     torch.testing.assert_close(values, expected_values, atol=1e-8, rtol=0, equal_nan=True)
     spectrum = expected_values[0].tolist()
     for start, value in enumerate(spectrum):
-        stop = start + sum(abs(each - value) < 1e-6 for each in spectrum)
+        stop = start + sum(abs(other - value) < 1e-6 for other in spectrum)
         if (start and spectrum[start - 1] > value - 1e-6) or stop == len(spectrum):
             continue  # not the first of its eigenspace, or an eigenspace that may go on
         ours, theirs = vectors[:91, start:stop], expected[:91, start:stop]

@@ -62,11 +62,11 @@ def test_large_graphs_give_the_same(times: list[int], cells: int, monkeypatch: p
     extra = torch.tensor([[1, 0, 0], [1, 1, 1]])
     directed = GraphStore.from_arrays([store.max_nodes()], [half.shape[1] + 3], torch.cat([half, extra], 1))
     for encode in (RandomWalkSE(times), RandomWalkEdgeSE(times)):
-        for each in (store, directed):
-            expected = encode.exact(each)["landing"]
+        for graphs in (store, directed):
+            expected = encode.exact(graphs)["landing"]
             with monkeypatch.context() as patched:
                 patched.setattr(type(encode), "large_from", 8)
-                torch.testing.assert_close(encode.exact(each)["landing"], expected, atol=1e-12, rtol=0)
+                torch.testing.assert_close(encode.exact(graphs)["landing"], expected, atol=1e-12, rtol=0)
 
 
 def test_what_cannot_happen_has_probability_zero() -> None:

@@ -51,7 +51,7 @@ def _slowly(graph: nx.Graph, x: int, y: int) -> float:
     degrees = graph.degree[x], graph.degree[y]
     pieces = 2 * int(np.lcm(*degrees))
     ends = [
-        [node] * (pieces // 2) + [each for each in graph[node] for _ in range(pieces // (2 * degree))]
+        [node] * (pieces // 2) + [neighbour for neighbour in graph[node] for _ in range(pieces // (2 * degree))]
         for node, degree in zip((x, y), degrees, strict=True)
     ]
     cost = np.array([[hops[a][b] for b in ends[1]] for a in ends[0]])

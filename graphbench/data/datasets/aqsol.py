@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.registry import FromContext, register
@@ -24,8 +25,10 @@ _TYPES, _BONDS = 65, 5
 
 
 @register("PyG-AQSOL")
-class AQSOL:
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982; data: AqSolDB.
+class AQSOL(DatasetBuilder):
+    """Molecules and their solubility in water.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982; data: AqSolDB.
 
     Nodes carry one of 65 atom types, edges a bond type 1 .. 4. Molecules without bonds, and those whose last atoms have
     no bond, are left out as in GraphGPS: 9,823 remain. Splits: ``standard``, by scaffold, 7,831/996/996.
@@ -34,8 +37,10 @@ class AQSOL:
         name: there is one data set; ``none`` or ``AQSOL``.
     """
 
+    names = ("none", "AQSOL")
+
     def __init__(self, name: FromContext[str] = "none") -> None:
-        known_name("PyG-AQSOL", name, ("none", "AQSOL"))
+        self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -60,11 +65,7 @@ class AQSOL:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require("AQSOL", _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         files = [root / file for file in _FILES]
@@ -78,24 +79,25 @@ def _fetch(directory: Path) -> None:
 
 
 def _read(files: list[Path]) -> tuple[GraphStore, Splits]:
-    graphs: list[dict[str, Any]] = []
+    graphs: list[GraphRecord] = []
     counts = []
     for file in files:
         read = [_graph(*molecule) for molecule in read_pickle(file)]
-        kept = [each for each in read if each["edge_index"].numel() and _covers(each)]
+        kept = [graph for graph in read if graph.edge_index.numel() and _covers(graph)]
         graphs += kept
         counts.append(len(kept))
-    return GraphStore.from_graphs(graphs), in_order(counts)
+    return GraphStore.from_graphs(graphs), Splits.consecutive(counts)
 
 
-def _graph(atoms: Any, bonds: Any, edge_index: Any, target: Any) -> dict[str, Any]:
-    return {
-        "edge_index": torch.from_numpy(np.asarray(edge_index, dtype=np.int64).reshape(2, -1)),
-        "x": torch.from_numpy(np.asarray(atoms).astype(np.uint8).reshape(-1, 1)),
-        "edge_attr": torch.from_numpy(np.asarray(bonds).astype(np.uint8).reshape(-1, 1)),
-        "y": torch.from_numpy(np.asarray(target, dtype=np.float32).reshape(1)),
-    }
+def _graph(atoms: Any, bonds: Any, edge_index: Any, target: Any) -> GraphRecord:
+    return GraphRecord(
+        edge_index=torch.from_numpy(np.asarray(edge_index, dtype=np.int64).reshape(2, -1)),
+        x=torch.from_numpy(np.asarray(atoms).astype(np.uint8).reshape(-1, 1)),
+        edge_attr=torch.from_numpy(np.asarray(bonds).astype(np.uint8).reshape(-1, 1)),
+        y=torch.from_numpy(np.asarray(target, dtype=np.float32).reshape(1)),
+    )
 
 
-def _covers(graph: dict[str, Any]) -> bool:
-    return int(graph["edge_index"].max()) + 1 == len(graph["x"])
+def _covers(graph: GraphRecord) -> bool:
+    """Whether the last atom has a bond."""
+    return int(graph.edge_index.max()) + 1 == len(graph.x)

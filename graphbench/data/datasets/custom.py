@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from graphbench import registry
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphLike, GraphObject, read_field
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -25,7 +26,7 @@ _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_
 
 
 @registry.register("custom")
-class CustomGraphs:
+class CustomGraphs(DatasetBuilder):
     """Graphs from a ``.pt`` file or from a Python function; everything that is not given here is measured.
 
     Args:
@@ -68,23 +69,19 @@ class CustomGraphs:
 
     @property
     def card(self) -> None:
-        """None: only the data can tell."""
+        """None: everything is measured on the data."""
         return None
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads or calls, and measures. Masks in a single transductive graph become the ``standard`` splits.
-
-        Raises:
-            UserError: no such file or function, or something in it that is no graph.
-        """
+        """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
         graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
-        if isinstance(graphs, Mapping) or hasattr(graphs, "edge_index"):
+        if isinstance(graphs, Mapping | GraphObject):
             graphs = [graphs]
         if not isinstance(graphs, list | tuple) or not graphs:
             raise UserError(f"{where}: expected {_CONTENT}, received {_describe(graphs)}.")
         for number, graph in enumerate(graphs):
-            if not isinstance(graph, Mapping) and not hasattr(graph, "edge_index"):
+            if not isinstance(graph, Mapping | GraphObject):
                 raise UserError(f"{where}: expected {_CONTENT}; entry {number} is {_describe(graph)}.")
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
@@ -93,7 +90,7 @@ class CustomGraphs:
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
-        return LoadedDataset(store, self._measured(store, where), self._published(list(graphs)))
+        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store))
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -111,9 +108,9 @@ class CustomGraphs:
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None
         vocabularies = {}
-        for kind, tensor in (("node", store.x), ("edge", store.edge_attr)):
-            if tensor is not None and not tensor.is_floating_point():
-                vocabularies[kind] = self._vocabulary(kind, tensor.to(torch.int64), where)
+        for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
+            if isinstance(tensor, Tensor) and not tensor.is_floating_point():
+                vocabularies[level] = self._vocabulary(level, tensor.to(torch.int64), where)
         return DatasetCard(
             name=self.name,
             task=self.task,
@@ -131,25 +128,24 @@ class CustomGraphs:
             source=where,
         )
 
-    def _vocabulary(self, kind: str, categories: Tensor, where: str) -> tuple[int, ...]:
+    def _vocabulary(self, level: str, categories: Tensor, where: str) -> tuple[int, ...]:
         if categories.numel() and int(categories.min()) < 0:
-            raise UserError(f"{where}: whole numbers in {kind} features are categories and must not be negative.")
+            raise UserError(f"{where}: whole numbers in {level} features are categories and must not be negative.")
         seen = tuple((categories.max(0).values + 1).tolist()) if len(categories) else (1,) * categories.shape[1]
-        given = self.types[kind]
+        given = self.types[level]
         if given is None:
             return seen
-        if len(given) != len(seen) or any(stated < found for stated, found in zip(given, seen, strict=True)):
-            raise UserError(f"dataset.custom.{kind}_types: {list(given)} is too small; {where} holds {list(seen)}.")
+        if len(given) != len(seen) or any(stated < largest for stated, largest in zip(given, seen, strict=True)):
+            raise UserError(f"dataset.custom.{level}_types: {list(given)} is too small; {where} holds {list(seen)}.")
         return tuple(given)
 
-    def _published(self, graphs: list[Any]) -> dict[str, tuple[Splits, ...]]:
-        first = graphs[0]
-        names = [f"{part}_mask" for part in PARTS]
-        masks = [first.get(name) if isinstance(first, Mapping) else getattr(first, name, None) for name in names]
-        if not self.transductive or len(graphs) > 1 or any(mask is None for mask in masks):
+    def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
+        """Splits from the masks of a single transductive graph; a column each, where they have several."""
+        masks = [read_field(graph, f"{part}_mask") for part in PARTS]
+        if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(len(first["y"]), -1).unbind(1) for mask in masks]
-        return {"standard": tuple(Splits.from_masks(*each) for each in zip(*columns, strict=True))}
+        columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
+        return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
 def _read_file(path: Path) -> Any:
@@ -157,7 +153,7 @@ def _read_file(path: Path) -> Any:
     from torch_geometric.data.storage import GlobalStorage
 
     known = torch.serialization.get_safe_globals()  # what PyG has registered itself must stay so afterwards
-    needed = [each for each in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if each not in known]
+    needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in known]
     try:
         with torch.serialization.safe_globals(needed):
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -178,12 +174,12 @@ def _call(function: str) -> Any:
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
     module = registry.load_plugin(source, "dataset.custom.function")
-    found = getattr(module, name, None)
-    if not callable(found):
+    called = vars(module).get(name)
+    if not callable(called):
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return found()
+    return called()
 
 
 def _describe(value: Any) -> str:

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx_files import read_mat, read_split_dicts
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
@@ -28,8 +28,10 @@ _URL = "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data"
 
 
 @register("Deezer")
-class Deezer:
-    """Paper: Characteristic Functions on Graphs, https://arxiv.org/abs/2005.07959.
+class Deezer(DatasetBuilder):
+    """Deezer users of Europe: the artists they like, and their gender as the class.
+
+    Paper: Characteristic Functions on Graphs, https://arxiv.org/abs/2005.07959.
 
     Five published splits of 50/25/25 %. The 31,241 columns are 99.9 % zeros and read as sparse rows: 16 MB, where a
     dense tensor takes 3.5 GB (``dataset.sparse_features: never``).
@@ -39,8 +41,10 @@ class Deezer:
         normalize_features: divide every row of the features by its sum.
     """
 
+    names = ("deezer-europe",)
+
     def __init__(self, name: FromContext[str] = "deezer-europe", *, normalize_features: bool = False) -> None:
-        known_name("Deezer", name, ("deezer-europe",))
+        self.check_name(name)
         self.normalize_features = normalize_features
 
     @property
@@ -58,11 +62,7 @@ class Deezer:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files."""
         card = self.card
         urls = {_MAT: f"{_URL}/deezer-europe.mat", _SPLITS: f"{_URL}/splits/deezer-europe-splits.npy"}
         root = roots.require(card.name, card.files, urls, card.sha256)
@@ -77,7 +77,7 @@ def read_sparse(path: Path) -> tuple[sparse.csr_matrix, torch.Tensor, np.ndarray
     """Features (N, F) as float32 CSR, edges (2, E), classes (N,) from the arrays ``A``, ``features``, ``label``.
 
     Raises:
-        UserError: another kind of file, or a damaged one.
+        UserError: the file has another format, or is damaged.
     """
     arrays = read_mat(path)
     try:
@@ -85,4 +85,4 @@ def read_sparse(path: Path) -> tuple[sparse.csr_matrix, torch.Tensor, np.ndarray
         x, y = sparse.csr_matrix(arrays["features"], dtype=np.float32), arrays["label"].reshape(-1).astype(np.int64)
     except (KeyError, AttributeError) as error:
         raise UserError(f"{path} does not hold the arrays A, features and label ({error}).") from error
-    return x, distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(y)), y
+    return x, coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(y)), y

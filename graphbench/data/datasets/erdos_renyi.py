@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import erdos_renyi
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.registry import FromContext, register
 
@@ -18,21 +18,23 @@ _PIECE = 2**20
 
 
 @register("ErdosRenyi")
-class ErdosRenyi:
-    """G(N, p) with p = degree / N, normal features and uniform classes: there is nothing to learn but time to spend.
+class ErdosRenyi(DatasetBuilder):
+    """G(N, p) with p = degree / N, normal features and uniform classes, for measurements of time and memory.
 
     Paper: A Scalable and Effective Alternative to Graph Transformers (GECO), https://arxiv.org/abs/2406.12059, Table
     10: N = 512, 1024, ... up to 2,097,152 (``nodes``), p = 10 / N and 108 features, which are the defaults. A graph of
     2,097,152 nodes has 21 million directed edges; drawing them takes seconds and 1 GiB, features 0.9 GiB.
 
     Args:
-        name: ``none``: there is one kind.
+        name: ``none``: there is one such graph.
         nodes: N.
         degree: N p, the mean degree is (N - 1) p.
         features: columns, independent standard normal numbers.
         classes: number of classes, each equally likely at every node.
         seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
+
+    names = ("none", "ErdosRenyi")
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class ErdosRenyi:
         classes: int = 10,
         seed: int = 0,
     ) -> None:
-        known_name("ErdosRenyi", name, ("none", "ErdosRenyi"))
+        self.check_name(name)
         if nodes < 4 or nodes >= 2**31:
             raise ValueError(f"nodes must lie in 4 .. 2^31 - 1, received {nodes}")
         if not 0 <= degree <= nodes:
@@ -52,7 +54,11 @@ class ErdosRenyi:
         for what, number, least in (("features", features, 1), ("classes", classes, 2), ("seed", seed, 0)):
             if number < least:
                 raise ValueError(f"{what} must be {least} or more, received {number}")
-        self.nodes, self.degree, self.features, self.classes, self.seed = nodes, degree, features, classes, seed
+        self.nodes = nodes
+        self.degree = degree
+        self.features = features
+        self.classes = classes
+        self.seed = seed
 
     @property
     def card(self) -> DatasetCard:

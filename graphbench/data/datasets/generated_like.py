@@ -1,24 +1,24 @@
-"""Generated graphs of the shape of published large ones, for machines that have not got those or not their room."""
+"""Generated graphs with the statistics of published large ones, for machines without those files."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.ogb_node import OGBNode, amazon2m_split
 from graphbench.data.datasets.ogb_papers import OGBPapers
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
 from graphbench.data.large.cache import cached_large_graph
-from graphbench.data.large.edges import write_both_directions
 from graphbench.data.large.generator import power_law
+from graphbench.data.large.reverse_edges import write_undirected
 from graphbench.data.splits import Splits
 from graphbench.registry import FromContext, register
 
@@ -26,17 +26,17 @@ _GROUPS = 16
 """Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
 
 _SPLIT, _LABELS = 100, 101
-"""Random streams beside those of :func:`~graphbench.data.large.generator.power_law`."""
+"""Random streams, next to those of :func:`~graphbench.data.large.generator.power_law`."""
 
 
 class _Shape(NamedTuple):
-    """What the card of the original does not say.
+    """Statistics of a published graph besides those of its card.
 
     Attributes:
-        original: that card.
+        original: the card of the published graph.
         pairs: of neighbours, each counted once.
         parts: nodes in training, validation and test in the published split; all others have no label.
-        homophily: share of the pairs that are of one class.
+        homophily: fraction of the pairs that are of one class.
         exponent: of the power law of the degrees.
         noise: of the features, see :class:`GeneratedLike`.
     """
@@ -61,12 +61,12 @@ _SHAPES = {
 
 
 @register("GeneratedLike")
-class GeneratedLike:
+class GeneratedLike(DatasetBuilder):
     """A power-law graph with the features, classes, split and degrees of a published graph, of any size.
 
     Published, in the cards of the originals and in the papers named here, and kept: mean degree, columns, classes,
-    task, metric, shares of the split (Open Graph Benchmark, https://arxiv.org/abs/2005.00687; 22,301,964 pairs of
-    friends in pokec, https://snap.stanford.edu/data/soc-Pokec.html); the share of neighbours of the same class of
+    task, metric, ratios of the split (Open Graph Benchmark, https://arxiv.org/abs/2005.00687; 22,301,964 pairs of
+    friends in pokec, https://snap.stanford.edu/data/soc-Pokec.html); the fraction of neighbours of the same class of
     arxiv (0.66) and products (0.81; https://arxiv.org/abs/2209.06177, "edge homophily") and pokec (0.445,
     https://arxiv.org/abs/2110.14446). Features are a random centre per class plus noise, as much of it as leaves the
     best classifier that sees features alone the accuracy that an MLP has on the original (SGFormer,
@@ -85,15 +85,17 @@ class GeneratedLike:
     Args:
         name: ``ogbn-arxiv``, ``ogbn-products`` (Amazon2M with ``dataset.split_mode: amazon2m``), ``ogbn-proteins``,
             ``pokec`` or ``ogbn-papers100M``.
-        scale: nodes, as a share of those of the original.
+        scale: nodes, as a fraction of those of the original.
         degree: mean number of neighbours; None: that of the original.
         seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
+    names = tuple(_SHAPES)
+
     def __init__(
         self, name: FromContext[str], *, scale: float = 1.0, degree: float | None = None, seed: int = 0
     ) -> None:
-        self.name = known_name("GeneratedLike", name, _SHAPES)
+        self.name = self.check_name(name)
         self._shape = _SHAPES[self.name]()
         original = self._shape.original
         if not 0 < scale <= 1:
@@ -122,7 +124,7 @@ class GeneratedLike:
     def _parts(self) -> list[int]:
         """Nodes per part; all of them, where the original has a label for all."""
         ends = np.cumsum((0, *self._shape.parts)) * self.nodes / self._shape.original.statistics["nodes"]
-        return np.diff(np.rint(ends).astype(int)).tolist()
+        return [int(size) for size in np.diff(np.rint(ends).astype(int))]
 
     @property
     def card(self) -> DatasetCard:
@@ -139,7 +141,7 @@ class GeneratedLike:
     def load(self, roots: Roots) -> LoadedDataset:
         """Generates the graph, or opens what a former run left in the cache."""
         card, shape = self.card, self._shape
-        settings = {
+        settings: dict[str, Any] = {
             "columns": card.node_in,
             "classes": self.classes,
             "labels": self._labels,
@@ -165,11 +167,11 @@ class GeneratedLike:
             columns=shape.original.node_in,
             classes=self.classes,
             exponent=shape.exponent,
-            homophily=moved_share(shape.homophily, self.classes),
+            homophily=moved_fraction(shape.homophily, self.classes),
             noise=shape.noise,
             dtype=np.float32,
         )
-        write_both_directions(store.edge_index[:, ::2], self.nodes, folder / "edge_index.npy")
+        write_undirected(store.edge_index[:, ::2], self.nodes, folder / "edge_index.npy")
         group = np.load(drawn / "y.npy", mmap_mode="r")
         order = np.random.default_rng([self.seed, _SPLIT]).permutation(self.nodes)
         split = Splits.of(*np.split(order, np.cumsum(self._parts()))[:3])
@@ -193,7 +195,7 @@ class GeneratedLike:
         y.flush()
 
 
-def moved_share(homophily: float, classes: int) -> float:
-    """The ``homophily`` of :func:`~graphbench.data.large.generator.power_law` that makes a share of pairs alike."""
+def moved_fraction(homophily: float, classes: int) -> float:
+    """The argument of :func:`~graphbench.data.large.generator.power_law` that leads to an edge homophily."""
     chance = 1 / classes
     return (homophily - chance) / (1 - chance) if homophily >= chance else homophily / chance - 1

@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
+from graphbench.structures import SparseRows
 
 _URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master"
 _SPLITS = 10
@@ -49,7 +50,7 @@ _SHA256 = {
 }
 
 
-class _GeomGCN:
+class _GeomGCN(DatasetBuilder):
     """One graph with ten published splits (48/32/20 %), which ``dataset.split_index`` chooses from."""
 
     title: str
@@ -74,11 +75,7 @@ class _GeomGCN:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         card = self.card
         folders = [f"new_data/{self.source_name}"] * 2 + ["splits"] * _SPLITS
         names = [Path(file).name for file in card.files]
@@ -100,13 +97,14 @@ class Actor(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("none", "Actor")
     title, source_name, folder = "Actor", "film", "Actor/raw"
     features = "positions"  # of the words that occur
 
     def __init__(
         self, name: FromContext[str] = "none", *, normalize_features: bool = False, undirected: bool = False
     ) -> None:
-        known_name("PyG-Actor", name, ("none", "Actor"))
+        self.check_name(name)
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
 
@@ -120,8 +118,10 @@ class WebKB(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("cornell", "texas", "wisconsin")
+
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.source_name = known_name("PyG-WebKB", name.lower(), ("cornell", "texas", "wisconsin"))
+        self.source_name = self.check_name(name.lower())
         self.title, self.folder = self.source_name.capitalize(), f"WebKB/{self.source_name}/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)
 
@@ -155,8 +155,10 @@ class WikipediaNetwork(_GeomGCN):
         undirected: add the missing reverse edges.
     """
 
+    names = ("chameleon", "squirrel", *_FILTERED)
+
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.name = known_name("PyG-WikipediaNetwork", name.lower(), ("chameleon", "squirrel", *_FILTERED))
+        self.name = self.check_name(name.lower())
         self.title, self.source_name = self.name.capitalize(), self.name
         self.folder = f"WikipediaNetwork/{self.name}/geom_gcn/raw"
         super().__init__(normalize_features=normalize_features, undirected=undirected)
@@ -177,11 +179,7 @@ class WikipediaNetwork(_GeomGCN):
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         if self.name not in _FILTERED:
             return super().load(roots)
         card = self.card
@@ -202,14 +200,13 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
         y = np.empty(len(rows), dtype=np.int64)
         y[number] = [int(row[2]) for row in rows]
         if features == "positions":
-            column, row = np.concatenate(lists), np.repeat(number, [len(each) for each in lists])
+            column, row = np.concatenate(lists), np.repeat(number, [len(columns) for columns in lists])
             listed = sparse.coo_array((np.ones(len(row)), (row, column)), shape=(len(rows), column.max() + 1))
-            x = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
+            x: SparseRows | np.ndarray = sparse_rows(listed.tocsr() > 0)  # a word may be listed twice
         else:
-            x = np.empty((len(rows), len(lists[0])), dtype=np.float32)
-            x[number] = np.stack(lists)
+            x = np.stack(lists)[np.argsort(number)].astype(np.float32)
         pairs = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
-        edge_index = distinct(torch.from_numpy(pairs.T.copy()), len(rows))
+        edge_index = coalesce(torch.from_numpy(pairs.T.copy()), len(rows))
         return node_store(x, edge_index, y)
     except (ValueError, IndexError) as error:
         raise UserError(

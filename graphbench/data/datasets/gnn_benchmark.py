@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle, read_torch
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -48,8 +49,10 @@ _FACTS = {
 
 
 @register("PyG-GNNBenchmarkDataset")
-class GNNBenchmark:
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+class GNNBenchmark(DatasetBuilder):
+    """Graphs of Benchmarking GNNs, ready made: superpixels, block models, circular skip links.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     MNIST and CIFAR10: colours, then the position of the superpixel (3 and 5 columns), one distance per edge. PATTERN
     and CLUSTER: one-hot signals, one class per node. CSL: every node the number 1, no published split (5-fold
@@ -59,8 +62,10 @@ class GNNBenchmark:
         name: ``MNIST``, ``CIFAR10``, ``PATTERN``, ``CLUSTER`` or ``CSL``.
     """
 
+    names = tuple(_FACTS)
+
     def __init__(self, name: FromContext[str]) -> None:
-        self.name = known_name("PyG-GNNBenchmarkDataset", name, _FACTS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -98,11 +103,7 @@ class GNNBenchmark:
         return tuple(f"GNNBenchmarkDataset/{self.name}/raw/{name}" for name in names)
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(self.name, card.files, dict.fromkeys(card.files, self._url), fetch=self._fetch)
         files = [root / file for file in card.files]
@@ -115,7 +116,7 @@ class GNNBenchmark:
 
     def _read(self, files: list[Path]) -> tuple[GraphStore, Splits]:
         if self.name == "CSL":
-            return _read_csl(*files), in_order([0, 0, 0])
+            return _read_csl(*files), Splits.consecutive([0, 0, 0])
         parts = read_torch(files[0])
         if not isinstance(parts, list | tuple) or len(parts) != 3:
             raise UserError(
@@ -125,30 +126,30 @@ class GNNBenchmark:
         convert = _superpixels if superpixels else _blocks
         graphs = [convert(graph) for part in parts for graph in part]
         store = GraphStore.from_graphs(graphs, "graph" if superpixels else "node")
-        return store, in_order([len(part) for part in parts])
+        return store, Splits.consecutive([len(part) for part in parts])
 
 
-def _superpixels(graph: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "edge_index": graph["edge_index"],
-        "x": torch.cat([graph["x"], graph["pos"]], dim=1).to(torch.float32),
-        "edge_attr": graph["edge_attr"].to(torch.float32).view(-1, 1),
-        "y": torch.as_tensor(graph["y"]).to(torch.int64),
-    }
+def _superpixels(graph: dict[str, Any]) -> GraphRecord:
+    return GraphRecord(
+        edge_index=graph["edge_index"],
+        x=torch.cat([graph["x"], graph["pos"]], dim=1).to(torch.float32),
+        edge_attr=graph["edge_attr"].to(torch.float32).view(-1, 1),
+        y=torch.as_tensor(graph["y"]).to(torch.int64),
+    )
 
 
-def _blocks(graph: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "edge_index": graph["edge_index"],
-        "x": graph["x"].to(torch.float32),
-        "y": graph["y"].to(torch.int64).view(-1),
-    }
+def _blocks(graph: dict[str, Any]) -> GraphRecord:
+    return GraphRecord(
+        edge_index=graph["edge_index"],
+        x=graph["x"].to(torch.float32),
+        y=graph["y"].to(torch.int64).view(-1),
+    )
 
 
 def _read_csl(adjacency: Path, labels: Path) -> GraphStore:
     graphs = []
     for matrix, label in zip(read_pickle(adjacency), read_torch(labels).tolist(), strict=True):
-        edge_index = torch.stack([torch.from_numpy(each).to(torch.int64) for each in (matrix.row, matrix.col)])
+        edge_index = torch.stack([torch.from_numpy(ends).to(torch.int64) for ends in (matrix.row, matrix.col)])
         edge_index = edge_index[:, edge_index[0] != edge_index[1]]
-        graphs.append({"edge_index": edge_index, "x": torch.ones(matrix.shape[0], 1), "y": torch.tensor(int(label))})
+        graphs.append(GraphRecord(edge_index, x=torch.ones(matrix.shape[0], 1), y=torch.tensor(int(label))))
     return GraphStore.from_graphs(graphs)

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store
+from graphbench.data.single_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -26,8 +26,8 @@ _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
 
 
-class _OneGraph:
-    """The whole graph is seen while training, as PyG's loaders of these sets do; features are not scaled."""
+class _OneGraph(DatasetBuilder):
+    """One large graph, seen whole in training (as PyG's loaders of these sets do); features are not scaled."""
 
     title: str
     facts: NodeFacts
@@ -40,15 +40,11 @@ class _OneGraph:
     def card(self) -> DatasetCard:
         """Declared facts."""
         files = tuple(f"{self.title}/raw/{part}" for part in self.parts)
-        kind = {"task_type": self.task_type, "metric": self.metric}
-        return node_card(self.title, self.facts, source=self.source, files=files, **kind)
+        task = {"task_type": self.task_type, "metric": self.metric}
+        return node_card(self.title, self.facts, source=self.source, files=files, **task)
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         folder = self._require(roots, card) / f"{self.title}/raw"
         files = [folder / part for part in self.parts]
@@ -64,7 +60,10 @@ class _OneGraph:
 
 
 class _GraphSAINT(_OneGraph):
-    """Paper: GraphSAINT: Graph Sampling Based Inductive Learning Method, https://arxiv.org/abs/1907.04931."""
+    """A graph in the files of GraphSAINT.
+
+    Paper: GraphSAINT: Graph Sampling Based Inductive Learning Method, https://arxiv.org/abs/1907.04931.
+    """
 
     drive: tuple[str, str, str, str]
 
@@ -104,6 +103,7 @@ class Flickr(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Flickr")
     title, facts = "Flickr", NodeFacts(89250, 899756, 500, 7)
     drive = (
         "1crmsTbd1-2sEXsGwa2IKnIB7Zd3TmUsy",
@@ -113,7 +113,7 @@ class Flickr(_GraphSAINT):
     )
 
     def __init__(self, name: FromContext[str] = "none") -> None:
-        known_name("PyG-Flickr", name, ("none", "Flickr"))
+        self.check_name(name)
 
 
 @register("PyG-Yelp")
@@ -127,6 +127,7 @@ class Yelp(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Yelp")
     title, facts = "Yelp", NodeFacts(716847, 13954819, 300, 100)
     task_type, metric = "classification_multilabel", "f1-micro"
     drive = (
@@ -137,7 +138,7 @@ class Yelp(_GraphSAINT):
     )
 
     def __init__(self, name: FromContext[str] = "none") -> None:
-        known_name("PyG-Yelp", name, ("none", "Yelp"))
+        self.check_name(name)
 
 
 @register("PyG-Reddit2")
@@ -148,6 +149,7 @@ class Reddit2(_GraphSAINT):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Reddit2")
     title, facts = "Reddit2", NodeFacts(232965, 23213838, 602, 41)
     drive = (
         "1sncK996BM5lpuDf75lDFqCiDZyErc1c2",
@@ -157,7 +159,7 @@ class Reddit2(_GraphSAINT):
     )
 
     def __init__(self, name: FromContext[str] = "none") -> None:
-        known_name("PyG-Reddit2", name, ("none", "Reddit2"))
+        self.check_name(name)
 
 
 @register("PyG-Reddit")
@@ -168,13 +170,14 @@ class Reddit(_OneGraph):
         name: ``none``: there is one such graph.
     """
 
+    names = ("none", "Reddit")
     title, facts = "Reddit", NodeFacts(232965, 114615892, 602, 41)
     parts = ("reddit_data.npz", "reddit_graph.npz")
     source = "https://snap.stanford.edu/graphsage"
     url = "https://data.dgl.ai/dataset/reddit.zip"
 
     def __init__(self, name: FromContext[str] = "none") -> None:
-        known_name("PyG-Reddit", name, ("none", "Reddit"))
+        self.check_name(name)
 
     def _require(self, roots: Roots, card: DatasetCard) -> Path:
         urls = dict.fromkeys(card.files, self.url)
@@ -185,6 +188,6 @@ class Reddit(_OneGraph):
     def _read(self, folder: Path) -> tuple[GraphStore, Splits]:
         x, y, part = read_npz(folder / self.parts[0], "feature", "label", "node_types")
         source, target = read_npz(folder / self.parts[1], "row", "col")
-        edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(x))
+        edge_index = coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(x))
         split = Splits.from_masks(part == 1, part == 2, part == 3)
         return node_store(x.astype(np.float32), edge_index, y.astype(np.int64)), split

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, distinct
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import coalesce, to_undirected
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -32,8 +32,10 @@ _SHA256 = {"tolokers": "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9
 
 
 @register("PyG-HeterophilousGraphDataset")
-class HeterophilousGraph:
-    """Paper: A critical look at the evaluation of GNNs under heterophily, https://arxiv.org/abs/2302.11640.
+class HeterophilousGraph(DatasetBuilder):
+    """Graphs whose neighbours often belong to other classes.
+
+    Paper: A critical look at the evaluation of GNNs under heterophily, https://arxiv.org/abs/2302.11640.
 
     Ten published splits of 50/25/25 %. Two-class graphs are reported as area under the ROC curve, as in the paper.
 
@@ -42,9 +44,10 @@ class HeterophilousGraph:
         normalize_features: divide every row of the features by its sum.
     """
 
+    names = tuple(_FACTS)
+
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
-        spelled = name.lower().replace("_", "-")
-        self.name = known_name("PyG-HeterophilousGraphDataset", spelled, _FACTS)
+        self.name = self.check_name(name.lower().replace("_", "-"))
         self.normalize_features = normalize_features
 
     @property
@@ -63,11 +66,7 @@ class HeterophilousGraph:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw file and the splits in it.
-
-        Raises:
-            UserError: the file is missing, damaged or of another version.
-        """
+        """Reads the raw file and the splits in it."""
         card = self.card
         (file,) = card.files
         root = roots.require(card.name, card.files, {file: f"{_URL}/{Path(file).name}"}, card.sha256)
@@ -84,13 +83,13 @@ def read_masked_npz(path: Path, *, undirected: bool = True) -> tuple[GraphStore,
         undirected: add the reverse of every edge, as PyG does.
 
     Raises:
-        UserError: another kind of file, or a damaged one.
+        UserError: the file has another format, or is damaged.
     """
     x, y, edges, *masks = read_npz(path, "node_features", "node_labels", "edges", *(f"{part}_masks" for part in PARTS))
     listed = torch.from_numpy(edges.T.astype(np.int64))
     try:
-        edge_index = (both_directions if undirected else distinct)(listed, len(x))
+        edge_index = (to_undirected if undirected else coalesce)(listed, len(x))
         store = node_store(x.astype(np.float32), edge_index, y.astype(np.int64))
-        return store, tuple(Splits.from_masks(*each) for each in zip(*masks, strict=True))
+        return store, tuple(Splits.from_masks(*of_parts) for of_parts in zip(*masks, strict=True))
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

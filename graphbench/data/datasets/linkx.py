@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets import linkx_files
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, prepared
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -24,7 +24,7 @@ _ARXIV = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 
 
 class _Source(NamedTuple):
-    """Where a graph comes from: files by name (the reader gets their folder) and the file of its splits.
+    """Raw files of a graph by name, their reader (which gets the folder), and the file of its splits.
 
     The Facebook networks are not cached: their raw files are small.
     """
@@ -106,8 +106,10 @@ _SHA256 = {
 
 
 @register("PyG-LINKXDataset")
-class LINKX:
-    """Paper: Large Scale Learning on Non-Homophilous Graphs, https://arxiv.org/abs/2110.14446.
+class LINKX(DatasetBuilder):
+    """Large graphs whose neighbours often belong to other classes.
+
+    Paper: Large Scale Learning on Non-Homophilous Graphs, https://arxiv.org/abs/2110.14446.
 
     Published splits (five of 50/25/25 %) are known of penn94, pokec, snap-patents and twitch-gamer; for the others the
     paper draws at random: split_mode ``random`` with ``dataset.split: [0.5, 0.25, 0.25]``. Nodes without a label
@@ -123,8 +125,10 @@ class LINKX:
         undirected: add the missing reverse edges (only the Facebook networks list both directions).
     """
 
+    names = tuple(_SOURCES)
+
     def __init__(self, name: FromContext[str], *, undirected: bool = False) -> None:
-        self.name = known_name("PyG-LINKXDataset", name.lower().replace("_", "-"), _SOURCES)
+        self.name = self.check_name(name.lower().replace("_", "-"))
         self.undirected = undirected
 
     @property
@@ -149,11 +153,7 @@ class LINKX:
         return "ogb/ogbn_arxiv/raw" if self.name == "arxiv-year" else f"LINKXDataset/{self.name}/raw"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card, source = self.card, _SOURCES[self.name]
         urls = {f"{self._folder}/{file}": url for file, url in source.files.items()}
         fetch = _fetch_arxiv if self.name == "arxiv-year" else None
@@ -169,8 +169,8 @@ class LINKX:
 
         store, _ = cached_graphs(roots, "LINKX", self.name, files, read) if source.cached else read()
         card.check(store, str(files[0]))
-        parts = linkx_files.read_split_dicts(folder / source.splits) if source.splits else []
-        splits = tuple(Splits.of(*each) for each in parts)
+        listed = linkx_files.read_split_dicts(folder / source.splits) if source.splits else []
+        splits = tuple(Splits.of(*parts) for parts in listed)
         return LoadedDataset(prepared(store, undirected=self.undirected), card, {"standard": splits} if splits else {})
 
 

@@ -1,4 +1,4 @@
-"""Readers of the LINKX collection's files: one graph from a folder; and of its split files."""
+"""Readers of the LINKX collection: a graph from a folder, splits from a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphbench.data.edges import distinct
+from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.raw_files import read_csv, read_object_array, read_torch
-from graphbench.data.one_graph import node_store
+from graphbench.data.single_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.structures import SparseRows
@@ -35,50 +35,50 @@ def read_split_dicts(path: Path) -> list[tuple[np.ndarray, np.ndarray, np.ndarra
     """The collection's split files: an array of ``{"train": ..., "valid": ..., "test": ...}``.
 
     Raises:
-        UserError: another kind of file, or a damaged one.
+        UserError: the file has another format, or is damaged.
     """
     try:
-        return [(each["train"], each["valid"], each["test"]) for each in read_object_array(path).reshape(-1)]
+        return [(split["train"], split["valid"], split["test"]) for split in read_object_array(path).reshape(-1)]
     except (KeyError, TypeError) as error:
         raise UserError(f"{path} holds no list of train, valid and test ({error}).") from error
 
 
 def facebook(folder: Path) -> GraphStore:
-    """``A`` is the adjacency matrix; ``local_info`` has one column per attribute, the second of them gender."""
+    """Reads ``A``, the adjacency matrix, and ``local_info``, a column per attribute, of which the second is gender."""
     arrays = read_mat(folder / "data.mat")
     source, target = arrays["A"].tocoo().coords
     info = torch.from_numpy(arrays["local_info"].astype(np.int64))
     attributes = [info[:, column] for column in range(info.shape[1]) if column != 1]
-    values = torch.stack([each.unique(return_inverse=True)[1] for each in attributes], dim=1)
+    values = torch.stack([values.unique(return_inverse=True)[1] for values in attributes], dim=1)
     widths = values.amax(0) + 1
     columns = (values + widths.cumsum(0) - widths).reshape(-1)  # dense, those of penn94 are 800 MB
     ptr = torch.arange(len(info) + 1) * len(widths)
     x = SparseRows(ptr, columns, torch.ones(len(columns)), int(widths.sum()))
-    edge_index = distinct(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
+    edge_index = coalesce(torch.from_numpy(np.stack([source, target]).astype(np.int64)), len(info))
     return node_store(x, edge_index, info[:, 1] - 1)
 
 
 def genius(folder: Path) -> GraphStore:
-    """``edge_index``, dense ``node_feat`` and ``label`` (-1: none); pokec's file, too."""
+    """Reads ``edge_index``, dense ``node_feat`` and ``label`` (-1: none); pokec's file, too."""
     arrays = read_mat(folder / "data.mat")
     return _listed(arrays["edge_index"], arrays["node_feat"], arrays["label"].reshape(-1))
 
 
 def patents(folder: Path) -> GraphStore:
-    """``edge_index``, sparse ``node_feat``, and the ``years`` whose fifths are the classes."""
+    """Reads ``edge_index``, sparse ``node_feat``, and the ``years`` whose fifths are the classes."""
     arrays = read_mat(folder / "data.mat")
     x = arrays["node_feat"].astype(np.float32).toarray()
     return _listed(arrays["edge_index"], x, quantile_classes(arrays["years"].reshape(-1), 5))
 
 
 def arxiv_year(folder: Path) -> GraphStore:
-    """The tables of ogbn-arxiv; the classes are fifths of its years."""
+    """Reads the tables of ogbn-arxiv; the classes are fifths of its years."""
     edges, x = read_csv(folder / "edge.csv.gz").T, read_csv(folder / "node-feat.csv.gz")
     return _listed(edges, x, quantile_classes(read_csv(folder / "node_year.csv.gz").reshape(-1), 5))
 
 
 def twitch_gamer(folder: Path) -> GraphStore:
-    """Two tables with a header; ``mature`` is the class, all columns but that and the number are features."""
+    """Reads two tables with a header; ``mature`` is the class, all other columns but the number are features."""
     import pandas  # here, because importing it costs a second
 
     try:
@@ -95,8 +95,8 @@ def twitch_gamer(folder: Path) -> GraphStore:
 
 
 def wiki(folder: Path) -> GraphStore:
-    """Three tensors: edges (E, 2), features, classes."""
-    edges, x, y = (read_torch(folder / f"wiki_{each}2M.pt") for each in ("edges", "features", "views"))
+    """Reads three tensors: edges (E, 2), features, classes."""
+    edges, x, y = (read_torch(folder / f"wiki_{name}2M.pt") for name in ("edges", "features", "views"))
     return _listed(edges.T.numpy(), x.numpy(), y.reshape(-1).numpy())
 
 
@@ -112,6 +112,6 @@ def quantile_classes(values: np.ndarray, classes: int) -> np.ndarray:
 
 
 def _listed(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> GraphStore:
-    """A graph with its edges as they are listed."""
+    """One graph with its edges as they are listed."""
     edge_index = torch.from_numpy(np.ascontiguousarray(edges)).to(torch.int64)
     return node_store(x.astype(np.float32, copy=False), edge_index, y.astype(np.int64))

@@ -1,4 +1,4 @@
-"""MalNet-Tiny: function call graphs of programs, and what kind of malware they are."""
+"""MalNet-Tiny: function call graphs of programs, classified by type of malware."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import PARTS
+from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
@@ -28,8 +28,10 @@ _COLUMNS = {"none": 1, "Constant": 1, "LocalDegreeProfile": 5}
 
 
 @register("PyG-MalNetTiny")
-class MalNetTiny:
-    """Paper: A Large-Scale Database for Graph Representation Learning, https://openreview.net/pdf?id=1xDTDk3XPW.
+class MalNetTiny(DatasetBuilder):
+    """Function call graphs of programs, classified by type of malware.
+
+    Paper: A Large-Scale Database for Graph Representation Learning, https://openreview.net/pdf?id=1xDTDk3XPW.
 
     The graphs have no features of their own and their edges are directed. As in GraphGPS, nodes without an edge to
     another node are left out. Splits: ``standard``, 3,500/500/1,000.
@@ -39,8 +41,10 @@ class MalNetTiny:
             the neighbours' degrees, https://arxiv.org/abs/1811.03508), or ``none`` or ``Constant`` (the number 1).
     """
 
+    names = tuple(_COLUMNS)
+
     def __init__(self, name: FromContext[str]) -> None:
-        self.name = known_name("PyG-MalNetTiny", name, _COLUMNS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -64,11 +68,7 @@ class MalNetTiny:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the edge lists named in the split files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the edge lists named in the split files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, _FILES, dict.fromkeys(_FILES, _SPLIT_URL), fetch=_fetch)
         lists = [(root / file).read_text(encoding="utf-8").split() for file in _FILES]
@@ -87,7 +87,7 @@ class MalNetTiny:
             "MalNetTiny",
             "MalNetTiny",
             [root / file for file in _FILES],
-            lambda: (_read(paths), in_order([len(names) for names in lists])),
+            lambda: (_read(paths), Splits.consecutive([len(names) for names in lists])),
             graphs=total.hexdigest(),
         )
         store = store.replace(x=_features(store, self.name))
@@ -103,17 +103,17 @@ def _fetch(directory: Path) -> None:
 def _read(paths: list[Path]) -> GraphStore:
     sizes, edges, labels = [], [], []
     for path in paths:
-        kind = path.parts[-3]
-        if kind not in _CLASSES:
-            raise UserError(f"{path}: '{kind}' is no class of MalNet-Tiny. Allowed: {', '.join(_CLASSES)}.")
+        label = path.parts[-3]
+        if label not in _CLASSES:
+            raise UserError(f"{path}: '{label}' is no class of MalNet-Tiny. Allowed: {', '.join(_CLASSES)}.")
         ends = np.loadtxt(path, dtype=np.int64, comments="#", ndmin=2).reshape(-1, 2)
         linked = np.unique(ends[ends[:, 0] != ends[:, 1]])
         ends = ends[np.isin(ends[:, 0], linked) & np.isin(ends[:, 1], linked)]
         sizes.append(len(linked))
         edges.append(np.searchsorted(linked, ends).T)
-        labels.append(_CLASSES.index(kind))
+        labels.append(_CLASSES.index(label))
     return GraphStore.from_arrays(
-        sizes, [each.shape[1] for each in edges], np.concatenate(edges, axis=1), y=torch.as_tensor(labels)
+        sizes, [edge_index.shape[1] for edge_index in edges], np.concatenate(edges, axis=1), y=torch.as_tensor(labels)
     )
 
 
@@ -125,4 +125,5 @@ def _features(store: GraphStore, name: str) -> Tensor:
 
     start = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
     union = Data(edge_index=store.edge_index.to(torch.int64) + start, num_nodes=store.num_nodes)
-    return LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once
+    profile: Tensor = LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once
+    return profile

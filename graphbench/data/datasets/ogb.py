@@ -1,30 +1,16 @@
-"""dataset.format ``OGB``: everything that OGB distributes or that is built on its molecules, by name."""
+"""``dataset.format: OGB``: everything that OGB distributes or that is built on its molecules, by name."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from graphbench import registry
-from graphbench.data.card import DatasetCard
-from graphbench.data.datasets import ogb_graphs, ogb_link, ogb_node, ogb_papers, pcqm4m, pcqm_contact, peptides
-from graphbench.data.family import DatasetFamily, LoadedDataset, known_name
-from graphbench.data.files.roots import Roots
-from graphbench.registry import FromContext
-
-_DATASETS: dict[str, Any] = {
-    **ogb_graphs.DATASETS,
-    **peptides.DATASETS,
-    **pcqm4m.DATASETS,
-    **pcqm_contact.DATASETS,
-    **ogb_node.DATASETS,
-    **ogb_papers.DATASETS,
-    **ogb_link.DATASETS,
-}
+from graphbench.data.builder import DatasetCollection
+from graphbench.registry import FromContext, register
 
 
-@registry.register("OGB")
-class OGB:
-    """One format for many data sets, as in GraphGPS; each has a class of its own, which takes what it knows.
+@register("OGB")
+class OGB(DatasetCollection):
+    """One format for many data sets, as in GraphGPS. The builder of a data set takes the arguments that it has.
 
     Args:
         name: e.g. ``ogbg-molhiv``, ``peptides-functional``, ``PCQM4Mv2-subset``, ``ogbn-arxiv``; ``ogbg_molhiv`` is
@@ -44,25 +30,10 @@ class OGB:
         add_self_loops: FromContext[bool] = False,
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
-        official = name.replace("_", "-") if name.startswith("ogb") else name
-        options = {
-            "name": known_name("OGB", official, _DATASETS),
-            "undirected": undirected,
-            "add_reverse_edges": add_reverse_edges,
-            "add_self_loops": add_self_loops,
-            "node_features": node_features,
-        }
-        self._dataset: DatasetFamily = registry.construct(_DATASETS[official], options)
-
-    @property
-    def card(self) -> DatasetCard | None:
-        """Declared facts."""
-        return self._dataset.card
-
-    def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
-        return self._dataset.load(roots)
+        super().__init__(
+            name.replace("_", "-") if name.startswith("ogb") else name,
+            undirected=undirected,
+            add_reverse_edges=add_reverse_edges,
+            add_self_loops=add_self_loops,
+            node_features=node_features,
+        )

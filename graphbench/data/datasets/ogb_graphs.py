@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
@@ -31,7 +32,7 @@ BOND_VOCABULARY = (5, 6, 2)
 
 @dataclass(frozen=True)
 class _Facts:
-    """``exact`` are counts of the official files, edges directed (OGB's own tables count bonds once)."""
+    """Facts of one set. Counts are those of the official files, edges directed (OGB's own tables count bonds once)."""
 
     archive: str
     task_type: str
@@ -48,10 +49,10 @@ class _Facts:
 
 def _molecules(archive: str, metric: str, tasks: int, graphs: int, nodes: int = 0, edges: int = 0) -> _Facts:
     regression = metric == "rmse"
-    kind = "regression" if regression else "classification" if tasks == 1 else "classification_multilabel"
+    task_type = "regression" if regression else "classification" if tasks == 1 else "classification_multilabel"
     exact = {"graphs": graphs, "nodes": nodes, "edges": edges}
     counted = {name: float(count) for name, count in exact.items() if count}
-    return _Facts(f"csv_mol_download/{archive}", kind, metric, tasks, counted, maximize=not regression)
+    return _Facts(f"csv_mol_download/{archive}", task_type, metric, tasks, counted, maximize=not regression)
 
 
 # Vocabulary of code2 without the marks for "any other word" and "end", and the words that are predicted.
@@ -99,8 +100,10 @@ FACTS = {
 }
 
 
-class OGBGraphs:
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+class OGBGraphs(DatasetBuilder):
+    """Graph property prediction of OGB.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     Molecules: 9 atom and 3 bond columns; targets of several tasks are 0, 1 or NaN (not measured). ppa: every node the
     category 0, 7 numbers per edge. code2: node columns are type, attribute and depth (at most 20), edge columns are
@@ -110,14 +113,18 @@ class OGBGraphs:
     frequent words of the training part are 0 .. 4,999, 5,000 stands for any other word in a prediction, 5,001 ends a
     name and fills its row, and every other word has a number of its own after that.
 
-    Split: ``standard``, OGB's own (by scaffold, species, project).
+    Split: ``standard``, OGB's own (by scaffold, species, project). The folder of a set may also lie directly below a
+    data root, as GraphGPS has it.
 
     Args:
         name: ``ogbg-...``; an underscore may replace the hyphen.
     """
 
+    names = tuple(FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name.replace("_", "-")
+        self.name = self.check_name(name.replace("_", "-"))
 
     @property
     def card(self) -> DatasetCard:
@@ -136,10 +143,10 @@ class OGBGraphs:
             transductive=False,
             split_modes=("standard",),
             default_split="standard",
-            vocabularies={kind: sizes for kind, sizes in vocabularies.items() if sizes},
+            vocabularies={level: sizes for level, sizes in vocabularies.items() if sizes},
             statistics=facts.statistics,
             licence=facts.licence,
-            source=self._url,
+            source="https://ogb.stanford.edu/docs/graphprop",
             files=tuple(f"{self._folder}/{file}" for file in self._files),
         )
 
@@ -157,18 +164,14 @@ class OGBGraphs:
         raw += {"ogbg-ppa": ["edge-feat"], "ogbg-code2": ["node-feat", "node_depth", "node_is_attributed"]}.get(
             self.name, ["node-feat", "edge-feat"]
         )
-        return [f"raw/{each}.csv.gz" for each in raw] + self._split_files
+        return [f"raw/{table}.csv.gz" for table in raw] + self._split_files
 
     @property
     def _split_files(self) -> list[str]:
         return [f"split/{FACTS[self.name].split}/{part}.csv.gz" for part in _PARTS]
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card, folder = self.card, self._raw(roots)
         files = [folder / file for file in self._files]
         reader = {"ogbg-ppa": _read_associations, "ogbg-code2": _read_trees}.get(self.name, self._read_molecules)
@@ -184,9 +187,9 @@ class OGBGraphs:
     def _raw(self, roots: Roots) -> Path:
         """The folder of the set: below ``ogb``, or directly below a root, where GraphGPS puts it."""
         plain = Path(self._folder).name
-        found = roots.find(*(f"{plain}/{file}" for file in self._files))
-        if found is not None:
-            return found / plain
+        root = roots.find(*(f"{plain}/{file}" for file in self._files))
+        if root is not None:
+            return root / plain
         files = self.card.files
         return roots.require(self.name, files, dict.fromkeys(files, self._url), fetch=self._fetch) / self._folder
 
@@ -208,8 +211,8 @@ class OGBGraphs:
 
 
 def _graphs(raw: Path, both_directions: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes and edges per graph, and the edges; OGB stores one direction and puts the other right behind it."""
-    nodes, edges = (read_csv(raw / f"num-{kind}-list.csv.gz")[:, 0].astype(np.int64) for kind in ("node", "edge"))
+    """Nodes and edges per graph, and the edges; OGB stores one direction and inserts the reverse right after it."""
+    nodes, edges = (read_csv(raw / f"num-{level}-list.csv.gz")[:, 0].astype(np.int64) for level in ("node", "edge"))
     index = read_csv(raw / "edge.csv.gz").reshape(-1, 2).astype(np.int32).T
     if not both_directions:
         return nodes, edges, index
@@ -258,12 +261,12 @@ def _tree_edges(
     follows = token_graph[1:] == token_graph[:-1]
     next_token = np.stack([token[:-1], token[1:]])[:, follows]
     next_graph = token_graph[1:][follows]
-    kinds = ((graph, syntax, (0, 0)), (graph, syntax[::-1], (0, 1)))
-    kinds += ((next_graph, next_token, (1, 0)), (next_graph, next_token[::-1], (1, 1)))
-    owner = np.concatenate([each[0] for each in kinds])
+    owner = np.concatenate([graph, graph, next_graph, next_graph])
+    ends = np.concatenate([syntax, syntax[::-1], next_token, next_token[::-1]], axis=1)
+    columns = np.array([(0, 0), (0, 1), (1, 0), (1, 1)], dtype=np.uint8)  # next token, reversed
+    edge_attr = np.repeat(columns, [len(graph), len(graph), len(next_graph), len(next_graph)], axis=0)
     order = np.argsort(owner, kind="stable")
-    edge_index = np.concatenate([each[1] for each in kinds], axis=1)[:, order].astype(np.int32)
-    edge_attr = np.repeat(np.asarray([each[2] for each in kinds], dtype=np.uint8), [len(each[0]) for each in kinds], 0)
+    edge_index = ends[:, order].astype(np.int32)
     return np.bincount(owner, minlength=graphs), edge_index, edge_attr[order]
 
 
@@ -273,7 +276,7 @@ def _names(raw: Path, splits: Splits) -> Tensor:
 
 
 def encode_names(names: Sequence[Sequence[str]], train: Sequence[int]) -> Tensor:
-    """Names as rows of word numbers; see :class:`OGBGraphs`.
+    """Function names as rows of word numbers, see :class:`OGBGraphs`.
 
     Args:
         names: sub-tokens of every name.
@@ -286,6 +289,3 @@ def encode_names(names: Sequence[Sequence[str]], train: Sequence[int]) -> Tensor
     for row, name in zip(rows, names, strict=True):
         row[: len(name)] = [numbers.setdefault(word, CODE2_END + 1 + len(numbers)) for word in name]
     return torch.from_numpy(rows)
-
-
-DATASETS = dict.fromkeys(FACTS, OGBGraphs)

@@ -5,24 +5,24 @@ Examples are pairs. The messages of all of them pass over the training edges, as
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import with_reverse
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv, read_npz, read_torch
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 _URL = "https://snap.stanford.edu/ogb/data/linkproppred"
@@ -35,7 +35,7 @@ class _Facts(NamedTuple):
     metric: str
     split: str
     archive: str
-    listed_once: bool = True  # every edge stands in the files in one direction
+    listed_once: bool = True  # the files have every edge in one direction
 
 
 _FACTS = {
@@ -49,8 +49,10 @@ _BINARY = "ogbl-vessel"
 _RANKED = "ogbl-citation2"
 
 
-class OGBLink:
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+class OGBLink(DatasetBuilder):
+    """Link prediction of OGB.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     Every pair is a row of ``y``: 1 linked, 0 not. Unlinked pairs of val and test are OGB's; those of training, as many
     as linked ones, are drawn uniformly, once. ddi has no node features: a column of ones.
@@ -64,8 +66,11 @@ class OGBLink:
         undirected: citation2: messages pass against the direction of citations, too.
     """
 
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str, *, undirected: bool = True) -> None:
-        self.name = known_name("OGB", name, _FACTS)
+        self.name = self.check_name(name)
         self.undirected = undirected and self.name == _RANKED
 
     @property
@@ -85,18 +90,16 @@ class OGBLink:
 
     def _files(self) -> tuple[str, ...]:
         folder, facts = f"ogb/{self.name.replace('-', '_')}", _FACTS[self.name]
-        tables = ("edge.csv.gz", "num-node-list.csv.gz", *(["node-feat.csv.gz"] if facts.features else []))
+        tables = ["edge.csv.gz", "num-node-list.csv.gz", *(["node-feat.csv.gz"] if facts.features else [])]
+        if self.name == _BINARY:
+            tables = ["data.npz"]
         return (
-            *(f"{folder}/raw/{table}" for table in (("data.npz",) if self.name == _BINARY else tables)),
+            *(f"{folder}/raw/{table}" for table in tables),
             *(f"{folder}/split/{facts.split}/{part}.pt" for part in ("train", "valid", "test")),
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         url = f"{_URL}/{_FACTS[self.name].archive}.zip"
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, url), fetch=self._fetch)
@@ -114,7 +117,7 @@ class OGBLink:
         facts = _FACTS[self.name]
         edge_index, x = (_binary if self.name == _BINARY else _tables)(folder / "raw")
         if facts.listed_once:
-            edge_index = with_reverse(edge_index)
+            edge_index = with_reverse_edges(edge_index)
         train, val, test = (
             read_torch(folder / f"split/{facts.split}/{part}.pt") for part in ("train", "valid", "test")
         )
@@ -124,8 +127,7 @@ class OGBLink:
         store = node_store(x, edge_index, np.zeros(len(x), dtype=np.int64)).replace(
             y=y, y_level="pair", edge_sets={"label": StoredEdges(torch.tensor([0, len(y)]), index)}
         )
-        bounds = np.cumsum([0, *(labels.numel() for _, labels in asked)])
-        return store, Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))
+        return store, Splits.consecutive([labels.numel() for _, labels in asked])
 
 
 _Part = dict[str, Any]
@@ -133,7 +135,7 @@ _Asked = list[tuple[Tensor, Tensor]]
 
 
 def _classified(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part], folder: Path) -> _Asked:
-    """Per part, linked pairs and then unlinked ones, and their labels."""
+    """Per part: linked pairs followed by unlinked ones (2, P), and their labels (P,)."""
     asked: _Asked = []
     for number, part in enumerate(parts):
         linked = _pairs(part, "edge", folder)
@@ -147,7 +149,7 @@ def _classified(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part
 
 
 def _ranked(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part], folder: Path) -> _Asked:
-    """Per part, every link followed by its candidates, and their labels."""
+    """Per part: every link followed by its candidates (2, P), and their labels (P,)."""
     asked: _Asked = []
     for number, part in enumerate(parts):
         source, target = (_column(part, f"{end}_node", folder) for end in ("source", "target"))
@@ -180,13 +182,13 @@ def other_targets(edge_index: Tensor, num_nodes: int, source: Tensor, rng: np.ra
     out_degree = torch.bincount(edge_index[0], minlength=num_nodes)
     if len(source) and int(out_degree[source].max()) >= num_nodes - 1:
         raise UserError("a node is linked with every other one: there is no other target to draw for it.")
-    wanted = source.numpy()
-    drawn = np.empty_like(wanted)
-    missing = np.arange(len(wanted))
+    source_node = source.numpy()
+    drawn = np.empty_like(source_node)
+    missing = np.arange(len(source_node))
     while len(missing):
         drawn[missing] = rng.integers(num_nodes, size=len(missing))
-        code = wanted[missing] * num_nodes + drawn[missing]
-        taken = drawn[missing] == wanted[missing]
+        code = source_node[missing] * num_nodes + drawn[missing]
+        taken = drawn[missing] == source_node[missing]
         if len(linked):
             taken |= linked[np.searchsorted(linked, code).clip(max=len(linked) - 1)] == code
         missing = missing[taken]
@@ -199,7 +201,7 @@ def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.rando
     Args:
         edge_index: (2, E) edges; no pair is drawn that is one, in this direction.
         num_nodes: nodes of the graph.
-        count: pairs wanted.
+        count: number of pairs.
         rng: source of randomness.
 
     Raises:
@@ -212,10 +214,10 @@ def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.rando
     missing = count
     while missing:
         code = rng.integers(num_nodes * num_nodes, size=missing)
-        place = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
+        position = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
         free = code // num_nodes != code % num_nodes
         if len(linked):
-            free &= linked[place] != code
+            free &= linked[position] != code
         kept.append(code[free])
         missing -= int(free.sum())
     pairs = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
@@ -241,10 +243,6 @@ def _tables(raw: Path) -> tuple[Tensor, np.ndarray]:
 
 
 def _binary(raw: Path) -> tuple[Tensor, np.ndarray]:
-    """The archive's edge features are not read: OGB's own models do not use them."""
+    """Edges and node features; the archive's edge features are not read, as in OGB's own models."""
     edge_index, x = read_npz(raw / "data.npz", "edge_index", "node_feat")
     return torch.from_numpy(edge_index.astype(np.int64)), x.astype(np.float32)
-
-
-DATASETS = dict.fromkeys(_FACTS, OGBLink)
-"""``dataset.name`` -> class."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import with_reverse
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import with_reverse_edges
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -30,7 +30,7 @@ _PROTEINS_EDGE_COLUMNS = 8
 class _Facts(NamedTuple):
     graph: NodeFacts
     split: str
-    listed_once: bool  # every edge stands in the files in one direction
+    listed_once: bool  # the files have every edge in one direction
 
 
 _FACTS = {
@@ -40,8 +40,10 @@ _FACTS = {
 }
 
 
-class OGBNode:
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+class OGBNode(DatasetBuilder):
+    """Node classification of OGB.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     ``standard`` is OGB's split. For products, ``amazon2m`` is the random split of 50/25/25 % under which the
     literature on transformers for large graphs calls the same graph Amazon2M.
@@ -56,6 +58,9 @@ class OGBNode:
             the ``edge_mean`` of the 8 edge features at every node.
     """
 
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(
         self,
         name: str,
@@ -67,7 +72,7 @@ class OGBNode:
     ) -> None:
         if node_features not in ("species", "edge_mean"):
             raise ValueError(f"node_features must be 'species' or 'edge_mean', received {node_features!r}")
-        self.name = known_name("OGB", name, _FACTS)
+        self.name = self.check_name(name)
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
         self.undirected = undirected and not add_reverse_edges
         self.node_features = node_features
@@ -105,11 +110,7 @@ class OGBNode:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the split, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the split, or what a former run kept of them in the cache."""
         card = self.card
         url = f"{_URL}/{self.name.removeprefix('ogbn-')}.zip"
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, url), fetch=self._fetch)
@@ -139,7 +140,7 @@ class OGBNode:
         raw = folder / "raw"
         edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz").T.astype(np.int64))
         if _FACTS[self.name].listed_once:
-            edge_index = with_reverse(edge_index)
+            edge_index = with_reverse_edges(edge_index)
         y, edge_attr = read_csv(raw / "node-label.csv.gz"), None
         if species is not None:
             feature = torch.from_numpy(read_csv(raw / "edge-feat.csv.gz").astype(np.float32))
@@ -171,13 +172,9 @@ def amazon2m_split(request: SplitRequest) -> Splits:
 
 
 def _species(folder: Path) -> Path:
-    """The archive calls it ``species``, OGB's own reader renames it."""
+    """The table of species, which the archive calls ``species`` and OGB's own reader renames."""
     candidates = [folder / f"raw/{name}.csv.gz" for name in ("node_species", "species")]
-    found = [each for each in candidates if each.is_file()]
-    if not found:
+    present = [path for path in candidates if path.is_file()]
+    if not present:
         raise UserError(f"there is neither {candidates[0]} nor {candidates[1].name}: delete {folder} to load it again.")
-    return found[0]
-
-
-DATASETS = dict.fromkeys(_FACTS, OGBNode)
-"""``dataset.name`` -> class."""
+    return present[0]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
 from graphbench.data.large.cache import cached_large_graph
-from graphbench.data.large.edges import write_both_directions
 from graphbench.data.large.npz import unpack
-from graphbench.data.one_graph import NodeFacts, node_card
+from graphbench.data.large.reverse_edges import write_undirected
+from graphbench.data.single_graph import NodeFacts, node_card
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -28,8 +29,10 @@ _FACTS = NodeFacts(111059956, 1615685872, 128, 172)
 _PARTS = ("train", "valid", "test")
 
 
-class OGBPapers:
-    """Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
+class OGBPapers(DatasetBuilder):
+    """111 million papers and their citations.
+
+    Paper: Open Graph Benchmark, https://arxiv.org/abs/2005.00687.
 
     The archive (57 GB) is converted once, in memory that does not grow with the edges, into files in the cache that are
     mapped: 13 GB of edges (26 GB with ``undirected``), 57 GB of features. While undirected edges are sorted, another
@@ -41,8 +44,11 @@ class OGBPapers:
         undirected: add the missing reverse edges.
     """
 
+    names = (_NAME,)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str = _NAME, *, undirected: bool = True) -> None:
-        self.name = known_name("OGB", name, (_NAME,))
+        self.name = self.check_name(name)
         self.undirected = undirected
 
     @property
@@ -61,11 +67,7 @@ class OGBPapers:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Converts the raw files, or opens what a former run left in the cache.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Converts the raw files, or opens what a former run left in the cache."""
         card = self.card
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, _URL), fetch=self._fetch)
         folder = root / _FOLDER
@@ -106,7 +108,7 @@ class OGBPapers:
             raise UserError(f"{folder}: {error}. Delete the folder and let it be downloaded again.") from error
         del x, y
         if self.undirected:
-            write_both_directions(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
+            write_undirected(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
             del edge_index
             listed.unlink()
         return Splits.of(*(read_csv(folder / f"split/time/{part}.csv.gz")[:, 0] for part in _PARTS))
@@ -114,16 +116,17 @@ class OGBPapers:
 
 def _check(card: DatasetCard, x: np.ndarray, edge_index: np.ndarray, y: np.ndarray, folder: Path) -> None:
     """Compares the listed edges, before reverse ones are added, with what is published."""
-    ptr = [torch.tensor([0, total]) for total in (len(y), edge_index.shape[-1])]
-    arrays = {"edge_index": edge_index, "x": x, "y": y}
-    store = GraphStore(*ptr, **{name: torch.from_numpy(each) for name, each in arrays.items()}, y_level="node")
+    store = GraphStore(
+        node_ptr=torch.tensor([0, len(y)]),
+        edge_ptr=torch.tensor([0, edge_index.shape[-1]]),
+        edge_index=torch.from_numpy(edge_index),
+        x=torch.from_numpy(x),
+        y=torch.from_numpy(y),
+        y_level="node",
+    )
     card.check(store, str(folder))
 
 
 def _classes(piece: np.ndarray) -> np.ndarray:
     """Subjects as numbers, -1 where the file says NaN."""
     return np.where(np.isnan(piece), -1, piece).astype(np.int16)
-
-
-DATASETS = {_NAME: OGBPapers}
-"""``dataset.name`` -> class."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.family import LoadedDataset
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.raw_files import read_torch
@@ -20,15 +21,20 @@ from graphbench.errors import UserError
 
 _URL = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/pcqm4m-v2.zip"
 _FILES = ("pcqm4m-v2/raw/data.csv.gz", "pcqm4m-v2/split_dict.pt")
-_SEED, _VALIDATION, _SMALL_VALIDATION, _SMALL_SHARE = 42, 150_000, 50_000, 0.1
+_SEED = 42
+_VALIDATION = 150_000
+_SMALL_VALIDATION = 50_000
+_SMALL_FRACTION = 0.1
 _PARTS = ("train", "valid", "test-dev", "test-challenge")
 
 # graphs in all parts of each selection
 GRAPHS = {"PCQM4Mv2-subset": 446_405, "PCQM4Mv2-full": 3_452_151, "PCQM4Mv2-inference": 368_014}
 
 
-class PCQM4M:
-    """Paper: OGB-LSC, https://arxiv.org/abs/2103.09430; the target is the HOMO-LUMO gap in eV.
+class PCQM4M(DatasetBuilder):
+    """Molecules and the HOMO-LUMO gap in eV.
+
+    Paper: OGB-LSC, https://arxiv.org/abs/2103.09430.
 
     The selections of GraphGPS. ``full``: 150,000 random molecules of the challenge's training part validate, the
     challenge's validation part tests (its own test parts have no public targets). ``subset``: of that a tenth of the
@@ -40,8 +46,11 @@ class PCQM4M:
         name: ``PCQM4Mv2-subset``, ``PCQM4Mv2-full`` or ``PCQM4Mv2-inference``.
     """
 
+    names = tuple(GRAPHS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -66,11 +75,7 @@ class PCQM4M:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(self.name, _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         files = [root / file for file in _FILES]
@@ -87,9 +92,9 @@ class PCQM4M:
             raise UserError(f"{split} does not hold the parts {', '.join(_PARTS)}: delete it and download it again.")
         parts = self._select({name: np.asarray(numbers) for name, numbers in parts.items()})
         chosen = rows.iloc[np.concatenate(parts)]
-        read = molecules(chosen["smiles"].tolist(), self.name)
+        read: dict[str, Any] = molecules(chosen["smiles"].tolist(), self.name)
         y = np.array(chosen["homolumogap"], dtype=np.float32)[:, None]
-        return GraphStore.from_arrays(**read, y=y), in_order([len(part) for part in parts])
+        return GraphStore.from_arrays(**read, y=y), Splits.consecutive([len(part) for part in parts])
 
     def _select(self, parts: dict[str, np.ndarray]) -> list[np.ndarray]:
         if self.name == "PCQM4Mv2-inference":
@@ -97,12 +102,9 @@ class PCQM4M:
         shuffled = np.random.default_rng(_SEED).permutation(parts["train"])
         val, train = shuffled[:_VALIDATION], shuffled[_VALIDATION:]
         if self.name == "PCQM4Mv2-subset":
-            train, val = train[: int(_SMALL_SHARE * len(train))], val[:_SMALL_VALIDATION]
+            train, val = train[: int(_SMALL_FRACTION * len(train))], val[:_SMALL_VALIDATION]
         return [train, val, parts["valid"]]
 
 
 def _fetch(directory: Path) -> None:
     download_archive(_URL, directory / "pcqm4m-v2", strip=1)
-
-
-DATASETS = dict.fromkeys(GRAPHS, PCQM4M)

@@ -1,15 +1,16 @@
-"""PCQM-Contact: which atoms far apart in the molecular graph are close in space."""
+"""PCQM-Contact: pairs of atoms that are distant in the molecular graph and close in space."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download
 from graphbench.data.files.molecules import molecules
@@ -17,7 +18,8 @@ from graphbench.data.files.raw_files import read_torch
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.splits import PARTS, Splits
-from graphbench.data.store import GraphStore, StoredEdges
+from graphbench.data.store import GraphStore
+from graphbench.data.stored_pairs import StoredEdges
 from graphbench.errors import UserError
 
 _URL = "https://datasets-public-research.s3.us-east-2.amazonaws.com/PCQM4M/pcqm4m-contact.tsv.gz"
@@ -32,8 +34,10 @@ _SEED = 42
 _CHUNK = 10_000  # graphs whose false pairs are drawn at once
 
 
-class PCQMContact:
-    """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+class PCQMContact(DatasetBuilder):
+    """Pairs of atoms that are distant in the molecular graph and close in space.
+
+    Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     529,434 molecules (hydrogens included) with OGB's atom and bond columns. Examples are molecules; the targets
     belong to pairs of atoms, ``edge_sets["label"]``: every contact in both directions (1), and for each of these two
@@ -45,15 +49,18 @@ class PCQMContact:
         name: ``PCQM4Mv2Contact-shuffle`` or ``PCQM4Mv2Contact-num-atoms``.
     """
 
+    names = tuple(f"PCQM4Mv2Contact-{split_rule}" for split_rule in _SPLIT_URLS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.kind = name.split("-", 1)[1]
+        self.name = self.check_name(name)
+        self.split_rule = name.split("-", 1)[1]
 
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
         return DatasetCard(
-            name="PCQM-Contact" if self.kind == "shuffle" else f"PCQM-Contact-{self.kind}",
+            name="PCQM-Contact" if self.split_rule == "shuffle" else f"PCQM-Contact-{self.split_rule}",
             task="link_pred",
             task_type="classification",
             metric="mrr",
@@ -73,20 +80,16 @@ class PCQMContact:
 
     @property
     def _split_file(self) -> str:
-        return f"{_FOLDER}/530k_{self.kind}_split_dict.pt"
+        return f"{_FOLDER}/530k_{self.split_rule}_split_dict.pt"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         # The release writes num-atoms with a hyphen and looks for it with an underscore.
-        other = f"{_FOLDER}/530k_{self.kind.replace('-', '_')}_split_dict.pt"
+        other = f"{_FOLDER}/530k_{self.split_rule.replace('-', '_')}_split_dict.pt"
         split_file = other if roots.find(_TABLE, other) else self._split_file
         files = (_TABLE, split_file)
-        urls = {_TABLE: _URL, split_file: _SPLIT_URLS[self.kind]}
+        urls = {_TABLE: _URL, split_file: _SPLIT_URLS[self.split_rule]}
         root = roots.require(card.name, files, urls, fetch=lambda directory: _fetch(directory, urls))
         table, split = (root / file for file in files)
         store, splits = cached_graphs(
@@ -120,7 +123,7 @@ def _read(table: Path) -> GraphStore:
 
 
 def contact_store(read: dict[str, np.ndarray], seed: int) -> GraphStore:
-    """The molecules with at least one contact, and the pairs that are asked about.
+    """Molecules with at least one contact, with their positive and negative pairs.
 
     Args:
         read: from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.
@@ -160,6 +163,3 @@ def _with_fixed_negatives(store: GraphStore, seed: int) -> GraphStore:
         y.append(batch.y)
     ptr = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)])
     return store.replace(edge_sets={"label": StoredEdges(ptr, torch.cat(index, dim=1))}, y=torch.cat(y))
-
-
-DATASETS = {f"PCQM4Mv2Contact-{kind}": PCQMContact for kind in _SPLIT_URLS}

@@ -1,4 +1,4 @@
-"""Peptides-func and Peptides-struct: what peptides do, and what shape they have, from their SMILES."""
+"""Peptides-func and Peptides-struct: functions and shapes of peptides, read from their SMILES."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.raw_files import read_pickle
@@ -22,7 +23,7 @@ from graphbench.errors import UserError
 
 _URL = "https://www.dropbox.com/s/{}?dl=1"
 _SHAPES = (
-    *(f"Inertia_{kind}_{axis}" for kind in ("mass", "valence") for axis in "abc"),
+    *(f"Inertia_{weight}_{axis}" for weight in ("mass", "valence") for axis in "abc"),
     *(f"length_{axis}" for axis in "abc"),
     "Spherocity",
     "Plane_best_fit",
@@ -67,8 +68,10 @@ FACTS = {
 }
 
 
-class Peptides:
-    """Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+class Peptides(DatasetBuilder):
+    """Functions, or properties of the shape, of peptides.
+
+    Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     15,535 peptides with OGB's atom and bond columns. ``peptides-functional``: ten labels that may hold together;
     ``peptides-structural``: eleven standardised properties of the shape in space. Split: ``standard``,
@@ -79,8 +82,11 @@ class Peptides:
         name: ``peptides-functional`` or ``peptides-structural``.
     """
 
+    names = tuple(FACTS)
+    offered_by: ClassVar = {"OGB": {name: name for name in names}}
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.check_name(name)
         self.facts = FACTS[name]
 
     @property
@@ -105,15 +111,11 @@ class Peptides:
             licence="CC BY-NC 4.0",
             source="https://github.com/vijaydwivedi75/lrgb",
             files=tuple(files.values()),
-            sha256={files[kind]: value for kind, value in facts.sha256.items()},
+            sha256={files[role]: value for role, value in facts.sha256.items()},
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published, or RDKit is not installed.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         names = (self.facts.table, self.facts.split)
         urls = {
@@ -130,15 +132,12 @@ class Peptides:
         import pandas  # here, because importing it costs a second
 
         rows = pandas.read_csv(table)
-        wanted = ["labels"] if self.facts.metric == "ap" else list(_SHAPES)
-        missing = [column for column in ("smiles", *wanted) if column not in rows]
+        targets = ["labels"] if self.facts.metric == "ap" else list(_SHAPES)
+        missing = [column for column in ("smiles", *targets) if column not in rows]
         if missing:
             raise UserError(f"{table} has no column {', '.join(missing)}; columns there: {', '.join(rows)}.")
-        y = rows[wanted].to_numpy() if wanted != ["labels"] else [ast.literal_eval(each) for each in rows["labels"]]
-        read = molecules(rows["smiles"].tolist(), self.name)
+        y = rows[targets].to_numpy() if targets != ["labels"] else [ast.literal_eval(text) for text in rows["labels"]]
+        read: dict[str, Any] = molecules(rows["smiles"].tolist(), self.name)
         store = GraphStore.from_arrays(**read, y=np.asarray(y, dtype=np.float32))
         parts = read_pickle(split)
         return store, Splits.of(*(parts[part] for part in PARTS))
-
-
-DATASETS = dict.fromkeys(FACTS, Peptides)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.download import file_sha256
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import node_store, prepared
+from graphbench.data.single_graph import node_store, prepared
 from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
@@ -51,8 +52,10 @@ _SHA256 = {
 
 
 @register("PyG-Planetoid")
-class Planetoid:
-    """Paper: Revisiting Semi-Supervised Learning with Graph Embeddings, https://arxiv.org/abs/1603.08861.
+class Planetoid(DatasetBuilder):
+    """Citation graphs with word occurrences as features.
+
+    Paper: Revisiting Semi-Supervised Learning with Graph Embeddings, https://arxiv.org/abs/1603.08861.
 
     Splits: ``standard`` is the public one (20 per class, 500, 1,000); ``geom-gcn`` are ten of 48/32/20 % (Cora: of its
     largest component), where their files lie in ``Planetoid/<name>/geom-gcn/raw``; ``random-class`` is the protocol of
@@ -61,11 +64,14 @@ class Planetoid:
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
         normalize_features: divide every row of the features by its sum.
-        train_percent: make ``standard`` a random split in which this share of every class trains and the rest is
+        train_percent: make ``standard`` a random split in which this fraction of every class trains and the rest is
             halved (the Exphormer release); none: the public split.
         add_reverse_edges: list every edge a second time (the Exphormer release does).
         add_self_loops: append a self loop for every node that has an edge.
     """
+
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"PyG": {name: name for name in _FACTS}}
 
     def __init__(
         self,
@@ -78,7 +84,7 @@ class Planetoid:
     ) -> None:
         if train_percent is not None and not 0 < train_percent < 1:
             raise ValueError(f"train_percent must lie between 0 and 1, received {train_percent}")
-        self.name = known_name("PyG-Planetoid", name, _FACTS)
+        self.name = self.check_name(name)
         self.normalize_features = normalize_features
         self.train_percent = train_percent
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
@@ -103,6 +109,12 @@ class Planetoid:
             licence="MIT (repository)",
             source="https://github.com/kimiyoung/planetoid",
             files=tuple(self._file(part) for part in _PARTS),
+            split_files={
+                "geom-gcn": tuple(
+                    f"Planetoid/{self.name}/geom-gcn/raw/{self.name.lower()}_split_0.6_0.2_{number}.npz"
+                    for number in range(_GEOM_GCN_SPLITS)
+                )
+            },
             sha256={self._file(part): value for part, value in _SHA256[self.name].items()},
         )
 
@@ -110,11 +122,7 @@ class Planetoid:
         return f"Planetoid/{self.name}/raw/ind.{self.name.lower()}.{part}"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files and the splits.
-
-        Raises:
-            UserError: files are missing, damaged or of another version.
-        """
+        """Reads the raw files and the splits."""
         from torch_geometric.io import read_planetoid_data  # here, because importing it takes two seconds
 
         card = self.card
@@ -137,33 +145,32 @@ class Planetoid:
             add_self_loops=self.add_self_loops,
         )
         public = (Splits.from_masks(data.train_mask, data.val_mask, data.test_mask),)
-        drawn = None if self.train_percent is None else partial(drawn_per_class, share=self.train_percent)
+        drawn = None if self.train_percent is None else partial(drawn_per_class, fraction=self.train_percent)
         published: dict[str, Published] = {"standard": drawn or public}
         geom_gcn = self._geom_gcn(roots)
         return LoadedDataset(store, card, published | ({"geom-gcn": geom_gcn} if geom_gcn else {}))
 
     def _geom_gcn(self, roots: Roots) -> tuple[Splits, ...]:
-        stem = f"Planetoid/{self.name}/geom-gcn/raw/{self.name.lower()}_split_0.6_0.2_"
-        files = [f"{stem}{number}.npz" for number in range(_GEOM_GCN_SPLITS)]
+        files = self.card.split_files["geom-gcn"]
         root = roots.find(*files)
         if root is None:
             return ()
         return read_mask_files([root / file for file in files])
 
 
-def drawn_per_class(request: SplitRequest, *, share: float) -> Splits:
+def drawn_per_class(request: SplitRequest, *, fraction: float) -> Splits:
     """The random split of the Exphormer release: with the same seed, the very nodes it draws.
 
     Args:
         request: with the labels.
-        share: of every class that trains, rounded down; the rest, shuffled, is halved.
+        fraction: of every class that trains, rounded down; the rest, shuffled, is halved.
     """
     assert request.labels is not None
     generator = torch.Generator().manual_seed(request.seed)
     train = []
     for label in range(int(request.labels.max()) + 1):
         members = (request.labels == label).nonzero().view(-1)
-        train.append(members[torch.randperm(members.numel(), generator=generator)][: int(members.numel() * share)])
+        train.append(members[torch.randperm(members.numel(), generator=generator)][: int(members.numel() * fraction)])
     held = torch.ones(request.num_examples, dtype=torch.bool)
     held[torch.cat(train)] = False
     rest = held.nonzero().view(-1)

@@ -1,15 +1,13 @@
-"""SBM-PATTERN and SBM-CLUSTER generated on the spot, at any size and seed, published or tuned."""
+"""SBM-PATTERN and SBM-CLUSTER, generated at any size and seed, with the published parameters or others."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal
 
-import numpy as np
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
 from graphbench.data.splits import Splits
@@ -24,8 +22,10 @@ _SIGNALS = 3
 
 
 @register("SBM")
-class SBM:
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+class SBM(DatasetBuilder):
+    """Graphs drawn from stochastic block models.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     The recipe is the published one. The variant of Hybrid Focal and Full-Range Attention Based Graph Transformers
     (FFGT), appendix B, is ``q: 0.01, p: 0.16, pattern_p: 0.16, pattern_q: 0.05, pattern_size: 20``, p from 0.10 to
@@ -50,6 +50,8 @@ class SBM:
         features: the signal as ``one_hot`` floats (as PyG ships these sets) or as one ``category`` column.
     """
 
+    names = tuple(_PUBLISHED)
+
     def __init__(
         self,
         name: FromContext[str],
@@ -70,10 +72,12 @@ class SBM:
         connected: bool = False,
         features: Literal["one_hot", "category"] = "one_hot",
     ) -> None:
-        self.name = known_name("SBM", name, _PUBLISHED)
+        self.name = self.check_name(name)
         published_communities, published_p, published_q, counts = _PUBLISHED[name]
         chosen = (train_graphs, val_graphs, test_graphs)
-        self.counts = tuple(count if wanted is None else wanted for wanted, count in zip(chosen, counts, strict=True))
+        self.counts = tuple(
+            published if given is None else given for given, published in zip(chosen, counts, strict=True)
+        )
         if min(self.counts) < 1:
             raise ValueError(f"every part needs at least one graph, received {self.counts}")
         if seed < 0:
@@ -136,9 +140,7 @@ class SBM:
         else:
             store = sbm_cluster(self.counts, self.seed, base=self.base)
         if self.features == "one_hot":
-            assert store.x is not None
+            assert isinstance(store.x, torch.Tensor)
             store = store.replace(x=torch.eye(self._categories)[store.x[:, 0].to(torch.int64)])
         self.card.check(store)
-        bounds = np.cumsum([0, *self.counts])
-        parts = [np.arange(low, high) for low, high in pairwise(bounds)]
-        return LoadedDataset(store, self.card, {"standard": (Splits.of(*parts),)})
+        return LoadedDataset(store, self.card, {"standard": (Splits.consecutive(self.counts),)})

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, without_self_loops
-from graphbench.data.family import LoadedDataset, known_name
+from graphbench.data.edge_lists import to_undirected, without_self_loops
 from graphbench.data.files.raw_files import read_npz
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
@@ -24,17 +24,16 @@ from graphbench.registry import FromContext, register
 
 _GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark"
 _GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
-_SHARES = (0.6, 0.2, 0.2)
+_RATIOS = (0.6, 0.2, 0.2)
 
 
-class _SparseArrays:
+class _SparseArrays(DatasetBuilder):
     """One undirected graph without self loops; 0/1 features. No split is published with it.
 
-    ``standard`` stands for the split the Exphormer release draws: a seeded permutation whose first two pieces are val
-    and test; it takes the training share from ``dataset.split``.
+    ``standard`` is the split that the Exphormer release draws: a seeded permutation whose first two pieces are val
+    and test; it takes the training fraction from ``dataset.split``.
     """
 
-    family: str
     name: str
     source: str
     facts: ClassVar[Mapping[str, NodeFacts]]
@@ -51,11 +50,7 @@ class _SparseArrays:
         return node_card(self.title, self.facts[self.name], licence="MIT", source=self.source, files=(self.file,))
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw file.
-
-        Raises:
-            UserError: the file is missing, damaged or of another version.
-        """
+        """Reads the raw file."""
         card = self.card
         directory = "data/npz" if self.source == _GNN_BENCHMARK else "data"
         url = f"{self.source}/raw/master/{directory}/{Path(self.file).name}"
@@ -92,7 +87,7 @@ class _GnnBenchmark(_SparseArrays):
         add_reverse_edges: FromContext[bool] = False,
         add_self_loops: FromContext[bool] = False,
     ) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
+        self.name = self.check_name(name.lower())
         self.file = self.files[self.name]
         self.title = "-".join(Path(self.file).parts[:2])
         super().__init__(
@@ -108,7 +103,8 @@ class Amazon(_GnnBenchmark):
         name: ``computers`` or ``photo``; the others as :class:`_GnnBenchmark`.
     """
 
-    family = "PyG-Amazon"
+    names = ("computers", "photo")
+    offered_by: ClassVar = {"PyG": {"AmazonComputers": "computers", "AmazonPhoto": "photo"}}
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "computers": NodeFacts(13752, 491722, 767, 10),
         "photo": NodeFacts(7650, 238162, 745, 8),
@@ -127,7 +123,8 @@ class Coauthor(_GnnBenchmark):
         name: ``cs`` or ``physics``; the others as :class:`_GnnBenchmark`.
     """
 
-    family = "PyG-Coauthor"
+    names = ("cs", "physics")
+    offered_by: ClassVar = {"PyG": {"CoauthorCS": "cs", "CoauthorPhysics": "physics"}}
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "cs": NodeFacts(18333, 163788, 6805, 15),
         "physics": NodeFacts(34493, 495924, 8415, 5),
@@ -147,7 +144,8 @@ class CitationFull(_SparseArrays):
         normalize_features: divide every row of the features by its sum.
     """
 
-    family, source = "PyG-CitationFull", _GRAPH2GAUSS
+    names = ("cora", "cora_ml", "citeseer", "dblp", "pubmed")
+    source = _GRAPH2GAUSS
     facts: ClassVar[Mapping[str, NodeFacts]] = {
         "cora": NodeFacts(19793, 126842, 8710, 70),
         "cora_ml": NodeFacts(2995, 16316, 2879, 7),
@@ -157,7 +155,7 @@ class CitationFull(_SparseArrays):
     }
 
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
-        self.name = known_name(self.family, name.lower(), self.facts)
+        self.name = self.check_name(name.lower())
         self.title = f"{name}-Full"
         self.file = f"CitationFull/{self.name}/raw/{self.name}.npz"
         super().__init__(normalize_features=normalize_features, add_reverse_edges=False, add_self_loops=False)
@@ -167,28 +165,30 @@ def drawn_split(request: SplitRequest) -> Splits:
     """The random split of the Exphormer release: with the same seed, the very nodes it draws.
 
     Args:
-        request: ``sizes[0]`` is the share that trains (default 0.6); the rest is halved.
+        request: ``sizes[0]`` is the fraction that trains (default 0.6); the rest is halved.
 
     Raises:
-        UserError: the share is none.
+        UserError: the fraction lies outside 0 .. 1.
     """
-    share = (request.sizes or _SHARES)[0]
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise UserError(f"dataset.split must begin with the share that trains, between 0 and 1, received {share!r}.")
+    fraction = (request.sizes or _RATIOS)[0]
+    if not isinstance(fraction, int | float) or not 0 < fraction < 1:
+        raise UserError(
+            f"dataset.split must begin with the fraction that trains, between 0 and 1, received {fraction!r}."
+        )
     order = torch.randperm(request.num_examples, generator=torch.Generator().manual_seed(request.seed))
-    held = int(request.num_examples * (1 - share) / 2)
+    held = int(request.num_examples * (1 - fraction) / 2)
     return Splits.of(order[2 * held :], order[:held], order[held : 2 * held])
 
 
 def _read(path: Path) -> GraphStore:
     """Two sparse matrices in CSR parts, ``adj_*`` and ``attr_*``, and ``labels``."""
-    names = [f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
+    names = [f"{matrix}_{part}" for matrix in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
     *parts, labels = read_npz(path, *names, "labels")
     try:
-        adjacency, features = (sparse.csr_matrix(tuple(each[:3]), each[3]) for each in (parts[:4], parts[4:]))
+        adjacency, features = (sparse.csr_matrix(tuple(csr[:3]), csr[3]) for csr in (parts[:4], parts[4:]))
         source, target = adjacency.tocoo().coords
         listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
         x, y = sparse_rows(features > 0), labels.astype(np.int64)
-        return node_store(x, both_directions(without_self_loops(listed), len(y)), y)
+        return node_store(x, to_undirected(without_self_loops(listed), len(y)), y)
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

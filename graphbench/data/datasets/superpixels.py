@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -28,8 +29,8 @@ _NODE_IN = 14
 _PUBLISHED = ("edge_wt_region_boundary", 30)
 
 
-class _Superpixels:
-    """What the two families share; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+class _Superpixels(DatasetBuilder):
+    """Images as graphs of superpixels. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     Nodes have 14 numbers (colour statistics and position), edges 1 or 2.
 
@@ -39,6 +40,7 @@ class _Superpixels:
         slic_compactness: of the segmentation: 10 or 30 (the published benchmark).
     """
 
+    names = tuple(EDGES)
     title: ClassVar[str]
     folder: ClassVar[str]
     archive: ClassVar[str]
@@ -49,7 +51,7 @@ class _Superpixels:
     licence: ClassVar[str]
 
     def __init__(self, name: FromContext[str], slic_compactness: FromContext[int] = 10) -> None:
-        self.name = known_name(self.folder, name, EDGES)
+        self.name = self.check_name(name)
         if slic_compactness not in _COMPACTNESS:
             raise ValueError(f"slic_compactness must be 10 or 30, received {slic_compactness}")
         self.compactness = slic_compactness
@@ -70,7 +72,7 @@ class _Superpixels:
             transductive=False,
             split_modes=("standard",),
             default_split="standard",
-            statistics={"graphs": self.graphs} | (self.averages if published else {}),
+            statistics={"graphs": self.graphs, **(self.averages if published else {})},
             licence=self.licence,
             source="https://github.com/vijaydwivedi75/lrgb",
             files=tuple(f"{self._folder}/{part}.pickle" for part in PARTS),
@@ -86,11 +88,7 @@ class _Superpixels:
         return f"https://www.dropbox.com/s/{key}/{self.archive}_{self.name}.zip?dl=1"
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, card.files, dict.fromkeys(card.files, self._url), fetch=self._fetch)
         files = [root / file for file in card.files]
@@ -105,15 +103,15 @@ class _Superpixels:
         parts = [[self._graph(*graph) for graph in read_pickle(file)] for file in files]
         store = GraphStore.from_graphs([graph for part in parts for graph in part], "node")
         assert store.y is not None
-        return store.replace(y=self._targets(store.y)), in_order([len(part) for part in parts])
+        return store.replace(y=self._targets(store.y)), Splits.consecutive([len(part) for part in parts])
 
-    def _graph(self, x: Tensor, edge_attr: Tensor, edge_index: Tensor, y: Any) -> dict[str, Any]:
-        return {
-            "edge_index": edge_index,
-            "x": x.to(torch.float32),
-            "edge_attr": edge_attr.to(torch.float32).view(edge_index.shape[1], -1),
-            "y": torch.as_tensor(y).to(torch.int64).view(-1),
-        }
+    def _graph(self, x: Tensor, edge_attr: Tensor, edge_index: Tensor, y: Any) -> GraphRecord:
+        return GraphRecord(
+            edge_index=edge_index,
+            x=x.to(torch.float32),
+            edge_attr=edge_attr.to(torch.float32).view(edge_index.shape[1], -1),
+            y=torch.as_tensor(y).to(torch.int64).view(-1),
+        )
 
     def _targets(self, y: Tensor) -> Tensor:
         return y
@@ -121,7 +119,7 @@ class _Superpixels:
 
 @register("PyG-VOCSuperpixels")
 class VOCSuperpixels(_Superpixels):
-    """PascalVOC-SP; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Superpixels of PascalVOC. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     Splits: ``standard``, 8,498/1,428/1,429.
     """
@@ -150,7 +148,7 @@ COCO_CATEGORIES = tuple(number for number in range(91) if number not in _COCO_AB
 
 @register("PyG-COCOSuperpixels")
 class COCOSuperpixels(_Superpixels):
-    """COCO-SP; Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
+    """Superpixels of COCO. Paper: Long Range Graph Benchmark, https://arxiv.org/abs/2206.08164.
 
     The 81 categories that occur are numbered without gaps. Splits: ``standard``, 113,286/5,000/5,000.
     """

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
-from graphbench.data.family import LoadedDataset
+from graphbench.data.datasets.tu_files import read_raw
 from graphbench.data.files.download import download_zip, file_sha256
 from graphbench.data.files.roots import Roots
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -39,7 +37,7 @@ class _Facts:
 
 
 def _averages(graphs: int, nodes: float, undirected_edges: float) -> dict[str, float]:
-    """The collection's own table, which counts every edge once."""
+    """Statistics from the collection's own table, which counts every edge once."""
     return {"graphs": graphs, "nodes_per_graph": nodes, "edges_per_graph": 2 * undirected_edges}
 
 
@@ -62,11 +60,14 @@ _FACTS = {
 
 
 @register("PyG-TUDataset")
-class TUDataset:
-    """Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
+class TUDataset(DatasetBuilder):
+    """Small graphs of the TU collection with a class or a number per graph.
 
-    Any set of the collection whose raw files are at hand (``TUDataset/<name>/raw/<name>_A.txt``, ...) loads; the
-    ones in the list above declare their facts. Reading follows PyG: labels counted from the smallest, self loops and
+    Paper: TUDataset: A collection of benchmark datasets for learning with graphs, https://arxiv.org/abs/2007.08663.
+
+    Any set of the collection whose raw files are at hand loads: ``TUDataset/<name>/raw/<name>_A.txt``, ..., or
+    adjacency lists in one file, ``TUDataset/<name>/<name>.txt.gz``. Those that are listed declare their facts, the
+    others are measured. Reading follows PyG: labels counted from the smallest, self loops and
     repeated edges removed (of a repeated edge the first label stays; PyG adds them up). Splits: GraphGPS's
     cross-validation; ``folds`` are the ten of https://arxiv.org/abs/1912.09893, read from
     ``TUDataset/folds/<name>_splits.json``.
@@ -78,6 +79,9 @@ class TUDataset:
         edge_attributes: put the continuous edge attributes before the one-hot labels.
         degrees: where nodes have no labels, their degree is their label (PyG's ``OneHotDegree`` with ``one_hot``).
     """
+
+    names = tuple(_FACTS)
+    offered_by: ClassVar = {"PyG": {"TU_IMDB": "IMDB-MULTI", "TU_*": "*"}}
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class TUDataset:
 
     @property
     def card(self) -> DatasetCard | None:
-        """Declared facts; None for a set that is not in the list of this file."""
+        """Declared facts; None for a set without a table of facts in this file."""
         if self.name not in _FACTS or self.edge_attributes:
             return None
         facts = _FACTS[self.name]
@@ -114,7 +118,7 @@ class TUDataset:
             node_in=(columns + facts.node_attributes * self.node_attributes) or 1,
             edge_in=facts.edge_labels if one_hot else min(facts.edge_labels, 1),
             out_dim=1 if facts.classes == 2 else facts.classes,
-            vocabularies={} if one_hot else {kind: sizes for kind, sizes in vocabularies.items() if sizes[0]},
+            vocabularies={} if one_hot else {level: sizes for level, sizes in vocabularies.items() if sizes[0]},
             statistics=facts.statistics,
         )
 
@@ -128,25 +132,26 @@ class TUDataset:
             default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
             source=f"{_URL}/{self.name}.zip",
             files=tuple(self._files("A", "graph_indicator")),
+            split_files={"folds": (self._folds_file,)},
             **known,  # type: ignore[arg-type]
         )
+
+    @property
+    def _folds_file(self) -> str:
+        return f"TUDataset/folds/{self.name}_splits.json"
 
     def _files(self, *parts: str) -> list[str]:
         return [f"TUDataset/{self.name}/raw/{self.name}_{part}.txt" for part in parts]
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         files, root = self._raw(roots)
         key = {
             "family": "TUDataset",
             "version": _READER_VERSION,
             "raw": {file.name: file_sha256(file) for file in files},
         }
-        read = cached_tensors(roots.cache / "TUDataset", self.name, key, lambda: _read(files, self.name))
+        read = cached_tensors(roots.cache / "TUDataset", self.name, key, lambda: read_raw(files, self.name))
         if self.degrees and "node_labels" not in read:
             read["node_labels"] = _degrees(read)[:, None]
         x, node_vocabulary = _features(read, "node", self.labels, self.node_attributes)
@@ -185,68 +190,19 @@ class TUDataset:
             node_in=store.x.shape[1],
             edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
             out_dim=out_dim_of(store.y, task_type),
-            vocabularies={kind: sizes for kind, sizes in vocabularies.items() if sizes},
+            vocabularies={level: sizes for level, sizes in vocabularies.items() if sizes},
             task_type=task_type,
             metric="mae" if regression else "accuracy",
             maximize=not regression,
         )
 
     def _folds(self, roots: Roots) -> tuple[Splits, ...]:
-        file = f"TUDataset/folds/{self.name}_splits.json"
-        root = roots.find(file)
+        root = roots.find(self._folds_file)
         if root is None:
             return ()
-        folds = json.loads((root / file).read_text(encoding="utf-8"))
+        folds = json.loads((root / self._folds_file).read_text(encoding="utf-8"))
         chosen = [(fold["model_selection"][0], fold["test"]) for fold in folds]
         return tuple(Splits.of(inner["train"], inner["validation"], test) for inner, test in chosen)
-
-
-# ---------------------------------------------------------------------- reading
-
-
-def _read(files: list[Path], name: str) -> dict[str, Tensor]:
-    """Offsets, graph-local edges, targets, labels and attributes, whatever the arguments of the family are."""
-    if files[0].suffix == ".gz":
-        return _clean(*_parse_compact(files[0]))
-    by_part = {file.stem[len(name) + 1 :]: file for file in files}
-    graph = _column(by_part["graph_indicator"], np.int64) - 1
-    if (np.diff(graph) < 0).any():
-        raise UserError(f"{by_part['graph_indicator']}: the nodes of a graph must stand together, in order.")
-    edges = _table(by_part["A"], np.int64).T - 1
-    optional = {
-        part: torch.from_numpy(_table(by_part[part], np.int64 if part.endswith("labels") else np.float32))
-        for part in ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
-        if part in by_part
-    }
-    if "graph_attributes" in by_part:
-        y = torch.from_numpy(_table(by_part["graph_attributes"], np.float32))
-    elif "graph_labels" in by_part:
-        y = torch.from_numpy(_column(by_part["graph_labels"], np.int64)).unique(return_inverse=True)[1]
-    else:
-        raise UserError(f"{files[0].parent}: there is neither {name}_graph_labels.txt nor {name}_graph_attributes.txt.")
-    return _clean(np.bincount(graph, minlength=len(y)), edges, y, **optional)
-
-
-def _clean(nodes: np.ndarray, edges: np.ndarray, y: Tensor, **optional: Tensor) -> dict[str, Tensor]:
-    """Removes self loops and repeated edges, sorts, and renumbers the nodes inside each graph."""
-    index = torch.from_numpy(np.ascontiguousarray(edges))
-    sizes = torch.from_numpy(nodes)
-    first = (index[0] != index[1]).nonzero().view(-1)
-    code, order = torch.sort(index[0, first] * int(nodes.sum()) + index[1, first], stable=True)
-    distinct = torch.ones(len(code), dtype=torch.bool)
-    distinct[1:] = code.diff() != 0
-    first = first[order[distinct]]
-    index = index[:, first]
-    graph = torch.repeat_interleave(torch.arange(len(nodes)), sizes)
-    counts = torch.bincount(graph[index[0]], minlength=len(nodes))
-    start = torch.cumsum(sizes, 0) - sizes
-    store = GraphStore.from_arrays(sizes, counts, index - start[graph[index[0]]], y=y)
-    read = store.tensors()
-    read["y"] = read.pop("y_graph")
-    for part, values in optional.items():
-        chosen = values[first] if part.startswith("edge") else values
-        read[part] = chosen - chosen.min(0).values if part.endswith("labels") and len(chosen) else chosen
-    return read
 
 
 def _degrees(read: dict[str, Tensor]) -> Tensor:
@@ -257,49 +213,14 @@ def _degrees(read: dict[str, Tensor]) -> Tensor:
 
 
 def _features(
-    read: dict[str, Tensor], kind: str, labels: str, with_attributes: bool
+    read: dict[str, Tensor], level: str, labels: str, with_attributes: bool
 ) -> tuple[Tensor | None, tuple[int, ...]]:
     columns = []
-    if with_attributes and f"{kind}_attributes" in read:
-        columns.append(read[f"{kind}_attributes"])
-    label = read.get(f"{kind}_labels")
+    if with_attributes and f"{level}_attributes" in read:
+        columns.append(read[f"{level}_attributes"])
+    label = read.get(f"{level}_labels")
     if label is not None and labels == "category":
         return label, tuple((label.max(0).values + 1).tolist())
     if label is not None:
-        columns += [torch.nn.functional.one_hot(each).to(torch.float32) for each in label.unbind(1)]
+        columns += [torch.nn.functional.one_hot(column).to(torch.float32) for column in label.unbind(1)]
     return (torch.cat(columns, dim=1) if columns else None), ()
-
-
-def _parse_compact(path: Path) -> tuple[np.ndarray, np.ndarray, Tensor]:
-    """Nodes per graph, edges and targets from adjacency lists.
-
-    The text is the number of graphs; then per graph a line ``n label`` and n lines ``0 d v1 ... vd``.
-    """
-    with gzip.open(path, "rt", encoding="ascii") as file:
-        numbers = np.fromstring(file.read(), dtype=np.int64, sep=" ")
-    sizes, labels, degrees, starts = [], [], [], []
-    position = 1
-    for _ in range(int(numbers[0])):
-        size, label = int(numbers[position]), int(numbers[position + 1])
-        position += 2
-        sizes.append(size)
-        labels.append(label)
-        for _ in range(size):
-            degrees.append(int(numbers[position + 1]))
-            starts.append(position + 2)
-            position += 2 + degrees[-1]
-    degree = np.asarray(degrees)
-    offset = np.repeat(np.cumsum(sizes) - sizes, sizes)  # first node of the graph of every node
-    source = np.repeat(np.arange(len(degree)), degree)
-    within = np.arange(len(source)) - np.repeat(np.cumsum(degree) - degree, degree)
-    target = numbers[np.asarray(starts)[source] + within] + offset[source]
-    y = torch.as_tensor(labels).unique(return_inverse=True)[1]
-    return np.asarray(sizes), np.stack([source, target]), y
-
-
-def _table(path: Path, dtype: type) -> np.ndarray:
-    return np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2)
-
-
-def _column(path: Path, dtype: type) -> np.ndarray:
-    return _table(path, dtype)[:, 0]

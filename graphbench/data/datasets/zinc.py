@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
-from graphbench.data.family import LoadedDataset, known_name
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download, download_archive
 from graphbench.data.files.raw_files import read_pickle
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -21,7 +22,7 @@ from graphbench.registry import FromContext, register
 
 _URL = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/{}.index"
-_FILES = tuple(f"ZINC/raw/{part}.{kind}" for kind in ("pickle", "index") for part in PARTS)
+_FILES = tuple(f"ZINC/raw/{part}.{ending}" for ending in ("pickle", "index") for part in PARTS)
 _STATISTICS: dict[str, dict[str, float]] = {
     "subset": {"graphs": 12_000, "nodes": 277_864, "edges": 597_970},
     "full": {"graphs": 249_456},
@@ -30,8 +31,10 @@ _TYPES, _BONDS = 28, 4
 
 
 @register("PyG-ZINC")
-class ZINC:
-    """Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
+class ZINC(DatasetBuilder):
+    """Molecules and their penalised logP.
+
+    Paper: Benchmarking Graph Neural Networks, https://arxiv.org/abs/2003.00982.
 
     Nodes carry one of 28 atom types, edges a bond type 1 .. 3 (0 is "no bond"); the target is logP - SA - cycles.
     Splits: ``standard``, 10,000/1,000/1,000 (full: 220,011/24,445/5,000).
@@ -40,8 +43,10 @@ class ZINC:
         name: ``subset`` (12,000 molecules) or ``full`` (249,456).
     """
 
+    names = tuple(_STATISTICS)
+
     def __init__(self, name: FromContext[str]) -> None:
-        self.name = known_name("PyG-ZINC", name, _STATISTICS)
+        self.name = self.check_name(name)
 
     @property
     def card(self) -> DatasetCard:
@@ -65,11 +70,7 @@ class ZINC:
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
-        """Reads the raw files, or what a former run kept of them in the cache.
-
-        Raises:
-            UserError: files are missing, or are not what was published.
-        """
+        """Reads the raw files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, _FILES, dict.fromkeys(_FILES, _URL), fetch=_fetch)
         folder = root / "ZINC/raw"
@@ -88,18 +89,18 @@ def _fetch(directory: Path) -> None:
 
 
 def _read(folder: Path, subset: bool) -> tuple[GraphStore, Splits]:
-    graphs: list[dict[str, Any]] = []
+    graphs: list[GraphRecord] = []
     counts = []
     for part in PARTS:
         content = read_pickle(folder / f"{part}.pickle")
         chosen = _positions(folder / f"{part}.index", len(content)) if subset else range(len(content))
         graphs += [_graph(content[number]) for number in chosen]
         counts.append(len(chosen))
-    return GraphStore.from_graphs(graphs), in_order(counts)
+    return GraphStore.from_graphs(graphs), Splits.consecutive(counts)
 
 
 def _positions(path: Path, available: int) -> Sequence[int]:
-    numbers = [int(each) for each in path.read_text(encoding="ascii").strip().split(",")]
+    numbers = [int(number) for number in path.read_text(encoding="ascii").strip().split(",")]
     if numbers and max(numbers) >= available:
         raise UserError(
             f"{path} names molecule {max(numbers)}, but {path.with_suffix('.pickle')} holds {available}: the two files "
@@ -108,12 +109,12 @@ def _positions(path: Path, available: int) -> Sequence[int]:
     return numbers
 
 
-def _graph(molecule: dict[str, Any]) -> dict[str, Any]:
+def _graph(molecule: dict[str, Any]) -> GraphRecord:
     bonds = molecule["bond_type"].to(torch.uint8)
     edge_index = bonds.nonzero().T
-    return {
-        "edge_index": edge_index,
-        "x": molecule["atom_type"].to(torch.uint8).view(-1, 1),
-        "edge_attr": bonds[edge_index[0], edge_index[1]].view(-1, 1),
-        "y": molecule["logP_SA_cycle_normalized"].to(torch.float32),
-    }
+    return GraphRecord(
+        edge_index=edge_index,
+        x=molecule["atom_type"].to(torch.uint8).view(-1, 1),
+        edge_attr=bonds[edge_index[0], edge_index[1]].view(-1, 1),
+        y=molecule["logP_SA_cycle_normalized"].to(torch.float32),
+    )

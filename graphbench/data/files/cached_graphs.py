@@ -1,15 +1,13 @@
-"""Data sets that are parsed once: the graphs and their published split, from the cache where they are already."""
+"""Cache of parsed data sets: graphs and their published split, by the content of the raw files."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from graphbench.data.files.checksums import remembered_checksum
@@ -27,27 +25,27 @@ _LAYOUT = 2
 
 def cached_graphs(
     roots: Roots,
-    family: str,
+    folder: str,
     name: str,
     files: Iterable[Path],
     read: Callable[[], tuple[GraphStore, Splits]],
     version: int = 1,
     **settings: Any,
 ) -> tuple[GraphStore, Splits]:
-    """What ``read`` returns, without reading again what was read before.
+    """The result of ``read``, computed once for the same raw files.
 
     Args:
         roots: where the cache is.
-        family: folder in the cache.
+        folder: below the cache.
         name: readable beginning of the file name.
         files: raw files; their content is part of the address.
         read: parses them.
         version: of the parsing code: raise it when the same files give other graphs.
-        settings: whatever else the result depends on; JSON values.
+        settings: everything else that the result depends on; JSON values.
     """
     key = {
         "layout": _LAYOUT,
-        "family": family,
+        "family": folder,
         "name": name,
         "version": version,
         "settings": settings,
@@ -60,19 +58,13 @@ def cached_graphs(
         extra = {f"split.{part}": index for part, index in splits.parts().items()}
         return store.tensors() | extra | {"fingerprint": torch.tensor(list(bytes.fromhex(store.fingerprint)))}
 
-    tensors = cached_tensors(roots.cache / family, name, key, compute)
+    tensors = cached_tensors(roots.cache / folder, name, key, compute)
     splits = Splits(*(tensors.pop(f"split.{part}") for part in PARTS))
     fingerprint = bytes(tensors.pop("fingerprint").tolist()).hex()
-    return GraphStore.from_tensors(tensors, fingerprint), splits
+    return GraphStore.from_tensors(tensors).with_fingerprint(fingerprint), splits
 
 
 def raw_checksum(file: Path, cache: Path) -> str:
-    """sha256 of a raw file; the note about it lies in the cache, never next to raw files."""
+    """sha256 of a raw file, remembered in the cache (never next to raw files)."""
     name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:32]
     return remembered_checksum(file, cache / "checksums" / f"{name}.checked", lambda: file_sha256(file))
-
-
-def in_order(counts: Sequence[int]) -> Splits:
-    """Train, val and test one after the other, with so many examples each."""
-    bounds = np.cumsum([0, *counts])
-    return Splits.of(*(np.arange(low, high) for low, high in pairwise(bounds)))

@@ -1,4 +1,4 @@
-"""Checksums of large files, computed once and believed until the file changes."""
+"""Checksums of large files, computed again only after the file has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDS = 1 << 16
 def remembered_checksum(path: Path, note: Path, compute: Callable[[], str]) -> str:
     """The checksum of a file's content, without reading a large file again that has not changed.
 
-    A note beside it states the checksum and what the file looked like: size, time of change of content and of the
+    A note next to it states the checksum and what the file looked like: size, time of change of content and of the
     directory entry, number on the disk, and a checksum of its first and last 64 KiB. While all that is the same, the
     file counts as unchanged; copying, replacing or writing to it makes it be read in full again. What goes unnoticed
     is a disk that changes bits in the middle of a large file by itself.
@@ -43,7 +43,7 @@ def remembered_checksum(path: Path, note: Path, compute: Callable[[], str]) -> s
 
 
 def _look(path: Path) -> dict[str, Any]:
-    """What a file looks like from outside."""
+    """Size, times, number and ends of a file, from which a change is noticed."""
     facts = path.stat()
     with path.open("rb") as file:
         ends = hashlib.sha256(file.read(_ENDS))

@@ -1,4 +1,4 @@
-"""Downloads: to a temporary name, checked, then renamed, so that a half-written file is never taken for a whole one."""
+"""Downloads: to a temporary name, verified, then renamed, so that no half-written file has its final name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def download(url: str, target: Path, sha256: str | None = None, timeout: float =
     """Fetches one file.
 
     A connection that breaks, or a server that is busy, is tried again a few times, each time from where the last one
-    ended if the server can do that. What has arrived when all of that fails, or when a person stops it, is kept beside
+    ended if the server can do that. What has arrived when all of that fails, or when a person stops it, is kept next to
     the target (``.<name>.<version>.part``) and the next start goes on from there.
 
     Args:
@@ -94,18 +94,18 @@ def no_downloads() -> Iterator[None]:
 
 
 class _Broken(Exception):
-    """It may work the next time."""
+    """A failure that may be temporary."""
 
 
 class _Transfer:
-    """One file on its way; ``version`` is what the server calls this state of the file, None when it does not say."""
+    """The transfer of one file. ``version``: the server's ETag or Last-Modified, None where it sends neither."""
 
     def __init__(self, url: str, partial: Path, timeout: float):
         self.url, self.partial, self.timeout = url, partial, timeout
         self.version: str | None = None
 
     def claim(self, target: Path) -> None:
-        """Goes on with what an earlier start has left (a rename: of several processes one gets it)."""
+        """Takes over the partial file of an earlier start (by renaming it: of several processes one gets it)."""
         for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
             with suppress(OSError, ValueError):
                 version = bytes.fromhex(left.name.split(".")[-2]).decode()
@@ -114,7 +114,7 @@ class _Transfer:
                 return
 
     def keep(self, target: Path) -> None:
-        """Leaves what has arrived to the next start, if that can know whether it is still the same file."""
+        """Keeps the partial file for the next start, if a version tells whether it is still the same file."""
         if self.version is not None and self.partial.is_file() and self.partial.stat().st_size:
             name = f".{target.name}.{self.version.encode().hex()}.part"
             if len(name) < 250:
@@ -168,7 +168,7 @@ def download_zip(url: str, folder: Path, members: str, sha256: str | None = None
     Args:
         url: address of the zip file.
         folder: where the files go; created.
-        members: beginning of the wanted file names.
+        members: beginning of the names of the files that are unpacked.
         sha256: expected checksum of the archive, None when unknown.
         timeout: seconds without an answer after which the attempt ends.
 
@@ -179,14 +179,14 @@ def download_zip(url: str, folder: Path, members: str, sha256: str | None = None
     with _archive(url, folder, sha256, timeout) as (archive, _):
         try:
             with zipfile.ZipFile(archive) as opened:
-                wanted = [each for each in opened.namelist() if PurePosixPath(each).name.startswith(members)]
-                if not wanted:
+                chosen = [name for name in opened.namelist() if PurePosixPath(name).name.startswith(members)]
+                if not chosen:
                     raise UserError(f"{url} holds no file whose name begins with '{members}'")
-                for each in wanted:
-                    with _temporary(folder / PurePosixPath(each).name) as partial:
-                        with opened.open(each) as source, partial.open("wb") as file:
+                for name in chosen:
+                    with _temporary(folder / PurePosixPath(name).name) as partial:
+                        with opened.open(name) as source, partial.open("wb") as file:
                             shutil.copyfileobj(source, file, _BLOCK)
-                        partial.replace(folder / PurePosixPath(each).name)
+                        partial.replace(folder / PurePosixPath(name).name)
         except zipfile.BadZipFile as error:
             raise UserError(f"{url} is not a readable zip file: {error}") from error
 
@@ -215,7 +215,7 @@ def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None 
                     packed.extractall(unpacked, filter="data")
         except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
             raise UserError(f"{url} is not a readable zip or tar file: {error}") from error
-        for file in sorted(each for each in unpacked.rglob("*") if each.is_file()):
+        for file in sorted(path for path in unpacked.rglob("*") if path.is_file()):
             target = folder.joinpath(*file.relative_to(unpacked).parts[strip:])
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
@@ -223,7 +223,7 @@ def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None 
 
 @contextmanager
 def _archive(url: str, folder: Path, sha256: str | None, timeout: float) -> Iterator[tuple[Path, Path]]:
-    """An archive and an empty folder, gone at the end; one that arrived in parts keeps the same name until then."""
+    """An archive and an empty folder, both removed at the end; a partial archive is kept for the next start."""
     name = f".download-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
         for left in folder.glob(f".{name}.*.part"):
@@ -239,7 +239,7 @@ def _archive(url: str, folder: Path, sha256: str | None, timeout: float) -> Iter
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    """A name beside ``target`` that no other process uses, removed if it is still there at the end."""
+    """A name in the folder of ``target`` that no other process uses, removed if it is still there at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)

@@ -1,4 +1,4 @@
-"""SMILES -> graphs with OGB's nine atom and three bond columns, in several processes where there are many.
+"""Molecular graphs from SMILES, with OGB's nine atom and three bond columns, read in several processes.
 
 The columns are those of ``ogb.utils.features`` (ogb 1.3.6, https://github.com/snap-stanford/ogb): each is a position in
 a list of known values; an unknown value takes the last position. RDKit does the chemistry.
@@ -60,15 +60,15 @@ def molecules(smiles: Sequence[str], what: str, *, contacts: bool = False) -> di
             f"reading the SMILES of {what} needs RDKit: pip install 'graphbench-gt[molecules]' (or pip install rdkit)."
         ) from None
     chunks = [list(smiles[start : start + _CHUNK]) for start in range(0, len(smiles), _CHUNK)] or [[]]
-    parts, said = [], 0
+    parts, reported = [], 0
     for done, part in enumerate(_map(partial(_featurize, contacts=contacts), chunks), start=1):
         if "unreadable" in part:
             number = (done - 1) * _CHUNK + int(part["unreadable"])
             raise UserError(f"{what}: RDKit cannot read SMILES number {number}, '{smiles[number]}'.")
         parts.append(part)
-        if 10 * done // len(chunks) > said and len(chunks) >= 10:
-            said = 10 * done // len(chunks)
-            _log.info("%s: %d %% of %d molecules read", what, 10 * said, len(smiles))
+        if 10 * done // len(chunks) > reported and len(chunks) >= 10:
+            reported = 10 * done // len(chunks)
+            _log.info("%s: %d %% of %d molecules read", what, 10 * reported, len(smiles))
     axis = {"edge_index": 1, "contacts": 1}
     return {name: np.concatenate([part[name] for part in parts], axis.get(name, 0)) for name in parts[0]}
 
@@ -94,7 +94,9 @@ def _main_script_hidden() -> Iterator[None]:
     wait for the cache that its parent is filling. The workers need nothing of it.
     """
     main = sys.modules["__main__"]
-    file, spec = main.__dict__.pop("__file__", None), main.__spec__
+    file, spec = getattr(main, "__file__", None), main.__spec__
+    if file is not None:
+        del main.__file__
     main.__spec__ = None
     try:
         yield
@@ -123,9 +125,9 @@ def _featurize(smiles: list[str], contacts: bool) -> dict[str, Any]:
         nodes.append(molecule.GetNumAtoms())
         edges.append(2 * molecule.GetNumBonds())
         if contacts:
-            found = _contacts(molecule)
-            in_contact += found
-            num_contacts.append(len(found))
+            contacts_of_molecule = _contacts(molecule)
+            in_contact += contacts_of_molecule
+            num_contacts.append(len(contacts_of_molecule))
     del quiet
     arrays = {
         "nodes": np.asarray(nodes, dtype=np.int64),

@@ -1,7 +1,7 @@
-"""How far a long computation is and how long it will take: a bar on a terminal, a line now and then elsewhere.
+"""Progress of long computations: a bar on a terminal, a line now and then elsewhere.
 
-What computes calls :func:`report`; whoever wants to see it opens a :class:`Display` around the computation. Without a
-display :func:`report` does nothing, so that computations need no argument for it::
+The computation calls :func:`report`; its caller opens a :class:`Display` around it. Without a display
+:func:`report` does nothing, so that computations need no argument for it::
 
     with Display("computing LapPE of 12,000 graphs", say=logger.info):
         ...                                  # somewhere inside: report(done, total)
@@ -25,7 +25,7 @@ LINE_SECONDS = 30.0
 
 
 class Display:
-    """Shows what :func:`report` says inside a ``with`` block; the innermost block counts.
+    """Shows the progress that :func:`report` states inside a ``with`` block; the innermost block counts.
 
     Args:
         text: what is done, in front of the bar and of every line.
@@ -64,7 +64,7 @@ class Display:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._token is not None
         _shown.reset(self._token)
@@ -73,7 +73,7 @@ class Display:
             self._bar = None
 
     def update(self, fraction: float) -> None:
-        """Draws or says how far it is, if enough time has passed since the last time.
+        """Draws or prints the progress, if enough time has passed since the last time.
 
         Args:
             fraction: 0 .. 1 of the work.
@@ -95,7 +95,7 @@ _shown: ContextVar[Display | None] = ContextVar("_shown", default=None)
 
 
 def report(done: float, total: float) -> None:
-    """Says that ``done`` of ``total`` units of work (of any kind) are finished. Cheap; call it as often as you like."""
+    """Reports that ``done`` of ``total`` units of work are finished. Cheap; call it as often as you like."""
     display = _shown.get()
     if display is not None and total > 0:
         display.update(min(done / total, 1.0))

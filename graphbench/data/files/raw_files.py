@@ -1,4 +1,4 @@
-"""The formats that data sets are distributed in, read without running anything that may be inside the files.
+"""Readers of the formats that data sets are distributed in, which execute nothing that is inside the files.
 
 A pickle can name any function to be called while it is read. Here only what arrays, tensors and sparse matrices
 consist of may be named; everything else is refused.
@@ -85,7 +85,7 @@ def read_torch(path: Path) -> Any:
         bytes,  # what an array without entries is made of
         np.ndarray,
         np.dtype,
-        *(type(np.dtype(each)) for each in (np.int32, np.int64, np.float32, np.float64, bool)),
+        *(type(np.dtype(scalar)) for scalar in (np.int32, np.int64, np.float32, np.float64, bool)),
         reconstruct,
         (reconstruct, "numpy.core.multiarray._reconstruct"),
     ]
@@ -106,7 +106,7 @@ def read_csv(path: Path) -> np.ndarray:
     import pandas  # here, because importing it costs a second
 
     try:
-        table = pandas.read_csv(path, header=None).to_numpy()
+        table: np.ndarray = pandas.read_csv(path, header=None).to_numpy()
         return table if table.flags.writeable else table.copy()  # pandas lends its own memory
     except pandas.errors.EmptyDataError:  # a set without a single edge
         return np.empty((0, 0), dtype=np.int64)

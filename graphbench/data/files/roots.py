@@ -1,4 +1,4 @@
-"""Where raw files are looked for, in which order, and where processed data goes.
+"""Look-up order of raw files, and the folder of processed data.
 
 1. ``dataset.dir``; 2. every folder in ``$GRAPHBENCH_DATA`` (':'-separated, only ever read); 3. download into
 ``dataset.dir``. Processed data and encodings go to ``$GRAPHBENCH_CACHE``, default ``<dataset.dir>/.cache``.
@@ -17,7 +17,7 @@ from graphbench.errors import UserError
 
 @dataclass(frozen=True)
 class Roots:
-    """The places of one run.
+    """The data folders of one run.
 
     Attributes:
         directory: ``dataset.dir``: looked at first, and the only place downloads go to.
@@ -37,7 +37,7 @@ class Roots:
             directory: ``dataset.dir``.
         """
         home = Path(directory).expanduser()
-        shared = [Path(each).expanduser() for each in os.environ.get("GRAPHBENCH_DATA", "").split(os.pathsep) if each]
+        shared = [Path(name).expanduser() for name in os.environ.get("GRAPHBENCH_DATA", "").split(os.pathsep) if name]
         cache = os.environ.get("GRAPHBENCH_CACHE")
         return cls(home, tuple(shared), Path(cache).expanduser() if cache else home / ".cache")
 
@@ -72,9 +72,9 @@ class Roots:
         Raises:
             UserError: the files are nowhere and cannot be downloaded; says which and where to put them by hand.
         """
-        found = self.find(*files)
-        if found is not None:
-            return found
+        root = self.find(*files)
+        if root is not None:
+            return root
         try:
             if fetch is not None:
                 fetch(self.directory)

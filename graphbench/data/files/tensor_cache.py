@@ -1,4 +1,4 @@
-"""Results on disk that are computed once: content-addressed, atomic, locked, verified, mapped into memory.
+"""Tensors on disk that are computed once: content-addressed, atomic, locked, verified, mapped into memory.
 
 A result lies in ``<folder>/<readable name>-<hash of its key>.safetensors``; the key (a JSON of everything the result
 depends on) and a checksum of the tensors are in the file's header. Nothing in such a file can be executed.
@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from graphbench.data.files.checksums import remembered_checksum
-from graphbench.data.store import digest
+from graphbench.data.store_tensors import digest
 
 _log = logging.getLogger(__name__)
 
@@ -50,19 +50,19 @@ def cached_tensors(
     described = json.dumps(key, sort_keys=True)
     address = hashlib.sha256(described.encode()).hexdigest()[:32]
     path = folder / f"{name}-{address}.safetensors"
-    found = _read(path, described)
-    if found is not None:
-        return found
+    tensors = _read(path, described)
+    if tensors is not None:
+        return tensors
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
-        found = _read(path, described)  # another process may have finished while this one waited
-        if found is not None:
-            return found
+        tensors = _read(path, described)  # another process may have finished while this one waited
+        if tensors is not None:
+            return tensors
         _write(path, described, compute())
-        found = _read(path, described)  # what was computed leaves memory, the file is mapped in its place
-    if found is None:
+        tensors = _read(path, described)  # what was computed leaves memory, the file is mapped in its place
+    if tensors is None:
         raise OSError(f"{path} cannot be read back right after it was written: is the disk full or failing?")
-    return found
+    return tensors
 
 
 def _read(path: Path, key: str) -> dict[str, Tensor] | None:

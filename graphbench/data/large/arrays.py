@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory: one graph on disk, and room for what is computed from it.
+"""Arrays that may be larger than memory: one graph on disk, and buffers for what is computed from it.
 
 A graph on disk is a folder of plain ``.npy`` files, ``edge_index`` (2, E), ``x`` (N, F) and ``y`` (N,), written in
 pieces and mapped into memory when opened: only what is read is loaded, and the system takes it out again when memory
@@ -26,7 +26,7 @@ IN_MEMORY = 2**30
 """Bytes up to which a computed array is kept in memory; larger ones go to a temporary file ($TMPDIR)."""
 
 
-def room(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None) -> HostRows:
+def allocate(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None) -> HostRows:
     """Uninitialised memory for a tensor on the host, in a file that vanishes with it where it is large.
 
     Args:
@@ -48,7 +48,13 @@ def room(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = None)
     return HostRows(torch.frombuffer(mapped, dtype=dtype, count=entries).view(*shape), mapped)
 
 
-def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.ndarray:
+def buffer_tensor(buffer: HostRows) -> Tensor:
+    """The tensor of an allocated buffer, which is never sparse."""
+    assert isinstance(buffer.tensor, Tensor)
+    return buffer.tensor
+
+
+def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.memmap:
     """A new ``.npy`` file to be written in pieces; see :func:`open_graph`.
 
     Raises:
@@ -61,7 +67,7 @@ def create(path: Path, shape: Sequence[int], dtype: np.dtype | type) -> np.ndarr
 
 
 def _reserve(file: int, size: int, what: str) -> None:
-    """Takes the room at once: a mapped file that finds the disk full later ends the process without a message."""
+    """Allocates the space at once: a mapped file on a full disk would end the process without a message."""
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file, 0, size)

@@ -1,6 +1,6 @@
-"""One graph too large for memory, converted once: a folder of ``.npy`` files in the cache, mapped when opened.
+"""Cache of graphs too large for memory: a folder of ``.npy`` files, written once, mapped when opened.
 
-What :mod:`graphbench.data.files.cached_graphs` is for graphs that fit. The folder is named after the content of the raw
+The counterpart of :mod:`graphbench.data.files.cached_graphs`. The folder is named after the content of the raw
 files; it appears whole or not at all, and two processes do the work once. ``graph.json`` in it states the checksum of
 every file; they are read in full again only after a file has changed (:mod:`graphbench.data.files.checksums`).
 """
@@ -35,24 +35,24 @@ _DESCRIPTION = "graph.json"
 
 def cached_large_graph(
     roots: Roots,
-    family: str,
+    subfolder: str,
     name: str,
     files: Iterable[Path],
     write: Callable[[Path], Splits],
     version: int = 1,
     **settings: Any,
 ) -> tuple[GraphStore, Splits]:
-    """The graph that ``write`` leaves in a folder, without doing again what was done before.
+    """The graph that ``write`` leaves in a folder, converted once for the same raw files.
 
     Args:
         roots: where the cache is.
-        family: folder in the cache.
+        subfolder: below the cache.
         name: readable beginning of the folder's name.
         files: raw files; their content is part of the address.
         write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large.arrays.open_graph`) into
             the folder it is given, and returns the published split. What an interrupted conversion left is removed.
         version: of the converting code: raise it when the same files give another graph.
-        settings: whatever else the result depends on; JSON values.
+        settings: everything else that the result depends on; JSON values.
 
     Returns:
         The mapped graph, with its fingerprint: that of the files, so that nothing is read to know it.
@@ -67,18 +67,18 @@ def cached_large_graph(
         "raw": {file.name: raw_checksum(file, roots.cache) for file in files},
     }
     address = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-    folder = roots.cache / family / f"{name}-{address}"
-    found = _open(folder, key)
-    if found is None:
+    folder = roots.cache / subfolder / f"{name}-{address}"
+    opened = _open(folder, key)
+    if opened is None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
-            found = _open(folder, key)  # another process may have finished while this one waited
-            if found is None:
+            opened = _open(folder, key)  # another process may have finished while this one waited
+            if opened is None:
                 _convert(folder, key, write)
-                found = _open(folder, key)
-    if found is None:
+                opened = _open(folder, key)
+    if opened is None:
         raise OSError(f"{folder} cannot be read back right after it was written: is the disk full or failing?")
-    return found
+    return opened
 
 
 def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits]) -> None:
@@ -113,7 +113,7 @@ def _open(folder: Path, key: dict[str, Any]) -> tuple[GraphStore, Splits] | None
         _log.warning("%s is damaged (%s) and is converted again", folder, str(error).splitlines()[0])
         return None
     fingerprint = hashlib.sha256(json.dumps(described["files"], sort_keys=True).encode()).hexdigest()
-    return store.known_as(fingerprint), splits
+    return store.with_fingerprint(fingerprint), splits
 
 
 def _checksum(file: Path) -> str:

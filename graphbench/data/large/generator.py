@@ -1,7 +1,7 @@
-"""A random graph with as many nodes and edges as wanted, written to disk in pieces.
+"""A random graph of any size, written to disk in pieces.
 
 Degrees follow a power law and classes attract each other, so that a model has something to learn and a sampler meets
-hubs. Piece i has its own random stream (seed, what, i).
+hubs. Piece i has its own random stream (seed, purpose, i).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def power_law(
         columns: of the features: the centre of the node's class plus noise.
         classes: rank modulo this is a node's class and its target.
         exponent: of the power law, above 2.
-        homophily: share of the pairs whose second end is moved to the first one's class; where negative, its size is
-            the share moved to another class. Of C classes, h + (1 - h) / C of the pairs are of one class in the end,
+        homophily: fraction of the pairs whose second end is moved to the first one's class; where negative, its size is
+            the fraction moved to another class. Of C classes, h + (1 - h) / C of the pairs are of one class in the end,
             for negative h (1 + h) / C.
         noise: standard deviation of the features around their centre, whose entries have 1.
         dtype: of the features.
@@ -74,8 +74,8 @@ def power_law(
         rows = y[first : first + PIECE]
         drawn = np.random.default_rng([seed, _FEATURES, piece]).standard_normal((len(rows), columns), dtype=np.float32)
         x[first : first + PIECE] = centre[rows] + noise * drawn
-    for each in (x, y):
-        each.flush()
+    x.flush()
+    y.flush()
     return open_graph(folder)
 
 
@@ -91,11 +91,11 @@ def _write_edges(
         left = np.arange(count)
         while len(left):
             drawn = (len(name) * rng.random((2, len(left))) ** power).astype(np.int64)
-            wanted = drawn[0] % classes
+            label = drawn[0] % classes
             moves = rng.random(len(left)) < abs(homophily)
             if homophily < 0:
-                wanted = (wanted + rng.integers(1, classes, len(left))) % classes
-            moved = drawn[1] - drawn[1] % classes + wanted
+                label = (label + rng.integers(1, classes, len(left))) % classes
+            moved = drawn[1] - drawn[1] % classes + label
             drawn[1] = np.where(moves & (moved < len(name)), moved, drawn[1])
             ends[:, left] = drawn
             left = left[drawn[0] == drawn[1]]

@@ -1,4 +1,4 @@
-"""Loaders that cut one large graph into batches; interface as :class:`~graphbench.data.loading.loader.Loaders`.
+"""Loaders that sample batches from one large graph; interface as :class:`~graphbench.data.loading.loader.DataLoaders`.
 
 Training (``train.sampler``): ``random_node`` (:mod:`graphbench.data.large.partition`) or ``neighbor``
 (:mod:`graphbench.data.large.neighbor_sampling`).
@@ -10,18 +10,18 @@ per run, as SGFormer's released code does for its largest graph: an approximatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.blockwise.graph import NodeBlocks
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, node_rows, subgraph
+from graphbench.data.loading.batching import shard
+from graphbench.data.loading.evaluation_pass import EvaluationPass
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import GraphBatch
@@ -32,24 +32,8 @@ ATTEMPTS = 100
 """Partitions drawn until every part has a training node."""
 
 
-@dataclass(frozen=True)
-class LargePass:
-    """One run over the graph without gradients.
-
-    Attributes:
-        rows: part of the split -> rows of the predictions of all batches behind each other.
-    """
-
-    rows: Mapping[str, Tensor]
-    _batches: Callable[[], Iterator[GraphBatch | NodeBlocks]]
-
-    def batches(self) -> Iterator[GraphBatch | NodeBlocks]:
-        """Batches on the device, or the graph in blocks."""
-        return self._batches()
-
-
 class LargeLoader:
-    """Base of the loaders that cut one large graph.
+    """Base class of the loaders that sample batches from one large graph.
 
     Args:
         store: one graph with a target per node.
@@ -58,7 +42,7 @@ class LargeLoader:
         evaluation: see the top of this file.
         parts: of ``random_node`` evaluation.
         seed: of everything random.
-        device: where batches are wanted.
+        device: of the batches.
         rank: number of this process.
         world_size: number of processes.
 
@@ -87,12 +71,15 @@ class LargeLoader:
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
         splits.check(store.num_nodes)
-        self._store, self._splits, self._seed, self._parts = store, splits, seed, parts
+        self._store = store
+        self._splits = splits
+        self._seed = seed
+        self._parts = parts
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
         self._blocks: StoredBlocks | None = None
-        shares = {name: index[rank::world_size] for name, index in splits.parts().items()}
-        make = {"full_batch": self._whole, "blocks": self._in_blocks, "random_node": self._in_parts}[evaluation]
-        self.passes = [make(shares)]
+        shards = {part: shard(index, rank, world_size, fill=False) for part, index in splits.parts().items()}
+        make = {"full_batch": self._full_batch, "blocks": self._blockwise, "random_node": self._partitioned}[evaluation]
+        self.passes = [make(shards)]
 
     @property
     def blocks(self) -> StoredBlocks:
@@ -102,20 +89,19 @@ class LargeLoader:
         return self._blocks
 
     def _generator(self, *numbers: int) -> np.random.Generator:
-        """Random numbers that depend on the seed and on what they are for: an epoch, a batch."""
+        """A random stream that depends on the seed and on the numbers of epoch and batch."""
         return np.random.default_rng([self._seed % 2**63, *numbers])
 
-    def _share(self, count: int) -> np.ndarray:
-        """Which of ``count`` things are this process's: filled up to equal length, because processes step together."""
-        filled = np.arange(count + -count % self._world_size) % count
-        return filled[self._rank :: self._world_size]
+    def _shard(self, count: int) -> np.ndarray:
+        """The numbers below ``count`` of this process, as many in every process, because processes step together."""
+        return shard(torch.arange(count), self._rank, self._world_size, fill=True).numpy()
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
         if self._device.type != "cuda":
             return batch.to(self._device)
         return batch.pin_memory().to(self._device, non_blocking=True)
 
-    def _whole(self, shares: Mapping[str, Tensor]) -> LargePass:
+    def _full_batch(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
 
         def batches() -> Iterator[GraphBatch]:
@@ -124,12 +110,14 @@ class LargeLoader:
                 kept.append(self._move(self._store.gather([0]).replace(**node_rows(self._store, every))))
             yield kept[0]
 
-        return LargePass({name: index.to(self._device, non_blocking=True) for name, index in shares.items()}, batches)
+        return EvaluationPass(
+            {part: index.to(self._device, non_blocking=True) for part, index in shards.items()}, batches
+        )
 
-    def _in_blocks(self, shares: Mapping[str, Tensor]) -> LargePass:
-        return LargePass(shares, lambda: iter([self.blocks]))
+    def _blockwise(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
+        return EvaluationPass(shards, lambda: iter([self.blocks]))  # type: ignore[list-item]  # its attributes are read-only
 
-    def _in_parts(self, shares: Mapping[str, Tensor]) -> LargePass:
+    def _partitioned(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
         drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
         row = torch.empty_like(drawn.nodes)
         row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
@@ -138,13 +126,15 @@ class LargeLoader:
             for batch in drawn.batches(self._store):
                 yield self._move(batch)
 
-        return LargePass({name: row[index].to(self._device, torch.int64) for name, index in shares.items()}, batches)
+        return EvaluationPass(
+            {part: row[index].to(self._device, torch.int64) for part, index in shards.items()}, batches
+        )
 
 
 class PartitionLoader(LargeLoader):
-    """``train.sampler: random_node``.
+    """Random partitions of the nodes (``train.sampler: random_node``).
 
-    With several processes, each takes its share of the parts of every epoch.
+    With several processes, each takes its shard of the parts of every epoch.
 
     Args:
         store: one graph with a target per node; its tensors may be mapped from files.
@@ -152,7 +142,7 @@ class PartitionLoader(LargeLoader):
         parts: number of parts (``train.train_parts``).
         seed: of the partitions, together with the epoch.
         evaluation: ``val.sampler``, see :class:`LargeLoader`.
-        device: where batches are wanted.
+        device: of the batches.
         rank: number of this process.
         world_size: number of processes.
 
@@ -190,7 +180,7 @@ class PartitionLoader(LargeLoader):
     @property
     def num_train_batches(self) -> int:
         """Steps per epoch, the same in every process."""
-        return len(self._share(self._parts))
+        return len(self._shard(self._parts))
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The parts of one epoch, on the device, and which of their nodes train.
@@ -198,9 +188,9 @@ class PartitionLoader(LargeLoader):
         Args:
             epoch: decides the partition, together with the seed.
         """
-        drawn, share = self._draw(epoch), self._share(self._parts).tolist()
-        for number, batch in zip(share, drawn.batches(self._store, share)):
-            yield self._move(batch), self._trains[drawn.of(number)].nonzero().squeeze(1).to(self._device)
+        partition, shard = self._draw(epoch), self._shard(self._parts).tolist()
+        for number, batch in zip(shard, partition.batches(self._store, shard)):
+            yield self._move(batch), self._trains[partition.of(number)].nonzero().squeeze(1).to(self._device)
 
     def _draw(self, epoch: int) -> Partition:
         for attempt in range(ATTEMPTS):
@@ -208,15 +198,17 @@ class PartitionLoader(LargeLoader):
             if bool((torch.bincount(drawn.part[self._splits.train], minlength=self._parts) > 0).all()):
                 return drawn
         raise ValueError(
-            f"train.train_parts: {self._parts} parts of which each has a training node are hardly to be found with "
+            f"train.train_parts: {self._parts} parts that all have a training node are hardly to be found with "
             f"{self._splits.train.numel()} training nodes; use fewer parts"
         )
 
 
 class NeighborLoader(LargeLoader):
-    """``train.sampler: neighbor``. A batch begins with its training nodes, on which alone the loss is computed.
+    """Sampled neighbourhoods (``train.sampler: neighbor``).
 
-    With several processes, each takes its share of the training nodes, filled up to equal length.
+    A batch begins with its training nodes, on which alone the loss is computed.
+
+    With several processes, each takes its shard of the training nodes, filled up to equal length.
 
     Args:
         store: one graph with a target per node; its tensors may be mapped from files.
@@ -226,7 +218,7 @@ class NeighborLoader(LargeLoader):
         seed: of order and neighbours, together with epoch and batch.
         evaluation: ``val.sampler``, see :class:`LargeLoader`.
         parts: of ``random_node`` evaluation (``train.train_parts``).
-        device: where batches are wanted.
+        device: of the batches.
         rank: number of this process.
         world_size: number of processes.
 
@@ -267,7 +259,7 @@ class NeighborLoader(LargeLoader):
     @property
     def num_train_batches(self) -> int:
         """Steps per epoch, the same in every process."""
-        return -(-len(self._share(self._splits.train.numel())) // self._batch_size)
+        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of one epoch, on the device, and the rows of their training nodes.
@@ -276,10 +268,10 @@ class NeighborLoader(LargeLoader):
             epoch: decides order and neighbours, together with the seed.
         """
         order = self._generator(1, epoch).permutation(self._splits.train.numpy())
-        own = order[self._share(len(order))]
+        train_nodes = order[self._shard(len(order))]
         edge = self.blocks.incoming.edge
-        for number, first in enumerate(range(0, len(own), self._batch_size)):
-            seeds = own[first : first + self._batch_size]
+        for number, first in enumerate(range(0, len(train_nodes), self._batch_size)):
+            seeds = train_nodes[first : first + self._batch_size]
             sample = self._sampler(seeds, self._generator(2, epoch, number, self._rank))
             edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
             batch = subgraph(self._store, torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index), edges)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphbench.data.large.incoming import Incoming
+from graphbench.data.large.incoming_edges import IncomingEdges
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Sample:
 
 
 class NeighborSampler:
-    """Draws neighbourhoods without replacement.
+    """Sampler of neighbourhoods, without replacement.
 
     Args:
         incoming: the edges sorted by target.
@@ -40,7 +40,7 @@ class NeighborSampler:
         ValueError: no hop, or a size of 0.
     """
 
-    def __init__(self, incoming: Incoming, sizes: Sequence[int]) -> None:
+    def __init__(self, incoming: IncomingEdges, sizes: Sequence[int]) -> None:
         if not sizes or any(size < 1 and size != -1 for size in sizes):
             raise ValueError(
                 "train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1 for all; "
@@ -51,7 +51,7 @@ class NeighborSampler:
         self._number = np.full(len(self._ptr) - 1, -1, dtype=np.int32)
 
     def __call__(self, seeds: np.ndarray, rng: np.random.Generator) -> Sample:
-        """The neighbourhood of some different nodes.
+        """The sampled neighbourhood of some distinct nodes.
 
         A node that is reached again is not expanded again: every node has the in-edges of one draw.
         """
@@ -73,22 +73,22 @@ class NeighborSampler:
                 reached += len(new)
             every = np.concatenate(nodes)
         finally:
-            for each in nodes:
-                number[each] = -1
+            for hop_nodes in nodes:
+                number[hop_nodes] = -1
         edge_index = np.stack([np.concatenate(sources).astype(np.int64), np.concatenate(targets)])
         return Sample(every, edge_index, np.concatenate(entries))
 
     def _draw(self, nodes: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """In-edges of some nodes: for each the row of its node and its place, grouped by node."""
+        """In-edges of some nodes: the row of its target and its position in ``source``, grouped by target."""
         first = self._ptr[nodes]
         degree = self._ptr[nodes + 1] - first
         taken = degree if size < 0 else np.minimum(degree, size)
         row = np.repeat(np.arange(len(nodes)), taken)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(taken) - taken, taken)
+        offset = np.arange(len(row)) - np.repeat(np.cumsum(taken) - taken, taken)
         many = degree > taken
         if many.any():
-            place[many[row]] = _choose(degree[many], size, rng).reshape(-1)
-        return row, first[row] + place
+            offset[many[row]] = _choose(degree[many], size, rng).reshape(-1)
+        return row, first[row] + offset
 
 
 def _choose(counts: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -28,7 +28,7 @@ def unpack(
     dtype: np.dtype | type | None = None,
     convert: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Copies one array into a ``.npy`` file of the same shape; memory is that of a piece.
+    """Copies one array into a ``.npy`` file of the same shape, in memory of one piece.
 
     Args:
         path: the ``.npz`` file.

@@ -40,7 +40,7 @@ class Partition:
 
     @classmethod
     def draw(cls, num_nodes: int, parts: int, rng: np.random.Generator) -> Partition:
-        """All partitions into ``parts`` parts whose sizes differ by at most one are equally likely.
+        """A uniform random partition into ``parts`` parts whose sizes differ by at most one.
 
         Raises:
             ValueError: more parts than nodes, or than 16 bits can number.
@@ -60,12 +60,12 @@ class Partition:
         """K."""
         return self.ptr.numel() - 1
 
-    def batches(self, store: GraphStore, wanted: Iterable[int] | None = None) -> Iterator[GraphBatch]:
+    def batches(self, store: GraphStore, numbers: Iterable[int] | None = None) -> Iterator[GraphBatch]:
         """The subgraphs induced by the parts; edges keep their order, features are read part by part.
 
         Args:
             store: one graph.
-            wanted: numbers of the parts, default all of them.
+            numbers: of the parts, default all of them.
         """
         local = torch.empty_like(self.nodes)  # number of every node in its part
         sizes = self.ptr.diff()
@@ -74,7 +74,8 @@ class Partition:
         del within
         part, edge_index, edges = self._inner(store, local)
         ends = [0, *torch.bincount(part, minlength=self.parts).cumsum(0).tolist()]
-        for number in range(self.parts) if wanted is None else wanted:
+        chosen = range(self.parts) if numbers is None else numbers
+        for number in chosen:
             kept = slice(ends[number], ends[number + 1])
             yield subgraph(store, self.of(number), edge_index[:, kept], None if edges is None else edges[kept])
 

@@ -1,8 +1,7 @@
-"""Parts of one large graph as batches: features and targets are read for the nodes of the part only."""
+"""Subgraphs of one large graph as batches; features and targets are read for their nodes only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -67,16 +66,15 @@ def edge_rows(store: GraphStore, edges: Tensor | None) -> dict[str, Any]:
     if not has_edge_rows(store):
         return {}
     assert edges is not None
-    return {"edge_attr": _read(store.edge_attr, edges), "edge_pe": _each(store.edge_pe, edges)}
+    return {
+        "edge_attr": _read(store.edge_attr, edges),
+        "edge_pe": {name: _read(value, edges) for name, value in store.edge_pe.items()},
+    }
 
 
 def has_edge_rows(store: GraphStore) -> bool:
     """Whether something is stored for every edge."""
     return store.edge_attr is not None or bool(store.edge_pe)
-
-
-def _each(values: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor | None]:
-    return {name: _read(value, rows) for name, value in values.items()}
 
 
 def _read(values: Features | None, rows: Tensor | slice, widen: bool = True) -> Features | None:

@@ -1,4 +1,4 @@
-"""Which graphs make up the batches of an epoch.
+"""Composition of the batches of an epoch.
 
 ====================== =============================================================================================
 shuffled               a random permutation, cut into batches of ``batch_size`` graphs
@@ -10,8 +10,8 @@ bucketed, node budget  the same with as many graphs per batch as the budget allo
 In every case an epoch holds each graph exactly once, its batches depend on the generator only, and their number depends
 on the sizes only: it is known before and the same in every epoch, which learning-rate schedules rely on.
 
-With several processes each takes its share; shares are filled up to equal length by repeating the first ones, because
-processes step together. What processes handle in the same step is of similar size.
+With several processes each takes its shard; shards are filled up to equal length by repeating the first examples,
+because processes step together. What processes handle in the same step is of similar size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 Order = Literal["shuffled", "bucketed"]
 
 _WINDOW = 0.05
-"""Share of the sizes that a bucketed batch is drawn from, besides its own: what keeps epochs different."""
+"""Fraction of all sizes by which a graph may be displaced in the sorted order: what keeps epochs different."""
 
 
 class Batching:
@@ -56,7 +56,10 @@ class Batching:
         if order not in get_args(Order):
             raise ValueError(f"batching must be one of {', '.join(get_args(Order))}, received {order!r}")
         check_budget(sizes, node_budget)
-        self._order, self._size, self._rank, self._world = order, batch_size, rank, world_size
+        self._order = order
+        self._size = batch_size
+        self._rank = rank
+        self._world = world_size
         self._sizes, self._count = sizes, len(sizes)
         self._window = max(1, int(_WINDOW * self._count))
         self._ends: list[int] | None = None  # of the bucketed batches within a budget
@@ -72,10 +75,10 @@ class Batching:
     def num_batches(self) -> int:
         """Batches per epoch, the same in every process."""
         if self._ends is not None:
-            return _shares(len(self._ends), self._world)
+            return _ceil_div(len(self._ends), self._world)
         if self._columns is not None:
-            return _shares(self._columns, self._world)
-        return _shares(_shares(self._count, self._world), self._size)
+            return _ceil_div(self._columns, self._world)
+        return _ceil_div(_ceil_div(self._count, self._world), self._size)
 
     def epoch(self, generator: torch.Generator) -> list[Tensor]:
         """The batches of one epoch, as positions in ``sizes``.
@@ -84,24 +87,24 @@ class Batching:
             generator: the only source of randomness; in the same state in every process.
         """
         if self._columns is not None:
-            return self._my_batches(self._cross_sections(self._columns, generator))
+            return self._shard_of_batches(self._cross_sections(self._columns, generator))
         if self._order == "shuffled":
-            return list(self._my_share(torch.randperm(self._count, generator=generator)).split(self._size))
+            return list(self._shard(torch.randperm(self._count, generator=generator)).split(self._size))
         nearly_sorted = self._nearly_sorted(generator)
         if self._ends is not None:
-            batches = self._my_batches(list(nearly_sorted.tensor_split(self._ends[:-1])))
+            batches = self._shard_of_batches(list(nearly_sorted.tensor_split(self._ends[:-1])))
         else:
-            batches = list(self._my_share(nearly_sorted).split(self._size))
+            batches = list(self._shard(nearly_sorted).split(self._size))
         return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
     def _nearly_sorted(self, generator: torch.Generator) -> Tensor:
-        """Largest first, but every graph up to a window away from its place."""
+        """Largest first, but every graph displaced by up to a window."""
         away = torch.rand(self._count, generator=generator, dtype=torch.float64) * self._window
         return self._sizes.argsort(descending=True, stable=True)[(torch.arange(self._count) + away).argsort()]
 
     def _cross_sections(self, columns: int, generator: torch.Generator) -> list[Tensor]:
         """Graphs in the order of their sizes, in rows as long as there are batches; each batch gets one of each row."""
-        rows = _shares(self._count, columns)
+        rows = _ceil_div(self._count, columns)
         mixed = torch.randperm(self._count, generator=generator)  # equal sizes in another order each time
         falling = mixed[self._sizes[mixed].argsort(descending=True, stable=True)]
         table = torch.cat([falling, falling.new_full((rows * columns - self._count,), -1)]).view(rows, columns)
@@ -110,26 +113,26 @@ class Batching:
         full = (batches[:, -1] >= 0).tolist()
         return [batch if whole else batch[:-1] for batch, whole in zip(batches, full, strict=True)]
 
-    def _my_share(self, examples: Tensor) -> Tensor:
-        return share(examples, self._rank, self._world, fill=True)
+    def _shard(self, examples: Tensor) -> Tensor:
+        return shard(examples, self._rank, self._world, fill=True)
 
-    def _my_batches(self, batches: list[Tensor]) -> list[Tensor]:
-        numbers = share(torch.arange(len(batches)), self._rank, self._world, fill=True)
+    def _shard_of_batches(self, batches: list[Tensor]) -> list[Tensor]:
+        numbers = shard(torch.arange(len(batches)), self._rank, self._world, fill=True)
         return [batches[number] for number in numbers.tolist()]
 
 
-def _shares(count: int, of: int) -> int:
-    return -(-count // of)
+def _ceil_div(count: int, divisor: int) -> int:
+    return -(-count // divisor)
 
 
-def share(examples: Tensor, rank: int, world_size: int, fill: bool) -> Tensor:
-    """What one of several processes takes: every ``world_size``-th example.
+def shard(examples: Tensor, rank: int, world_size: int, fill: bool) -> Tensor:
+    """The examples of one of several processes: every ``world_size``-th.
 
     Args:
         examples: of all processes.
         rank: number of this process.
         world_size: number of processes.
-        fill: repeat the first examples until all shares are equally long.
+        fill: repeat the first examples until all shards are equally long.
     """
     missing = -len(examples) % world_size if fill else 0
     if missing:
@@ -138,7 +141,7 @@ def share(examples: Tensor, rank: int, world_size: int, fill: bool) -> Tensor:
 
 
 def in_order(sizes: Tensor, batch_size: int, node_budget: int = 0) -> list[Tensor]:
-    """Batches for evaluation: neighbouring graphs, nothing moved.
+    """Batches for evaluation: consecutive graphs.
 
     Args:
         sizes: (n,) nodes per graph.
@@ -173,7 +176,8 @@ def check_budget(sizes: Tensor, node_budget: int) -> None:
 
 def _cuts(sizes: np.ndarray, budget: int) -> list[int]:
     """Ends of consecutive groups that each stay within the budget, as long as possible from the first on."""
-    total, ends, spent = np.cumsum(sizes), [], 0
+    total, spent = np.cumsum(sizes), 0
+    ends: list[int] = []
     while not ends or ends[-1] < len(sizes):
         ends.append(int(np.searchsorted(total, spent + budget, side="right")))
         spent = int(total[ends[-1] - 1])
@@ -181,10 +185,10 @@ def _cuts(sizes: np.ndarray, budget: int) -> list[int]:
 
 
 def _largest_possible(falling: np.ndarray, window: int) -> np.ndarray:
-    """The largest graph that can stand at each place of :meth:`Batching._nearly_sorted`.
+    """Largest possible size at every position of :meth:`Batching._nearly_sorted`.
 
-    Rank r gets the key r + u, 0 <= u < w. All that stand before it have smaller keys, hence ranks below r + w, so
-    there are at most r + w - 1 of them: at place q stands nothing of a rank below q - w + 1.
+    Rank r gets the key r + u, 0 <= u < w. All graphs before it have smaller keys, hence ranks below r + w, so
+    there are at most r + w - 1 of them: at position q there is no rank below q - w + 1.
     """
     return falling[np.maximum(np.arange(len(falling)) - window + 1, 0)]
 

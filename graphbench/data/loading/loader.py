@@ -1,4 +1,4 @@
-"""From a store and a split to batches on the device.
+"""Loaders: batches on the device from a store and a split.
 
 Inductive (examples are graphs): every epoch gathers the batches that :mod:`graphbench.data.loading.batching` makes up,
 which depend on (seed, epoch) only.
@@ -6,65 +6,43 @@ Transductive (examples are nodes or pairs of nodes): one batch of all graphs is 
 as the same object in training and evaluation, so that what layers derive from it (normalised adjacency, buckets) is
 computed once.
 
-No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits beside the model
+No worker processes: gathering is index arithmetic. For a GPU it is done there where the data set fits next to the model
 (``resident``); else on the host, in a second thread while the step before is queued, into page-locked memory from which
 the device copies by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from graphbench.data.loading.batching import Batching, Order, check_budget, in_order, share
+from graphbench.data.loading.batching import Batching, Order, check_budget, in_order, shard
+from graphbench.data.loading.evaluation_pass import EvaluationPass
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import GraphBatch
 
-
-@dataclass(frozen=True)
-class EvalPass:
-    """One run over graphs without gradients, and which of its predictions belong to which part.
-
-    Attributes:
-        rows: part -> rows of the concatenated predictions; None: all of them.
-    """
-
-    rows: Mapping[str, Tensor | None]
-    _loaders: Loaders
-    _graphs: Tensor | None
-
-    def batches(self) -> Iterator[GraphBatch]:
-        """Batches on the device, in a fixed order; none where this process has no graph of the part."""
-        if self._graphs is None:
-            yield self._loaders.full_batch
-        else:
-            yield from self._loaders._evaluation(self._graphs)
-
-
 _EVALUATION = -1
-"""Stands for the epoch where negative pairs are drawn for evaluation: always the same ones."""
-
+"""In place of the epoch where negative pairs are drawn for evaluation: always the same ones."""
 
 Resident = Literal["auto", "always", "never"]
 
-_RESIDENT_SHARE = 0.25
-"""Share of the free memory of a GPU that a data set may take by itself; the rest is for the training step."""
+_RESIDENT_FRACTION = 0.25
+"""Fraction of the free memory of a GPU that a data set may take; the rest is for the training step."""
 
 
-class Loaders:
-    """Everything the training loop draws batches from.
+class DataLoaders:
+    """The batches of training and evaluation.
 
-    With several processes, each takes its share of every epoch; the shares are filled up to equal length by repeating
-    the first examples, because processes step together. Evaluation shares are disjoint and complete. Transductive
-    training rows are shared out in the same way.
+    With several processes, each takes its shard of every epoch; shards are filled up to equal length by repeating the
+    first examples, because processes step together. Evaluation shards are disjoint and complete. Transductive training
+    rows are sharded in the same way.
 
     Args:
         store: the graphs.
@@ -72,17 +50,17 @@ class Loaders:
         batch_size: graphs per batch and process; ignored when transductive.
         transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
         seed: of the shuffling, together with the epoch.
-        hide_edges: the pairs are asked whether they are edges (link prediction): those of validation and test are no
-            edges of the graph that is passed through, in neither direction. Transductive only.
-        resample_negatives: draw the pairs that are no edges anew for every batch
+        hide_edges: link prediction: pairs of validation and test are removed from the edges of the graph, in both
+            directions. Transductive only.
+        resample_negatives: draw the negative pairs anew for every batch
             (:mod:`graphbench.data.loading.negatives`); in evaluation they are the same in every epoch.
         batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
             :mod:`graphbench.data.loading.batching`.
         node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
         resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
             a quarter of its free memory. Without a GPU it means nothing.
-        measure: what is computed for every batch, on its device: takes the batch and returns it with more.
-        device: where batches are wanted.
+        batch_transform: computed for every batch, on its device: takes the batch and returns it with more.
+        device: of the batches.
         rank: number of this process.
         world_size: number of processes.
     """
@@ -100,7 +78,7 @@ class Loaders:
         batching: Order = "shuffled",
         node_budget: int = 0,
         resident: Resident = "auto",
-        measure: Callable[[GraphBatch], GraphBatch] | None = None,
+        batch_transform: Callable[[GraphBatch], GraphBatch] | None = None,
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
@@ -126,16 +104,19 @@ class Loaders:
         splits.check(num_examples(store, transductive))
         check_budget(store.sizes, node_budget)
         self._store, self._splits = store, splits
-        self._batch_size, self._budget, self._transductive, self._seed = batch_size, node_budget, transductive, seed
+        self._batch_size = batch_size
+        self._budget = node_budget
+        self._transductive = transductive
+        self._seed = seed
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
-        self._resample, self._resident, self._measure = resample_negatives, resident, measure
+        self._resample, self._resident, self._batch_transform = resample_negatives, resident, batch_transform
         self._batching = None
         if not transductive:
             shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
             self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
         self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
         self._full: GraphBatch | None = None
-        self._train_rows = self._there(self._share(splits.train, fill=True)) if transductive else None
+        self._train_rows = self._to_device(self._shard(splits.train, fill=True)) if transductive else None
         self.passes = self._passes()
 
     @property
@@ -163,8 +144,8 @@ class Loaders:
         if self._batching is None:
             yield self.full_batch, self._train_rows
             return
-        chosen = (self._splits.train[each] for each in self._batching.epoch(self._generator(epoch)))
-        for batch in self._gather(chosen, epoch):
+        batches = (self._splits.train[positions] for positions in self._batching.epoch(self._generator(epoch)))
+        for batch in self._gather(batches, epoch):
             yield batch, None
 
     def _generator(self, epoch: int) -> torch.Generator:
@@ -172,29 +153,30 @@ class Loaders:
         # (seed, epoch + 1) apart from (seed + 1, epoch).
         return torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % 2**63)
 
-    def _share(self, examples: Tensor, fill: bool) -> Tensor:
-        return share(examples, self._rank, self._world_size, fill)
+    def _shard(self, examples: Tensor, fill: bool) -> Tensor:
+        return shard(examples, self._rank, self._world_size, fill)
 
-    def _there(self, rows: Tensor) -> Tensor:
+    def _to_device(self, rows: Tensor) -> Tensor:
         return rows.to(self._device, non_blocking=True)
 
-    def _passes(self) -> list[EvalPass]:
-        shares = {name: self._share(index, fill=False) for name, index in self._splits.parts().items()}
+    def _passes(self) -> list[EvaluationPass]:
+        shards = {part: self._shard(index, fill=False) for part, index in self._splits.parts().items()}
         if self._transductive:
-            return [EvalPass({name: self._there(index) for name, index in shares.items()}, self, None)]
-        return [EvalPass({name: None}, self, index) for name, index in shares.items()]
+            rows = {part: self._to_device(index) for part, index in shards.items()}
+            return [EvaluationPass(rows, lambda: iter([self.full_batch]))]
+        return [EvaluationPass({part: None}, partial(self._evaluation, index)) for part, index in shards.items()]
 
     def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
         batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
-        return self._gather((graphs[each] for each in batches), _EVALUATION)
+        return self._gather((graphs[positions] for positions in batches), _EVALUATION)
 
-    def _gather(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+    def _gather(self, batches: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
         if self._source is not self._store or self._device.type != "cuda":
-            return map(self._move, self._on_host(chosen, epoch))
-        return map(self._move, one_ahead(self._pinned(self._on_host(chosen, epoch))))
+            return map(self._move, self._on_host(batches, epoch))
+        return map(self._move, one_ahead(self._pinned(self._on_host(batches, epoch))))
 
-    def _on_host(self, chosen: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
-        for number, graphs in enumerate(chosen):
+    def _on_host(self, batches: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
+        for number, graphs in enumerate(batches):
             batch = self._source.gather(graphs)
             if self._resample:  # a generator per batch, because a resumed epoch begins in the middle
                 batch = with_negatives(batch, self._generator((epoch + 1) * 1_000_033 + number + 1))
@@ -212,7 +194,7 @@ class Loaders:
         if self._device.type != "cuda" or self._resample or self._resident == "never":
             return self._store
         free, _ = torch.cuda.mem_get_info(self._device)
-        fits = self._store.nbytes <= _RESIDENT_SHARE * free
+        fits = self._store.nbytes <= _RESIDENT_FRACTION * free
         return self._store.to(self._device) if fits or self._resident == "always" else self._store
 
     def _pairs_to_hide(self) -> Tensor | None:
@@ -234,7 +216,7 @@ class Loaders:
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
         moved = batch.to(self._device, non_blocking=self._device.type == "cuda")
-        return moved if self._measure is None else self._measure(moved)
+        return moved if self._batch_transform is None else self._batch_transform(moved)
 
 
 def num_examples(store: GraphStore, transductive: bool) -> int:

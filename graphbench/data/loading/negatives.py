@@ -1,4 +1,4 @@
-"""False pairs for a link task that states the true ones only, drawn anew for every batch.
+"""Negative sampling for link tasks that state the positive pairs only, drawn anew for every batch.
 
 The sampling of PCQM-Contact (https://arxiv.org/abs/2206.08164): for every true pair (s, t) some targets from all nodes
 of the graph, s itself included, that make no true pair with s and no pair twice.
@@ -16,7 +16,7 @@ _TRIES = 10
 
 
 def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: int = PER_POSITIVE) -> GraphBatch:
-    """The batch with its true pairs and newly drawn false ones.
+    """The batch with its positive pairs and newly drawn negative ones.
 
     Where ten tries find no free target (almost every node is a true one) a false pair is left out.
 
@@ -35,8 +35,8 @@ def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: 
     wrong = torch.ones_like(source, dtype=torch.bool)
     taken = _key(true, batch.num_nodes)
     for _ in range(_TRIES):
-        share = torch.rand(int(wrong.sum()), generator=generator, dtype=torch.float64)
-        target[wrong] = first[wrong] + (share * size[wrong]).long()
+        uniform = torch.rand(int(wrong.sum()), generator=generator, dtype=torch.float64)
+        target[wrong] = first[wrong] + (uniform * size[wrong]).long()
         key = _key(torch.stack([source, target]), batch.num_nodes)
         wrong = torch.isin(key, taken) | _repeated(key)
         if not bool(wrong.any()):

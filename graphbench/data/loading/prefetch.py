@@ -1,4 +1,4 @@
-"""Values computed while their predecessors are in use."""
+"""Prefetching: the next value is computed while the present one is in use."""
 
 from __future__ import annotations
 

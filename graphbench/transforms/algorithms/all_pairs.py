@@ -1,4 +1,4 @@
-"""How many pairs of nodes a data set may have for something to be stored about each of them."""
+"""Memory limit of encodings that are stored for all pairs of nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Hop distances of the graphs of a batch, measured when the batch is made instead of once for the whole data set.
+"""Hop distances of the graphs of a batch, computed per batch instead of once for the data set.
 
 On the CPU by the bit search of the transform; on other devices by frontier expansion: the nodes first reached by a path
-of h edges are those one edge behind the ones first reached by h - 1, one product with the adjacency matrix for all
+of h edges are the neighbours of those first reached by h - 1, one product with the adjacency matrix for all
 graphs of similar size. Notation: B graphs of a bucket, L nodes of the largest, P pairs of the batch.
 """
 
@@ -16,12 +16,12 @@ from graphbench.structures import Bucket, GraphBatch, PairBlocks
 from graphbench.structures.pairs import LONGEST, UNREACHABLE
 from graphbench.transforms.algorithms.bit_search import all_hops
 
-# Rounds between two questions whether anything new was reached; each makes the host wait for the device.
+# Rounds between two checks whether anything new was reached, for which the host waits for the device.
 _ROUNDS = 8
 
 
 def with_hops(batch: GraphBatch, cutoff: int = LONGEST) -> GraphBatch:
-    """The batch with the distances that the transform ShortestPaths would have stored.
+    """The batch with the distances that the transform ShortestPaths would store.
 
     Args:
         batch: edges grouped by graph.
@@ -32,8 +32,8 @@ def with_hops(batch: GraphBatch, cutoff: int = LONGEST) -> GraphBatch:
     """
     if batch.pairs is not None:
         raise ValueError("another transform has stored distances of these pairs: set dataset.distances to stored")
-    found = _searched(batch, cutoff) if batch.device.type == "cpu" else _expanded(batch, cutoff)
-    return batch.replace(pairs=PairBlocks(found, batch.ragged.sizes))
+    distance = _searched(batch, cutoff) if batch.device.type == "cpu" else _expanded(batch, cutoff)
+    return batch.replace(pairs=PairBlocks(distance, batch.ragged.sizes))
 
 
 def _searched(batch: GraphBatch, cutoff: int) -> Tensor:
@@ -59,7 +59,7 @@ def _expanded(batch: GraphBatch, cutoff: int) -> Tensor:
     distance = torch.full((pairs + 1,), UNREACHABLE, dtype=torch.uint8, device=device)
     for bucket in batch.ragged.buckets:
         graphs = torch.tensor(bucket.graphs)
-        n, offset = (each[graphs].view(-1, 1, 1).to(device, non_blocking=True) for each in (sizes, first))
+        n, offset = (values[graphs].view(-1, 1, 1).to(device, non_blocking=True) for values in (sizes, first))
         distance_BLL, cells_BLL = _of_bucket(bucket, n, offset, linked, cutoff)
         distance.index_copy_(0, cells_BLL.view(-1), distance_BLL.view(-1))
     return distance[:-1]
@@ -67,17 +67,17 @@ def _expanded(batch: GraphBatch, cutoff: int) -> Tensor:
 
 def _of_bucket(bucket: Bucket, n: Tensor, offset: Tensor, linked: Tensor, cutoff: int) -> tuple[Tensor, Tensor]:
     """(B, L, L) hops, and the cells they belong to."""
-    place = torch.arange(bucket.length, device=linked.device)
-    row, col = place[:, None], place
+    position = torch.arange(bucket.length, device=linked.device)
+    row, col = position[:, None], position
     cells = torch.where((row < n) & (col < n), offset + row * n + col, len(linked) - 1)
     # Sums of up to L ones: the smallest floats that the device multiplies fast tell them from 0.
     dtype = torch.float16 if linked.device.type == "cuda" else torch.float32
     edges = linked[cells].to(dtype)
     new = torch.eye(bucket.length, dtype=torch.bool, device=linked.device).expand_as(cells)
-    found = torch.where(new, 0, UNREACHABLE).to(torch.uint8)
+    distance = torch.where(new, 0, UNREACHABLE).to(torch.uint8)
     for hops in range(1, min(cutoff, bucket.length - 1) + 1):
-        new = (torch.bmm(new.to(dtype), edges) > 0) & (found == UNREACHABLE)
-        found.masked_fill_(new, hops)
+        new = (torch.bmm(new.to(dtype), edges) > 0) & (distance == UNREACHABLE)
+        distance.masked_fill_(new, hops)
         if hops % _ROUNDS == 0 and not bool(new.any()):
             break
-    return found, cells
+    return distance, cells

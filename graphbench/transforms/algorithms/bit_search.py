@@ -2,7 +2,7 @@
 
 Node i has one bit for every node j of its graph: set as soon as a path i -> j of h edges is known. One more edge is one
 OR over the words of the nodes that i's edges lead to. Distances are written in binary, one plane of bits per digit: all
-pairs not reached yet stand at the number of the round, so the digits that change from one round to the next are the
+pairs not reached yet hold the number of the round, so the digits that change from one round to the next are the
 same for all of them, two on average.
 """
 
@@ -51,12 +51,12 @@ def _chunks(sizes: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Some graphs whose bits take the same number of words; nodes stand by falling out-degree.
+    """Some graphs whose bits take the same number of words; nodes sorted by falling out-degree.
 
     Attributes:
         graph: (g,) their numbers in the store.
         ptr: (g+1,) first node of each, and the total.
-        place: (n,) where a node stands.
+        position: (n,) of every node in that order.
         reached: (words, n) uint64, bit j of column i: a path from i to j is known.
         target: (m,) where edges lead to: the first edge of all nodes that have one, then the second, and so on.
         counts: how many nodes have a first edge, a second, and so on: each time the first ones.
@@ -64,7 +64,7 @@ class _Chunk:
 
     graph: np.ndarray
     ptr: np.ndarray
-    place: np.ndarray
+    position: np.ndarray
     reached: np.ndarray
     target: np.ndarray
     counts: list[int]
@@ -78,16 +78,16 @@ class _Chunk:
         ends = store.edge_index.numpy()[:, np.arange(edges.sum()) + offset].astype(np.int64)
         source, target = ends + np.repeat(ptr[:-1], edges)
         degree = np.bincount(source, minlength=ptr[-1])
-        nodes, place = np.arange(ptr[-1]), np.empty(ptr[-1], dtype=np.int64)
-        place[np.argsort(-degree, kind="stable")] = nodes
+        nodes, position = np.arange(ptr[-1]), np.empty(ptr[-1], dtype=np.int64)
+        position[np.argsort(-degree, kind="stable")] = nodes
         by_source = np.argsort(source, kind="stable")
         source, target = source[by_source], target[by_source]
         rank = np.arange(len(source)) - (np.cumsum(degree) - degree)[source]
         reached = np.zeros((-(-int(sizes[0]) // 64), len(nodes)), dtype="<u8")
-        own = nodes - np.repeat(ptr[:-1], sizes)
-        reached[own >> 6, place] = np.uint64(1) << (own & 63).astype(np.uint64)
-        by_rank = np.argsort(rank * len(nodes) + place[source])
-        return cls(graphs, ptr, place, reached, place[target[by_rank]], np.bincount(rank).tolist())
+        local = nodes - np.repeat(ptr[:-1], sizes)
+        reached[local >> 6, position] = np.uint64(1) << (local & 63).astype(np.uint64)
+        by_rank = np.argsort(rank * len(nodes) + position[source])
+        return cls(graphs, ptr, position, reached, position[target[by_rank]], np.bincount(rank).tolist())
 
     def step(self) -> None:
         """Takes one more edge into ``reached``."""
@@ -98,7 +98,7 @@ class _Chunk:
 
     def pairs(self, bits: np.ndarray) -> np.ndarray:
         """(n, 8 words) uint64 whose bytes are the bits of (words, n), by node: later work takes eight pairs at once."""
-        rows = np.ascontiguousarray(bits[:, self.place].T)
+        rows = np.ascontiguousarray(bits[:, self.position].T)
         return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").view("<u8")
 
 
@@ -108,15 +108,15 @@ def _search(chunk: _Chunk, cutoff: int) -> list[tuple[int, np.ndarray]]:
     reached = chunk.reached
     for hops in range(1, cutoff + 1):
         missing = ~reached
-        for place in range((hops ^ (hops - 1)).bit_length()):
-            if place == len(digits):
+        for digit_number in range((hops ^ (hops - 1)).bit_length()):
+            if digit_number == len(digits):
                 digits.append(np.zeros_like(reached))
-            digits[place] ^= missing
+            digits[digit_number] ^= missing
         chunk.step()
         if not (reached & missing).any():
             break
-    found = chunk.pairs(~reached) * np.uint64(UNREACHABLE)
-    for place, digit in enumerate(digits):
-        found |= chunk.pairs(digit) << np.uint64(place)
-    rows = found.view(np.uint8)
+    hops_of_pairs = chunk.pairs(~reached) * np.uint64(UNREACHABLE)
+    for digit_number, digit in enumerate(digits):
+        hops_of_pairs |= chunk.pairs(digit) << np.uint64(digit_number)
+    rows = hops_of_pairs.view(np.uint8)
     return [(int(graph), rows[a:b]) for graph, a, b in zip(chunk.graph, chunk.ptr[:-1], chunk.ptr[1:])]

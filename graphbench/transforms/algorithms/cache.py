@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -18,33 +18,7 @@ from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.registry import parameters
 from graphbench.transforms.algorithms.dense_blocks import StackTransform, encode
-
-
-class Transform(Protocol):
-    """A class of this room. It keeps every constructor argument as an attribute of the same name.
-
-    Attributes:
-        registered_name: set by ``@register``.
-        version: raised whenever the same arguments give other numbers than before.
-        level: what a row of an output belongs to; a class without it gives node-wise encodings.
-
-            ======== =============================================== =======================================
-            node     (N, ...)                                        ``store.pe["<name>.<output>"]``
-            edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
-            pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
-                     others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
-            edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
-                     ``ptr`` (G+1,), optionally ``attr`` (M, ...)
-            hops     ``row_ptr`` (N+1,), ``col`` (P,), ``hop`` (P,)  ``store.hops``
-            ======== =============================================== =======================================
-    """
-
-    registered_name: str
-    version: int
-
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Outputs by name."""
-        ...
+from graphbench.transforms.base import Transform
 
 
 def apply(
@@ -61,12 +35,12 @@ def apply(
 
     Args:
         store: the graphs.
-        transforms: by the name under which their outputs are wanted (the encoder's), e.g. ``{"LapPE": ...}``.
+        transforms: by the name that their outputs get (the encoder's), e.g. ``{"LapPE": ...}``.
         cache_dir: folder for results; never one with raw data.
         progress: takes lines of text: what is computed, and how long it will take. None: nothing is shown.
 
     Returns:
-        The store with every output of every transform, see :class:`Transform`.
+        The store with every output of every transform, see :class:`~graphbench.transforms.base.Transform`.
 
     Raises:
         ValueError: two transforms measure different distances (other cut-offs).
@@ -76,55 +50,54 @@ def apply(
     if len(outputs) < len(transforms):
         files.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(files.folder / f"{store.fingerprint[:32]}.lock"):
-            outputs |= files.read({name: each for name, each in transforms.items() if name not in outputs})
-            absent = {name: each for name, each in transforms.items() if name not in outputs}
+            outputs |= files.read({name: transform for name, transform in transforms.items() if name not in outputs})
+            absent = {name: transform for name, transform in transforms.items() if name not in outputs}
             for group in _groups(absent):
                 text = f"computing {', '.join(group)} of {store.num_graphs:,} graphs, {store.num_nodes:,} nodes"
                 with nullcontext() if progress is None else Display(text, progress):
                     computed = _compute(store, group)
-                for name, each in group.items():
-                    outputs[name] = files.write(each, computed[name])
+                for name, transform in group.items():
+                    outputs[name] = files.write(transform, computed[name])
     added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None, "hops": None}
     for name, transform in transforms.items():
         values = outputs[name]
-        level = getattr(transform, "level", "node")
-        if level == "edge_set":
+        if transform.level == "edge_set":
             added["edge_sets"][name] = StoredEdges(**values)
-        elif level == "hops":
+        elif transform.level == "hops":
             added["hops"] = StoredHops(**values)
         else:
-            if level == "pair" and "distance" in values:
+            if transform.level == "pair" and "distance" in values:
                 distance = values.pop("distance")
                 if added["pairs"] is not None and not torch.equal(added["pairs"], distance):
                     raise ValueError(f"{name} measures other distances than a transform before it; a graph has one set")
                 added["pairs"] = distance
-            group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[level]]
-            group_of_level.update({f"{name}.{output}": each for output, each in values.items()})
+            group_of_level = added[{"node": "pe", "edge": "edge_pe", "pair": "pair_pe"}[transform.level]]
+            group_of_level.update({f"{name}.{output}": value for output, value in values.items()})
     return store.with_encodings(**added)
 
 
 class _Absent(Exception):
-    """Asked for and not on disk."""
+    """An output is not on disk."""
 
 
 @dataclass(frozen=True)
 class _Files:
-    """What is on disk of one store."""
+    """Files with the encodings of one store."""
 
     folder: Path
     store: GraphStore
 
     def read(self, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
-        """The outputs of those transforms that are there, by name."""
+        """Outputs by name, of those transforms that have a file."""
 
         def absent() -> dict[str, Tensor]:
             raise _Absent
 
-        found = {}
+        outputs = {}
         for name, transform in transforms.items():
             with suppress(_Absent):
-                found[name] = self._cached(transform, absent)
-        return found
+                outputs[name] = self._cached(transform, absent)
+        return outputs
 
     def write(self, transform: Transform, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Keeps the outputs of a transform."""
@@ -136,17 +109,23 @@ class _Files:
 
 
 def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
-    """Those that share a pass over the graphs together, the others alone."""
-    together = {name for name, each in transforms.items() if isinstance(each, StackTransform)}
-    groups = [{name: each} for name, each in transforms.items() if name not in together]
+    """Transforms on stacks together, because one pass over the graphs serves them all; the others alone."""
+    together = {name for name, transform in transforms.items() if isinstance(transform, StackTransform)}
+    groups = [{name: transform} for name, transform in transforms.items() if name not in together]
     return [{name: transforms[name] for name in transforms if name in together}, *groups] if together else groups
 
 
 def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
-    stacked = [each for each in group.values() if isinstance(each, StackTransform)]
+    stacked = [transform for transform in group.values() if isinstance(transform, StackTransform)]
     if stacked:
-        return dict(zip(group, encode(store, stacked), strict=True))
-    return {name: transform(store) for name, transform in group.items()}
+        computed = dict(zip(group, encode(store, stacked), strict=True))
+    else:
+        computed = {name: transform(store) for name, transform in group.items()}
+    for name, transform in group.items():
+        undeclared = set(computed[name]) - set(transform.outputs)
+        if undeclared:
+            raise TypeError(f"{transform.registered_name} declares the outputs {transform.outputs}, not {undeclared}")
+    return computed
 
 
 def describe(transform: Transform) -> dict[str, Any]:

@@ -8,9 +8,9 @@ worked on at a time, one thread each.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.transforms.algorithms.large_graphs import LargeGraph
 from graphbench.transforms.algorithms.threads import in_threads
+from graphbench.transforms.base import Transform
 
 MAX_NODES = 16_384
 """Largest graph that is treated as a dense matrix: 2 GiB of float64 per copy, and hours for its eigenvectors."""
@@ -51,11 +52,11 @@ class Stack:
         """Edges (M,) int64 of these graphs in the store, and their entries (M,) in the flat B * n * n cells."""
         store = self._store
         counts = store.edge_counts[self.graphs]
-        place = torch.repeat_interleave(torch.arange(len(self.graphs)), counts)
+        block = torch.repeat_interleave(torch.arange(len(self.graphs)), counts)
         first = torch.repeat_interleave(store.edge_ptr[self.graphs] - (counts.cumsum(0) - counts), counts)
-        edges = first + torch.arange(len(place))
+        edges = first + torch.arange(len(block))
         source, target = store.edge_index[:, edges].to(torch.int64)
-        return edges, (place * self._size + source) * self._size + target
+        return edges, (block * self._size + source) * self._size + target
 
     @cached_property
     def directed(self) -> Tensor:
@@ -99,14 +100,15 @@ class Stack:
         return (vectors * inverse.unsqueeze(1)) @ vectors.mT
 
 
-class StackTransform:
-    """Base of transforms that work on stacks; see :class:`~graphbench.transforms.algorithms.cache.Transform`.
+class StackTransform(Transform):
+    """A transform that works on stacks of dense matrices.
 
     Attributes:
-        large_from: graphs of at least so many nodes go to :meth:`fill_large`, None for none.
+        large_from: graphs of at least so many nodes go to :meth:`fill_large`, None for none. Set in the constructor
+            where it depends on arguments.
     """
 
-    large_from: ClassVar[int | None] = None
+    large_from: int | None = None
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Encodes all graphs of a store."""
@@ -116,16 +118,16 @@ class StackTransform:
         """The same in float64."""
         return encode(store, [self], torch.float64)[0]
 
+    @abstractmethod
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:
         """Outputs to be filled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, stack: Stack, out: Mapping[str, Tensor]) -> None:
-        """Writes what belongs to the graphs of a stack; called from several threads."""
-        raise NotImplementedError
+        """Writes the rows of the graphs of a stack; called from several threads."""
 
     def fill_large(self, graph: LargeGraph, out: Mapping[str, Tensor]) -> None:
-        """Writes what belongs to one graph that is too large for a dense matrix."""
+        """Writes the rows of one graph that is too large for a dense matrix; needed with ``large_from`` only."""
         raise NotImplementedError
 
 
@@ -136,36 +138,36 @@ def encode(
 
     Args:
         store: the graphs.
-        transforms: what is wanted.
+        transforms: computed together.
         dtype: of the outputs; computed in float64.
 
     Raises:
         UserError: a graph is too large for a dense matrix, and a transform has no other way.
     """
     largest = store.max_nodes()
-    for each in transforms:
-        if each.large_from is None and largest > MAX_NODES:
+    for transform in transforms:
+        if transform.large_from is None and largest > MAX_NODES:
             raise UserError(
-                f"{_name(each)} needs a dense matrix per graph: the largest graph has {largest:,} nodes and its matrix "
-                f"{largest**2 * 8 / 2**30:,.0f} GiB, several times over; allowed are {MAX_NODES:,} nodes. Leave the "
-                "encoding out (posenc_*.enable: False, and out of node_encoder_name)."
+                f"{transform.registered_name} needs a dense matrix per graph: the largest graph has {largest:,} nodes "
+                f"and its matrix {largest**2 * 8 / 2**30:,.0f} GiB, several times over; allowed are {MAX_NODES:,} "
+                "nodes. Leave the encoding out (posenc_*.enable: False, and out of node_encoder_name)."
             )
-    outputs = [each.blank(store, dtype) for each in transforms]
+    outputs = [transform.blank(store, dtype) for transform in transforms]
 
     def work(job: tuple[int, Tensor]) -> None:
         size, graphs = job
-        is_large = [each.large_from is not None and size >= each.large_from for each in transforms]
+        is_large = [transform.large_from is not None and size >= transform.large_from for transform in transforms]
         if not all(is_large):
             stack = Stack(store, graphs, size)
-            for each, out, large in zip(transforms, outputs, is_large, strict=True):
+            for transform, out, large in zip(transforms, outputs, is_large, strict=True):
                 if not large:
-                    each.fill(stack, out)
+                    transform.fill(stack, out)
         if any(is_large):
             for number in graphs.tolist():
                 graph = LargeGraph(store, number)
-                for each, out, large in zip(transforms, outputs, is_large, strict=True):
+                for transform, out, large in zip(transforms, outputs, is_large, strict=True):
                     if large:
-                        each.fill_large(graph, out)
+                        transform.fill_large(graph, out)
 
     jobs = list(_jobs(store))
     costs = [size**3 * len(graphs) for size, graphs in jobs]
@@ -203,7 +205,3 @@ def _jobs(store: GraphStore) -> Iterator[tuple[int, Tensor]]:
         members = (store.sizes == size).nonzero().view(-1)
         if size:
             yield from ((size, graphs) for graphs in members.split(max(1, _CELLS // (size * size))))
-
-
-def _name(transform: StackTransform) -> str:
-    return str(getattr(transform, "registered_name", type(transform).__name__))

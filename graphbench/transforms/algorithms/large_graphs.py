@@ -1,8 +1,9 @@
-"""One graph that is too large for a dense matrix, and what can be computed of it from its edges alone."""
+"""Graphs too large for a dense matrix: sparse matrices and their eigenpairs."""
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
 from functools import cached_property
 
@@ -105,7 +106,7 @@ def smallest_eigenpairs(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, n
     for nodes in itertools.starmap(slice, itertools.pairwise(limits)):
         values, basis = _lower_end(together[nodes, nodes], count)
         best += [(value, nodes, basis[:, column]) for column, value in enumerate(values.tolist())]
-        best = sorted(best, key=lambda each: each[0])[:count]
+        best = sorted(best, key=operator.itemgetter(0))[:count]
     vectors = np.zeros((matrix.shape[0], len(best)))
     for column, (_, nodes, vector) in enumerate(best):
         vectors[order[nodes], column] = vector

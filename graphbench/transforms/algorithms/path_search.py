@@ -1,4 +1,4 @@
-"""Breadth-first searches from all nodes that also tell the paths; where hops are enough, ``_bit_search`` is faster."""
+"""Breadth-first searches from all nodes that record the paths; for hops alone ``bit_search`` is faster."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def breadth_first(store: GraphStore) -> Iterator[Step]:
         row = nodes.row[source] - nodes.first[source]  # pair (source, node) is row + number of the node
         base = nodes.row[first]
         reached = np.zeros(nodes.row[last] - base, dtype=bool)
-        found_at = np.empty(len(reached), dtype=np.int64)
+        first_number = np.empty(len(reached), dtype=np.int64)
         at, pair, hops = source, row + source, 0
         yield Step(0, pair, pair, pair[:0])
         reached[pair - base] = True
@@ -67,9 +67,9 @@ def breadth_first(store: GraphStore) -> Iterator[Step]:
             row, before, at = row[origin], pair[origin], nodes.target[edge]
             pair = row + at
             candidate = np.flatnonzero(~reached[pair - base])
-            place, number = pair[candidate] - base, np.arange(len(candidate))
-            found_at[place[::-1]] = number[::-1]  # the first of several finds stays
-            new = candidate[found_at[place] == number]
+            cell, number = pair[candidate] - base, np.arange(len(candidate))
+            first_number[cell[::-1]] = number[::-1]  # of several ways to a pair the first counts
+            new = candidate[first_number[cell] == number]
             row, before, at, pair, edge = row[new], before[new], at[new], pair[new], edge[new]
             reached[pair - base] = True
             if len(pair):
@@ -79,7 +79,7 @@ def breadth_first(store: GraphStore) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """All nodes of a store, numbered through, and the edges that leave them.
+    """All nodes of a store, numbered consecutively, and their outgoing edges.
 
     Attributes:
         first: (N,) first node of the same graph.

@@ -1,4 +1,4 @@
-"""Many small computations at a time, one thread each: LAPACK's own threads are lost on small matrices."""
+"""Small computations in parallel, one thread for each: LAPACK's own threads do not help on small matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Job = TypeVar("_Job")
 def in_threads(
     work: Callable[[_Job], None], jobs: Sequence[_Job], alone: Sequence[bool] | None = None
 ) -> Iterator[int]:
-    """Does all jobs, as many at a time as torch has threads, each with one thread.
+    """Runs all jobs, as many at a time as torch has threads, with one thread for each.
 
     Args:
         work: does one job; must release the interpreter to be of use (LAPACK, BLAS and index operations do).

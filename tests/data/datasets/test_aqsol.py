@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 from graphbench.data.datasets.aqsol import AQSOL
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
+from tests.raw_files import PARTS, made, ring
 
 PAIR = (np.array([1, 64]), np.array([2, 2]), np.array([[0, 1], [1, 0]]), -1.5)
 LISTED = ([3, 1, 1], [1, 1, 4, 4], [[0, 1, 1, 2], [1, 0, 2, 1]], [0.25])
@@ -25,7 +27,7 @@ def test_molecules_without_bonds_are_left_out(roots: Roots) -> None:
         (folder / f"{part}.pickle").write_bytes(pickle.dumps(molecules))
     loaded = AQSOL("none").load(roots)
     assert loaded.store.sizes.tolist() == [2, 3, 3, 2]
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[0, 1], [2], [3]]
     batch = loaded.store.gather([0, 1])
     assert batch.x.tolist() == [[1], [64], [3], [1], [1]]
     assert batch.edge_index.tolist() == [[0, 1, 2, 3, 3, 4], [1, 0, 3, 2, 4, 3]]
@@ -36,5 +38,16 @@ def test_molecules_without_bonds_are_left_out(roots: Roots) -> None:
 def test_card() -> None:
     card = AQSOL("AQSOL").card
     assert (card.metric, card.vocabularies) == ("mae", {"node": (65,), "edge": (5,)})
-    with pytest.raises(UserError, match="unknown PyG-AQSOL data set"):
-        AQSOL("subset")
+
+
+def write_training_files(root: Path) -> None:
+    for part, count in PARTS.items():
+        molecules = []
+        for number in range(count):
+            edges = ring(3 + number).numpy()
+            atoms, bonds = np.full(3 + number, number), np.ones(edges.shape[1], dtype=np.int64)
+            molecules.append((atoms, bonds, edges, -0.5 * number))
+        (made(root / "AQSOL/raw") / f"{part}.pickle").write_bytes(pickle.dumps(molecules))
+
+
+TRAINING_CASES = {"AQSOL": TrainingCase("gnnbench/gps-aqsol.yaml", write=write_training_files)}

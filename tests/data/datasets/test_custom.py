@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 from tests.paths import ROOT
+from tests.raw_files import TOTAL, ring
 
 DOCUMENT = ROOT / "docs" / "custom-data.md"
 
@@ -48,10 +50,10 @@ def test_the_document_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from_file, from_function = (yaml.safe_load(block)["dataset"] for block in _blocks("yaml")[:2])
     stores = []
     for dataset in (from_file, from_function):
-        family = CustomGraphs(
+        builder = CustomGraphs(
             dataset["name"], dataset["task"], dataset["task_type"], dataset["transductive"], **dataset["custom"]
         )
-        loaded = family.load(Roots(tmp_path, (), tmp_path / "cache"))
+        loaded = builder.load(Roots(tmp_path, (), tmp_path / "cache"))
         made = make_splits(
             dataset["split_mode"],
             num_examples=loaded.num_examples,
@@ -166,3 +168,25 @@ def test_arguments_that_contradict_each_other() -> None:
 def test_split_file_of_the_document_is_valid() -> None:
     split = json.loads(_blocks("json")[0])
     assert sorted(split) == ["test", "train", "val"]
+
+
+def write_training_files(root: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        {"edge_index": ring(5), "x": torch.randn(5, 3, generator=generator), "y": torch.tensor(number % 2)}
+        for number in range(TOTAL)
+    ]
+    torch.save(graphs, root / "graphs.pt")
+
+
+TRAINING_CASES = {
+    "custom": TrainingCase(
+        "tu/gps-nci1.yaml",
+        write=write_training_files,
+        overrides={
+            "dataset.format": "custom",
+            "dataset.name": "mine",
+            "dataset.custom.path": "{data}/graphs.pt",
+        },
+    )
+}

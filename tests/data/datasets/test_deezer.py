@@ -12,10 +12,12 @@ from graphbench.data.datasets import deezer
 from graphbench.data.datasets.deezer import Deezer, read_sparse
 from graphbench.data.datasets.linkx_files import read_split_dicts
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.structures import SparseRows
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import NODES, made, random_adjacency, rng, write_split_dicts
 
 
 def test_the_real_files_have_the_published_counts(data_root: Path) -> None:
@@ -65,6 +67,16 @@ def test_the_real_features_are_never_dense(data_root: Path, tmp_path: Path, monk
     assert store.gather([0]).x is store.x  # so that what is derived from it is derived once
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown Deezer data set .* 'deezer'. Did you mean 'deezer-europe'"):
-        Deezer("deezer")
+def write_training_files(root: Path) -> None:
+    """The real features are 3.5 GB when dense; these are as wide."""
+    folder = made(root / "deezer_europe")
+    x = sparse.random(NODES, 31241, density=0.001, format="csc", rng=rng())
+    arrays = {"A": sparse.csc_matrix(random_adjacency().astype(np.float64)), "label": np.arange(NODES)[None] % 2}
+    savemat(folder / "deezer-europe.mat", arrays | {"features": x})
+    write_split_dicts(folder / "deezer-europe-splits.npy")
+
+
+TRAINING_CASES = {"Deezer": TrainingCase("nodes/sgformer-deezer.yaml", write=write_training_files)}
+PUBLISHED_COUNTS = {
+    "Deezer/deezer-europe": PublishedCounts(1, 28281, 2 * 92752, 31241, 2, (14140, 7070, 7071), 5, slow=True)
+}

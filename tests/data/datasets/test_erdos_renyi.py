@@ -7,7 +7,7 @@ import torch
 
 from graphbench.data.datasets.erdos_renyi import ErdosRenyi
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 
 
 def test_an_undirected_graph_of_the_degree_asked_for(roots: Roots) -> None:
@@ -56,6 +56,6 @@ def test_wrong_sizes(wrong: dict[str, Any], message: str) -> None:
         ErdosRenyi(**wrong)
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match="unknown ErdosRenyi data set"):
-        ErdosRenyi("scale-free")
+TRAINING_CASES = {
+    "Erdos-Renyi": TrainingCase("synthetic/sgformer-erdos-renyi.yaml", overrides={"dataset.ErdosRenyi.nodes": 512})
+}

@@ -10,17 +10,19 @@ import pytest
 import torch
 from torch_geometric import datasets as pyg
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.geom_gcn import _FACTS, Actor, WebKB, WikipediaNetwork
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.single_graph import NodeFacts
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import NODES, made, node_parts, random_edges, rng
 
 
-def _load(family: DatasetFamily, data_root: Path, tmp_path: Path) -> LoadedDataset:
-    return family.load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
+def _load(builder: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDataset:
+    return builder.load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
 def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
@@ -35,7 +37,7 @@ def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("family", "folder", "reference"),
+    ("builder", "folder", "reference"),
     [
         (Actor("none"), "Actor", lambda root: pyg.Actor(str(root / "Actor"))),
         (
@@ -46,13 +48,13 @@ def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
     ],
 )
 def test_as_pyg_reads_the_real_files(
-    family: DatasetFamily, folder: str, reference: Any, data_root: Path, tmp_path: Path
+    builder: DatasetBuilder, folder: str, reference: Any, data_root: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(data_root / folder, tmp_path / folder, copy_function=shutil.copyfile)
-    for each in (tmp_path / folder).rglob("*"):
-        os.chmod(each, 0o755)
+    for path in (tmp_path / folder).rglob("*"):
+        os.chmod(path, 0o755)
     expected = reference(tmp_path)[0]
-    loaded = _load(family, data_root, tmp_path)
+    loaded = _load(builder, data_root, tmp_path)
     batch = loaded.store.gather([0])
     assert torch.equal(as_dense(batch.x), expected.x)
     assert torch.equal(batch.y, expected.y)
@@ -138,16 +140,42 @@ def test_damaged_files_end_in_one_message(
 
 
 def test_cards_need_no_data() -> None:
-    for family, nodes in ((Actor(), 7600), (WebKB("Cornell"), 183), (WikipediaNetwork("squirrel_filtered"), 2223)):
-        assert isinstance(family, DatasetFamily)
-        assert family.card.statistics["nodes"] == nodes
-        assert family.card.info().out_dim == 5
+    for builder, nodes in ((Actor(), 7600), (WebKB("Cornell"), 183), (WikipediaNetwork("squirrel_filtered"), 2223)):
+        assert isinstance(builder, DatasetBuilder)
+        assert builder.card.statistics["nodes"] == nodes
+        assert builder.card.info().out_dim == 5
 
 
-def test_unknown_names() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-WikipediaNetwork data set .* 'crocodile'"):
-        WikipediaNetwork("crocodile")
-    with pytest.raises(UserError, match=r"unknown PyG-WebKB data set .* 'texs'. Did you mean 'texas'"):
-        WebKB("texs")
-    with pytest.raises(UserError, match="unknown PyG-Actor"):
-        Actor("film")
+def write_training_files(root: Path) -> None:
+    folder = made(root / "WebKB/texas/raw")
+    x = rng().integers(0, 2, (NODES, 1703))
+    rows = (f"{node}\t{','.join(map(str, x[node]))}\t{node % 5}" for node in range(NODES))
+    (folder / "out1_node_feature_label.txt").write_text("\n".join(["node_id\tfeature\tlabel", *rows]) + "\n")
+    edges = (f"{source}\t{target}" for source, target in random_edges().T)
+    (folder / "out1_graph_edges.txt").write_text("\n".join(["node_id\tnode_id", *edges]) + "\n")
+    parts = zip(("train", "val", "test"), node_parts(), strict=True)
+    masks = {f"{part}_mask": np.isin(np.arange(NODES), numbers) for part, numbers in parts}
+    for number in range(10):
+        np.savez(folder / f"texas_split_0.6_0.2_{number}.npz", **masks)
+
+
+TRAINING_CASES = {
+    "WebKB": TrainingCase("nodes/gps-texas.yaml", write=write_training_files),
+    "Actor": TrainingCase("nodes/sgformer-actor.yaml", real="Actor"),
+    "Wikipedia": TrainingCase(
+        "nodes/sgformer-chameleon.yaml", real="WikipediaNetwork/chameleon", overrides={"dataset.name": "chameleon"}
+    ),
+    "filtered": TrainingCase("nodes/sgformer-squirrel.yaml", real="heterophilous_filtered"),
+}
+PUBLISHED_COUNTS = {
+    "PyG-Actor/none": PublishedCounts(1, 7600, 30019, 932, 5, (3648, 2432, 1520), 10),
+    "PyG-WebKB/cornell": PublishedCounts(1, 183, 298, 1703, 5, (87, 59, 37), 10),
+    "PyG-WebKB/texas": PublishedCounts(1, 183, 325, 1703, 5, (87, 59, 37), 10),
+    "PyG-WebKB/wisconsin": PublishedCounts(1, 251, 515, 1703, 5, (120, 80, 51), 10),
+    "PyG-WikipediaNetwork/chameleon": PublishedCounts(1, 2277, 36101, 2325, 5, (1092, 729, 456), 10),
+    "PyG-WikipediaNetwork/squirrel": PublishedCounts(1, 5201, 217073, 2089, 5, (2496, 1664, 1041), 10),
+    "PyG-WikipediaNetwork/chameleon_filtered": PublishedCounts(1, 890, 2 * 8854, 2325, 5, splits=10),
+    "PyG-WikipediaNetwork/squirrel_filtered": PublishedCounts(1, 2223, 2 * 46998, 2089, 5, splits=10),
+    "PyG-WikipediaNetwork/chameleon_filtered_directed": PublishedCounts(1, 890, 13584, 2325, 5, splits=10),
+    "PyG-WikipediaNetwork/squirrel_filtered_directed": PublishedCounts(1, 2223, 65718, 2089, 5, splits=10),
+}

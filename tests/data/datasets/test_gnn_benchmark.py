@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from torch_geometric.datasets import GNNBenchmarkDataset as Reference
 
 from graphbench.data.datasets.gnn_benchmark import GNNBenchmark
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 
 COUNTS = (3, 1, 2)
 
@@ -35,8 +37,8 @@ def _graph(name: str, generator: torch.Generator) -> dict[str, Any]:
     return graph
 
 
-def _write_tiny(roots: Roots, name: str) -> Path:
-    folder = roots.directory / f"GNNBenchmarkDataset/{name}/raw"
+def _write_tiny(root: Path, name: str) -> Path:
+    folder = root / f"GNNBenchmarkDataset/{name}/raw"
     folder.mkdir(parents=True)
     generator = torch.Generator().manual_seed(0)
     parts = [[_graph(name, generator) for _ in range(count)] for count in COUNTS]
@@ -47,7 +49,7 @@ def _write_tiny(roots: Roots, name: str) -> Path:
 @pytest.mark.parametrize("name", ["MNIST", "CIFAR10", "PATTERN", "CLUSTER"])
 @pytest.mark.usefixtures("any_size")
 def test_same_graphs_as_pyg_reads(name: str, roots: Roots, tmp_path: Path) -> None:
-    shutil.copytree(_write_tiny(roots, name), tmp_path / "pyg" / name / "raw")
+    shutil.copytree(_write_tiny(roots.directory, name), tmp_path / "pyg" / name / "raw")
     parts = [Reference(str(tmp_path / "pyg"), name, split=part) for part in ("train", "val", "test")]
     graphs = [graph for part in parts for graph in part]
     for graph in graphs:
@@ -62,41 +64,43 @@ def test_same_graphs_as_pyg_reads(name: str, roots: Roots, tmp_path: Path) -> No
         if getattr(expected, field) is not None:
             torch.testing.assert_close(getattr(loaded.store, field), getattr(expected, field))
     splits = loaded.published["standard"][0]
-    assert [each.tolist() for each in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
+    assert [part.tolist() for part in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
     assert loaded.num_examples == 6  # graphs, whatever the targets belong to
+
+
+def _write_csl(root: Path) -> None:
+    folder = root / "GNNBenchmarkDataset/CSL/raw"
+    folder.mkdir(parents=True)
+    ring = np.roll(np.eye(5), 1, axis=0)
+    matrices = [coo_matrix(ring + ring.T + np.eye(5)) for _ in range(50)]
+    (folder / "graphs_Kary_Deterministic_Graphs.pkl").write_bytes(pickle.dumps(matrices))
+    torch.save(torch.arange(50) % 10, folder / "y_Kary_Deterministic_Graphs.pt")
 
 
 @pytest.mark.usefixtures("any_size")
 def test_circular_skip_links(roots: Roots) -> None:
-    folder = roots.directory / "GNNBenchmarkDataset/CSL/raw"
-    folder.mkdir(parents=True)
-    ring = np.roll(np.eye(5), 1, axis=0)
-    matrices = [coo_matrix(ring + ring.T + np.eye(5)) for _ in range(30)]
-    (folder / "graphs_Kary_Deterministic_Graphs.pkl").write_bytes(pickle.dumps(matrices))
-    torch.save(torch.arange(30) % 10, folder / "y_Kary_Deterministic_Graphs.pt")
+    _write_csl(roots.directory)
     loaded = GNNBenchmark("CSL").load(roots)
     store = loaded.store
-    assert (store.num_nodes, store.num_edges) == (150, 300)  # no self loops
+    assert (store.num_nodes, store.num_edges) == (250, 500)  # no self loops
     assert store.x.eq(1).all()
-    assert store.y.tolist() == [number % 10 for number in range(30)]
+    assert store.y.tolist() == [number % 10 for number in range(50)]
     folds = [
         make_splits(
-            "cv-stratifiedkfold-3", num_examples=30, labels=store.y, index=index, allowed=loaded.card.split_modes
+            "cv-stratifiedkfold-3", num_examples=50, labels=store.y, index=index, allowed=loaded.card.split_modes
         )
         for index in range(3)
     ]
-    assert sorted(torch.cat([fold.test for fold in folds]).tolist()) == list(range(30))
+    assert sorted(torch.cat([fold.test for fold in folds]).tolist()) == list(range(50))
 
 
 def test_messages(roots: Roots) -> None:
-    folder = _write_tiny(roots, "CLUSTER")
+    folder = _write_tiny(roots.directory, "CLUSTER")
     with pytest.raises(UserError, match=r"not the published CLUSTER graphs: graphs 6 instead of 12000"):
         GNNBenchmark("CLUSTER").load(roots)
     torch.save([1, 2], folder / "CLUSTER_v2.pt")
     with pytest.raises(UserError, match=r"CLUSTER_v2.pt does not hold three lists of graphs"):
         GNNBenchmark("CLUSTER").load(roots)
-    with pytest.raises(UserError, match="unknown PyG-GNNBenchmarkDataset data set"):
-        GNNBenchmark("TSP")
 
 
 @pytest.mark.parametrize(
@@ -113,3 +117,12 @@ def test_cards(name: str, node_in: int, edge_in: int, out_dim: int, task: str, m
     card = GNNBenchmark(name).card
     assert (card.node_in, card.edge_in, card.out_dim) == (node_in, edge_in, out_dim)
     assert (card.task, card.metric, card.transductive) == (task, metric, False)
+
+
+TRAINING_CASES = {
+    "MNIST": TrainingCase("gnnbench/gps-mnist.yaml", write=partial(_write_tiny, name="MNIST")),
+    "CIFAR10": TrainingCase("gnnbench/exphormer-cifar10.yaml", write=partial(_write_tiny, name="CIFAR10")),
+    "PATTERN": TrainingCase("gnnbench/san-pattern.yaml", write=partial(_write_tiny, name="PATTERN")),
+    "CLUSTER": TrainingCase("gnnbench/gps-cluster.yaml", write=partial(_write_tiny, name="CLUSTER")),
+    "CSL": TrainingCase("gnnbench/gps-csl.yaml", write=_write_csl),
+}

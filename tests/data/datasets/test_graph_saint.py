@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ from scipy import sparse
 
 from graphbench.data.datasets.graph_saint import Flickr, Reddit, Reddit2, Yelp
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
+from graphbench.data.single_graph import NodeFacts
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
+from tests.raw_files import NODES, made, node_parts, random_adjacency, rng
 
 
 @pytest.fixture
@@ -44,8 +47,6 @@ def test_damaged_file(folder: Path, tmp_path: Path) -> None:
 def test_cards() -> None:
     assert Flickr().card.statistics == {"graphs": 1, "nodes": 89250, "edges": 899756}
     assert (Reddit2().card.node_in, Reddit2().card.out_dim) == (602, 41)
-    with pytest.raises(UserError, match="unknown PyG-Reddit2"):
-        Reddit2("Reddit3")
 
 
 def test_yelp_has_many_labels_per_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,3 +89,33 @@ def test_reddit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reddit, "facts", NodeFacts(4, 5, 602, 41))
     with pytest.raises(UserError, match="these are not the published Reddit graphs: edges 4 instead of 5"):
         Reddit().load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def write_training_files(title: str, features: int, classes: int, several: bool, root: Path) -> None:
+    folder = made(root / f"{title}/raw")
+    sparse.save_npz(folder / "adj_full.npz", sparse.csr_matrix(random_adjacency().astype(np.float32)))
+    np.save(folder / "feats.npy", rng().standard_normal((NODES, features)))
+    labels = rng().integers(0, 2, (NODES, classes)).tolist() if several else [node % classes for node in range(NODES)]
+    (folder / "class_map.json").write_text(json.dumps({str(node): label for node, label in enumerate(labels)}))
+    role = dict(zip(("tr", "va", "te"), (part.tolist() for part in node_parts()), strict=True))
+    (folder / "role.json").write_text(json.dumps(role))
+
+
+def write_reddit(root: Path) -> None:
+    folder = made(root / "Reddit/raw")
+    kind = np.empty(NODES, dtype=np.int64)
+    for number, part in enumerate(node_parts(), start=1):
+        kind[part] = number
+    x, y = rng().standard_normal((NODES, 602)), np.arange(NODES) % 41
+    np.savez(folder / "reddit_data.npz", feature=x, label=y, node_types=kind)
+    sparse.save_npz(folder / "reddit_graph.npz", sparse.coo_matrix(random_adjacency()))
+
+
+TWO_PARTS = {"train.train_parts": 2}
+TRAINING_CASES = {
+    "Flickr": TrainingCase("large/sgformer-flickr.yaml", write=partial(write_training_files, "Flickr", 500, 7, False)),
+    "Yelp": TrainingCase(
+        "large/sgformer-yelp.yaml", write=partial(write_training_files, "Yelp", 300, 100, True), overrides=TWO_PARTS
+    ),
+    "Reddit": TrainingCase("large/sgformer-reddit.yaml", write=write_reddit, overrides=TWO_PARTS),
+}

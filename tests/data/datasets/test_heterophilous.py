@@ -8,9 +8,10 @@ import torch
 
 from graphbench.data.datasets.heterophilous import _FACTS, HeterophilousGraph
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.single_graph import NodeFacts
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
 def test_tolokers_has_the_published_counts(data_root: Path, tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_tolokers_has_the_published_counts(data_root: Path, tmp_path: Path) -> N
     assert (batch.num_nodes, batch.edge_index.shape[1], batch.x.shape[1]) == (11758, 2 * 519000, 10)
     assert (batch.x.dtype, batch.y.dtype) == (torch.float32, torch.int64)
     made = [make_splits("standard", num_examples=11758, index=i, published=loaded.published) for i in range(10)]
-    assert {tuple(len(part) for part in each.parts().values()) for each in made} == {(5879, 2939, 2940)}
+    assert {tuple(len(part) for part in split.parts().values()) for split in made} == {(5879, 2939, 2940)}
     assert (loaded.card.metric, loaded.card.out_dim) == ("auc", 1)
 
 
@@ -70,6 +71,13 @@ def test_two_classes_are_ranked(name: str, metric: str, out_dim: int) -> None:
     assert (card.metric, card.out_dim) == (metric, out_dim)
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-HeterophilousGraphDataset data set .* 'toloker'"):
-        HeterophilousGraph("toloker")
+TRAINING_CASES = {
+    "heterophilous": TrainingCase("nodes/sgformer-tolokers.yaml", real="HeterophilousGraphDataset/tolokers")
+}
+PUBLISHED_COUNTS = {
+    "PyG-HeterophilousGraphDataset/tolokers": PublishedCounts(1, 11758, 2 * 519000, 10, 2, (5879, 2939, 2940), 10),
+    "PyG-HeterophilousGraphDataset/roman-empire": PublishedCounts(1, 22662, 2 * 32927, 300, 18, splits=10),
+    "PyG-HeterophilousGraphDataset/amazon-ratings": PublishedCounts(1, 24492, 2 * 93050, 300, 5, splits=10),
+    "PyG-HeterophilousGraphDataset/minesweeper": PublishedCounts(1, 10000, 2 * 39402, 7, 2, splits=10),
+    "PyG-HeterophilousGraphDataset/questions": PublishedCounts(1, 48921, 2 * 153540, 301, 2, splits=10),
+}

@@ -16,10 +16,12 @@ from graphbench.data.datasets import linkx
 from graphbench.data.datasets.linkx import LINKX
 from graphbench.data.datasets.linkx_files import quantile_classes, read_split_dicts
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
-from graphbench.data.splits import make_splits
+from graphbench.data.single_graph import NodeFacts
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import NODES, made, random_edges, rng, write_split_dicts
 
 
 def published_as(monkeypatch: pytest.MonkeyPatch, name: str, facts: NodeFacts) -> None:
@@ -193,10 +195,31 @@ def test_pickled_splits_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_unknown_and_damaged(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-LINKXDataset data set .* 'wikipedia'"):
-        LINKX("wikipedia")
     path = tmp_path / "LINKXDataset/reed98/raw/data.mat"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"MATLAB?")
     with pytest.raises(UserError, match=r"data.mat is damaged"):
         LINKX("reed98").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def write_training_files(root: Path) -> None:
+    folder = made(root / "LINKXDataset/pokec/raw")
+    arrays = {"edge_index": random_edges(), "node_feat": rng().standard_normal((NODES, 65))}
+    savemat(folder / "data.mat", arrays | {"label": np.arange(NODES) % 2, "num_nodes": NODES})
+    write_split_dicts(folder / "pokec-splits.npy")
+
+
+TWO_PARTS = {"train.train_parts": 2}
+TRAINING_CASES = {
+    "LINKX": TrainingCase("large/sgformer-pokec.yaml", write=write_training_files, overrides=TWO_PARTS),
+    "LINKX, some nodes without a label": TrainingCase(
+        "large/sgformer-pokec.yaml", real="LINKXDataset/reed98", overrides=TWO_PARTS | {"dataset.name": "reed98"}
+    ),
+}
+PUBLISHED_COUNTS = {
+    "PyG-LINKXDataset/reed98": PublishedCounts(1, 962, 2 * 18812, 745, 2),
+    "PyG-LINKXDataset/amherst41": PublishedCounts(1, 2235, 2 * 90954, 1193, 2),
+    "PyG-LINKXDataset/johnshopkins55": PublishedCounts(1, 5180, 2 * 186586, 2406, 2),
+    "PyG-LINKXDataset/cornell5": PublishedCounts(1, 18660, 2 * 790777, 4735, 2, slow=True),
+    "PyG-LINKXDataset/penn94": PublishedCounts(1, 41554, 2 * 1362229, 4814, 2, splits=5),
+}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
+from tests.raw_files import TOTAL, part_ranges, write_table
 
 
 @pytest.mark.parametrize(
@@ -34,10 +36,10 @@ def test_published_statistics(
 ) -> None:
     loaded = OGB(name).load(shared_roots)
     store, splits = loaded.store, loaded.published["standard"][0]
-    assert [len(each) for each in splits.parts().values()] == parts
+    assert [len(part) for part in splits.parts().values()] == parts
     assert store.y.shape == ((store.num_graphs,) if positives else (store.num_graphs, loaded.card.out_dim))
     if positives and len(positives) > 1:
-        assert [int(store.y[each].sum()) for each in splits.parts().values()] == positives
+        assert [int(store.y[part].sum()) for part in splits.parts().values()] == positives
     elif positives:
         assert store.y.sum().item() == positives[0]
     for tensor, kind in ((store.x, "node"), (store.edge_attr, "edge")):
@@ -93,7 +95,7 @@ def test_protein_associations(roots: Roots) -> None:
     torch.testing.assert_close(batch.edge_attr[0], torch.tensor([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
     assert batch.edge_attr[4:].eq(1).all()
     assert batch.y.tolist() == [36, 0]
-    assert [each.tolist() for each in loaded.published["standard"][0].parts().values()] == [[1], [0], []]
+    assert [part.tolist() for part in loaded.published["standard"][0].parts().values()] == [[1], [0], []]
 
 
 TREES = {  # a tree of four nodes with tokens at 0, 2 and 3; a single node; a chain of 1,002 nodes, all with tokens
@@ -168,3 +170,67 @@ def test_cards() -> None:
     assert (ppa.node_in, ppa.edge_in, ppa.out_dim, ppa.metric) == (1, 7, 37, "accuracy")
     assert not OGB("ogbg-molesol").card.maximize
     assert np.prod([OGB(name).card.maximize for name in ("ogbg-molhiv", "ogbg-code2")])
+
+
+def write_training_files(root: Path, name: str, split: str, tables: dict[str, Iterable[object]]) -> None:
+    folder = root / f"ogb/{name}"
+    for table, rows in tables.items():
+        write_table(folder / f"raw/{table}.csv.gz", rows)
+    for part, numbers in zip(("train", "valid", "test"), part_ranges().values(), strict=True):
+        write_table(folder / f"split/{split}/{part}.csv.gz", numbers)
+
+
+def write_molecules(root: Path) -> None:
+    tables = {
+        "edge": [(node, node + 1) for _ in range(TOTAL) for node in range(3)],
+        "num-node-list": [4] * TOTAL,
+        "num-edge-list": [3] * TOTAL,
+        "node-feat": [[5, 0, 4, 5, 3, 0, 2, 0, 0]] * (4 * TOTAL),
+        "edge-feat": [[0, 0, 1]] * (3 * TOTAL),
+        "graph-label": [[("", 0, 1)[(row + task) % 3] for task in range(128)] for row in range(TOTAL)],
+    }
+    write_training_files(root, "ogbg_molpcba", "scaffold", tables)
+
+
+def write_associations(root: Path) -> None:
+    tables = {
+        "edge": [(0, 1), (1, 2)] * TOTAL,
+        "edge-feat": [[0.1] * 7] * (2 * TOTAL),
+        "num-node-list": [3] * TOTAL,
+        "num-edge-list": [2] * TOTAL,
+        "graph-label": [number % 37 for number in range(TOTAL)],
+    }
+    write_training_files(root, "ogbg_ppa", "species", tables)
+
+
+def write_trees(root: Path) -> None:
+    tables = {
+        "edge": [(0, 1), (1, 2), (0, 3)] * TOTAL,
+        "num-node-list": [4] * TOTAL,
+        "num-edge-list": [3] * TOTAL,
+        "node-feat": [(1, 10), (2, 11), (3, 12), (4, 13)] * TOTAL,
+        "node_depth": [0, 1, 2, 1] * TOTAL,
+        "node_is_attributed": [1, 0, 1, 1] * TOTAL,
+        "graph-label": ["get the value", "run"] * (TOTAL // 2),
+    }
+    write_training_files(root, "ogbg_code2", "project", tables)
+
+
+NARROW = {"gt.dim_hidden": 32, "gnn.dim_inner": 32}
+TRAINING_CASES = {
+    "ogbg-mol": TrainingCase(
+        "ogb/gps-molhiv.yaml", real="ogb/ogbg_molbbbp", overrides={"dataset.name": "ogbg-molbbbp"}
+    ),
+    "ogbg-molpcba": TrainingCase("ogb/gps-molpcba.yaml", write=write_molecules, overrides=NARROW),
+    "ogbg-ppa": TrainingCase("ogb/gps-ppa.yaml", write=write_associations, overrides=NARROW),
+    "ogbg-code2": TrainingCase("ogb/gps-code2.yaml", write=write_trees, overrides=NARROW),
+}
+PUBLISHED_COUNTS = {
+    "OGB/ogbg-molhiv": PublishedCounts(41127, 1049163, 2259376, 9, 2, (32901, 4113, 4113), slow=True),
+    "OGB/ogbg-molbbbp": PublishedCounts(2039, 49068, 105842, 9, 2, (1631, 204, 204)),
+    "OGB/ogbg-molesol": PublishedCounts(1128, 14991, 30856, 9, None, (902, 113, 113)),
+    "OGB/ogbg-molfreesolv": PublishedCounts(642, 5600, 10770, 9, None, (513, 64, 65)),
+    "OGB/ogbg-mollipo": PublishedCounts(4200, 113568, 247798, 9, None, (3360, 420, 420)),
+    "OGB/ogbg-moltox21": PublishedCounts(7831, 145459, 302190, 9, None, (6264, 783, 784)),
+    "OGB/ogbg-molsider": PublishedCounts(1427, 48006, 100912, 9, None, (1141, 143, 143)),
+}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +12,17 @@ from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.ogb_link import OGBLink, _Facts, other_targets, unlinked_pairs
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from tests import raw_files
+from tests.dataset_case import TrainingCase
+from tests.raw_files import made, random_edges, rng, write_table
 
 NODES = 6
 TRAIN = np.array([[0, 1], [1, 2], [3, 4]])
 
 
-def _table(path: Path, rows: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(",".join(str(value) for value in np.atleast_1d(row)) + "\n" for row in rows)
-    path.write_bytes(gzip.compress(text.encode()))
-
-
 def _write(folder: Path, split: str) -> None:
-    _table(folder / "raw/edge.csv.gz", TRAIN)
-    _table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
+    write_table(folder / "raw/edge.csv.gz", TRAIN)
+    write_table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
     (folder / f"split/{split}").mkdir(parents=True)
     parts = {
         "train": {"edge": TRAIN},
@@ -86,7 +82,7 @@ def test_binary_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert loaded.store.y[split.train].tolist() == [1, 1, 1, 0]
 
 
-@pytest.mark.parametrize("name", sorted(ogb_link.DATASETS))
+@pytest.mark.parametrize("name", ogb_link.OGBLink.names)
 def test_cards(name: str) -> None:
     card = OGBLink(name).card
     assert (card.task, card.out_dim, card.maximize) == ("link_pred", 1, True)
@@ -94,9 +90,9 @@ def test_cards(name: str) -> None:
 
 
 def _write_citation2(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _table(folder / "raw/edge.csv.gz", TRAIN)
-    _table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
-    _table(folder / "raw/node-feat.csv.gz", np.ones((NODES, 3)))
+    write_table(folder / "raw/edge.csv.gz", TRAIN)
+    write_table(folder / "raw/num-node-list.csv.gz", np.array([NODES]))
+    write_table(folder / "raw/node-feat.csv.gz", np.ones((NODES, 3)))
     (folder / "split/time").mkdir(parents=True)
     parts = {
         "train": {"source_node": TRAIN[:, 0], "target_node": TRAIN[:, 1]},
@@ -139,14 +135,42 @@ def test_other_targets_are_uniform_over_what_is_left() -> None:
         other_targets(torch.tensor([[0], [1]]), 2, torch.tensor([0]), np.random.default_rng(0))
 
 
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown OGB data set .* 'ogbl-biokg'"):
-        OGBLink("ogbl-biokg")
-
-
 def test_missing_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(tmp_path / "ogb/ogbl_ddi", "target")
     monkeypatch.setitem(ogb_link._FACTS, "ogbl-ddi", _Facts(NODES, 0, "hits@20", "target", "ddi"))
     torch.save({"edge": TRAIN}, tmp_path / "ogb/ogbl_ddi/split/target/test.pt")
     with pytest.raises(UserError, match="there is no 'edge_neg' in one of the parts"):
         OGBLink("ogbl-ddi").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+def _write_training_graph(folder: Path) -> np.ndarray:
+    edges = random_edges().T
+    write_table(folder / "raw/edge.csv.gz", edges)
+    write_table(folder / "raw/num-node-list.csv.gz", [raw_files.NODES])
+    write_table(folder / "raw/node-feat.csv.gz", rng().standard_normal((raw_files.NODES, 128)).round(3))
+    made(folder / "split/time")
+    return edges
+
+
+def write_collab(root: Path) -> None:
+    folder = root / "ogb/ogbl_collab"
+    edges = _write_training_graph(folder)
+    asked = {"edge": random_edges(edges=60).T, "edge_neg": random_edges(edges=80).T}
+    for part in ("train", "valid", "test"):
+        torch.save({"edge": edges} if part == "train" else asked, folder / f"split/time/{part}.pt")
+
+
+def write_citation2(root: Path) -> None:
+    folder = root / "ogb/ogbl_citation2"
+    edges = _write_training_graph(folder)
+    torch.save({"source_node": edges[:, 0], "target_node": edges[:, 1]}, folder / "split/time/train.pt")
+    ranked = {"source_node": edges[:10, 0], "target_node": edges[:10, 1]}
+    ranked["target_node_neg"] = rng().integers(0, raw_files.NODES, (10, 20))
+    for part in ("valid", "test"):
+        torch.save(ranked, folder / f"split/time/{part}.pt")
+
+
+TRAINING_CASES = {
+    "ogbl-collab": TrainingCase("ogb/gcn-collab.yaml", write=write_collab),
+    "ogbl-citation2": TrainingCase("ogb/gcn-citation2.yaml", write=write_citation2),
+}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from graphbench.data.datasets.ogb import OGB
 from graphbench.data.datasets.pcqm_contact import contact_store
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.roots import Roots
-from graphbench.data.loading.loader import Loaders
+from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
+from tests.raw_files import TOTAL, made, part_ranges
 
 CONTACT = "CCCCCCO |atomProp:0.contact.0&#59;1:5.contact.0:6.contact.1|"  # 0-5 and 0-6
 NONE = "CCC"
@@ -22,7 +25,7 @@ SMALL = "CC |atomProp:1.contact.0:0.contact.0|"  # 0-1
 
 def _local(store: object, graph: int) -> tuple[list[tuple[int, int]], list[int]]:
     batch = store.gather([graph])  # type: ignore[attr-defined]
-    return [tuple(each) for each in batch.edge_sets["label"].index.T.tolist()], batch.y.tolist()
+    return [tuple(pair) for pair in batch.edge_sets["label"].index.T.tolist()], batch.y.tolist()
 
 
 def test_both_directions_of_every_contact_and_twice_as_many_others() -> None:
@@ -73,10 +76,10 @@ def _write_tiny(roots: Roots, split_name: str) -> None:
     folder = roots.directory / "pcqm4m-v2-contact/530k"
     (folder / "raw").mkdir(parents=True)
     chosen = [CONTACT, NONE, SMALL, CONTACT]  # every sixth row
-    rows = [text for each in chosen for text in (each, *["broken("] * 5)]
+    rows = [text for smiles in chosen for text in (smiles, *["broken("] * 5)]
     (folder / "raw/pcqm4m-contact.tsv.gz").write_bytes(gzip.compress("\n".join(["cxsmiles", *rows]).encode()))
     parts = {"train": [2, 0], "val": [1], "test": []}
-    torch.save({name: np.asarray(each, dtype=np.int64) for name, each in parts.items()}, folder / split_name)
+    torch.save({name: np.asarray(part, dtype=np.int64) for name, part in parts.items()}, folder / split_name)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +97,11 @@ def test_from_the_published_table(kind: str, split_name: str, roots: Roots) -> N
     loaded = OGB(f"PCQM4Mv2Contact-{kind}").load(roots)
     assert loaded.store.sizes.tolist() == [7, 2, 7]
     splits = loaded.published["standard"][0]
-    assert [each.tolist() for each in splits.parts().values()] == [[2, 0], [1], []]
+    assert [part.tolist() for part in splits.parts().values()] == [[2, 0], [1], []]
     again = OGB(f"PCQM4Mv2Contact-{kind}").load(roots)  # from the cache, pairs included
     assert again.store.fingerprint == loaded.store.fingerprint
     assert _local(again.store, 1) == _local(loaded.store, 1)
-    loaders = Loaders(loaded.store, Splits.of([0], [1], [2]), batch_size=1, transductive=False, seed=0)
+    loaders = DataLoaders(loaded.store, Splits.of([0], [1], [2]), batch_size=1, transductive=False, seed=0)
     batch, _ = next(iter(loaders.train(0)))
     assert batch.y.shape[0] == batch.edge_sets["label"].index.shape[1]
 
@@ -121,3 +124,13 @@ def test_card() -> None:
     card = OGB("PCQM4Mv2Contact-shuffle").card
     assert (card.task, card.task_type, card.metric, card.out_dim) == ("link_pred", "classification", "mrr", 1)
     assert not card.transductive
+
+
+def write_training_files(root: Path) -> None:
+    folder = made(root / "pcqm4m-v2-contact/530k")
+    rows = ["cxsmiles", *(text for _ in range(TOTAL) for text in (CONTACT, *["CC"] * 5))]  # every sixth is read
+    (made(folder / "raw") / "pcqm4m-contact.tsv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    torch.save(part_ranges(), folder / "530k_shuffle_split_dict.pt")
+
+
+TRAINING_CASES = {"PCQM-Contact": TrainingCase("lrgb/gine-pcqm-contact.yaml", write=write_training_files)}

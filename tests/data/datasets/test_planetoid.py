@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import torch
 
+from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.planetoid import Planetoid
-from graphbench.data.family import DatasetFamily, LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
-def _load(name: str, data_root: Path, tmp_path: Path, **own: Any) -> LoadedDataset:
-    return Planetoid(name, **own).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
+def _load(name: str, data_root: Path, tmp_path: Path, **arguments: Any) -> LoadedDataset:
+    return Planetoid(name, **arguments).load(Roots(tmp_path / "own", (data_root,), tmp_path / "cache"))
 
 
 @pytest.mark.parametrize(
@@ -44,9 +45,9 @@ def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) 
         make_splits("geom-gcn", num_examples=2708, index=i, published=loaded.published, allowed=loaded.card.split_modes)
         for i in range(10)
     ]
-    assert len({tuple(each.test.tolist()) for each in splits}) == 10
+    assert len({tuple(split.test.tolist()) for split in splits}) == 10
     # 48/32/20 % of the largest component, 2,485 nodes
-    assert {tuple(len(part) for part in each.parts().values()) for each in splits} == {(1192, 796, 497)}
+    assert {tuple(len(part) for part in split.parts().values()) for split in splits} == {(1192, 796, 497)}
 
 
 def test_sgformer_protocol_on_the_real_labels(data_root: Path, tmp_path: Path) -> None:
@@ -92,15 +93,10 @@ def test_edges_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None
 
 
 def test_card_needs_no_data() -> None:
-    family = Planetoid("PubMed")
-    assert isinstance(family, DatasetFamily)
-    info = family.card.info()
+    builder = Planetoid("PubMed")
+    assert isinstance(builder, DatasetBuilder)
+    info = builder.card.info()
     assert (info.node_in, info.out_dim, info.task, info.metric, info.maximize) == (500, 3, "node", "accuracy", True)
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-Planetoid data set .* 'Citeseer'. Did you mean 'CiteSeer'"):
-        Planetoid("Citeseer")
 
 
 def test_damaged_raw_file_is_refused_before_it_is_read(data_root: Path, tmp_path: Path) -> None:
@@ -111,3 +107,11 @@ def test_damaged_raw_file_is_refused_before_it_is_read(data_root: Path, tmp_path
     (copy / "ind.cora.graph").write_bytes(b"cos\nabort\n(tR.")  # a pickle that would end the process
     with pytest.raises(UserError, match=r"ind.cora.graph is damaged or of another version"):
         Planetoid("Cora").load(Roots(tmp_path / "own", (), tmp_path / "cache"))
+
+
+TRAINING_CASES = {"Planetoid": TrainingCase("nodes/sgformer-cora.yaml", real="Planetoid/Cora")}
+PUBLISHED_COUNTS = {
+    "PyG-Planetoid/Cora": PublishedCounts(1, 2708, 2 * 5278, 1433, 7, (140, 500, 1000)),
+    "PyG-Planetoid/CiteSeer": PublishedCounts(1, 3327, 2 * 4552, 3703, 6, (120, 500, 1000)),
+    "PyG-Planetoid/PubMed": PublishedCounts(1, 19717, 2 * 44324, 500, 3, (60, 500, 1000)),
+}

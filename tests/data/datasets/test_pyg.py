@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from graphbench.data.builder import DatasetBuilder
 from graphbench.data.datasets.pyg import PyG
-from graphbench.data.family import DatasetFamily
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 
@@ -21,9 +21,9 @@ from graphbench.errors import UserError
     ],
 )
 def test_names_of_graphgym(name: str, card_name: str) -> None:
-    family = PyG(name)
-    assert isinstance(family, DatasetFamily)
-    assert family.card.name == card_name
+    builder = PyG(name)
+    assert isinstance(builder, DatasetBuilder)
+    assert builder.card.name == card_name
 
 
 def test_loads_what_the_family_loads(data_root: Path, tmp_path: Path) -> None:

@@ -10,21 +10,24 @@ from torch_geometric.io import read_npz
 
 from graphbench.data.datasets.shchur import Amazon, CitationFull, Coauthor, drawn_split
 from graphbench.data.files.roots import Roots
-from graphbench.data.one_graph import NodeFacts
-from graphbench.data.splits import SplitRequest, make_splits
+from graphbench.data.single_graph import NodeFacts
+from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
+from tests import raw_files
+from tests.dataset_case import TrainingCase
 
 NODES = 30
 
 
-def _write(path: Path) -> None:
+def _write(path: Path, nodes: int = NODES, features: int = 7, classes: int = 8) -> None:
     path.parent.mkdir(parents=True)
     random = np.random.default_rng(0)
-    adjacency = sparse.csr_matrix((random.random((NODES, NODES)) < 0.1).astype(np.float32))  # directed, with loops
-    features = sparse.csr_matrix(random.integers(0, 3, (NODES, 7)).astype(np.float32))
-    arrays = {"labels": np.arange(NODES) % 8}
-    for kind, matrix in (("adj", adjacency), ("attr", features)):
+    adjacency = sparse.csr_matrix((random.random((nodes, nodes)) < 0.1).astype(np.float32))  # directed, with loops
+    attributes = sparse.csr_matrix(random.integers(0, 3, (nodes, features)).astype(np.float32))
+    arrays = {"labels": np.arange(nodes) % classes}
+    for kind, matrix in (("adj", adjacency), ("attr", attributes)):
         arrays |= {f"{kind}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
     np.savez(path, **arrays)
 
@@ -76,7 +79,7 @@ def test_share_is_60_percent_where_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "nodes", "edges", "features", "classes"),
+    ("builder", "nodes", "edges", "features", "classes"),
     [
         (Amazon("photo"), 7650, 238162, 745, 8),
         (Amazon("computers"), 13752, 491722, 767, 10),
@@ -85,8 +88,8 @@ def test_share_is_60_percent_where_nothing_is_said() -> None:
         (CitationFull("Cora_ML"), 2995, 16316, 2879, 7),
     ],
 )
-def test_cards(family: Amazon, nodes: int, edges: int, features: int, classes: int) -> None:
-    card = family.card
+def test_cards(builder: Amazon, nodes: int, edges: int, features: int, classes: int) -> None:
+    card = builder.card
     assert (card.statistics["nodes"], card.statistics["edges"]) == (nodes, edges)
     assert (card.node_in, card.out_dim, card.metric) == (features, classes, "accuracy")
 
@@ -99,8 +102,18 @@ def test_files_lie_where_pyg_looks_for_them() -> None:
 
 
 def test_unknown_and_damaged(photo: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown PyG-Coauthor data set .* 'physic'. Did you mean 'physics'"):
-        Coauthor("physic")
     photo.write_bytes(b"")
     with pytest.raises(UserError, match=r"amazon_electronics_photo.npz cannot be read"):
         Amazon("photo").load(Roots(tmp_path, (), tmp_path / "cache"))
+
+
+TRAINING_CASES = {
+    "Amazon": TrainingCase(
+        "nodes/exphormer-photo.yaml",
+        write=lambda root: _write(root / Amazon("photo").file, raw_files.NODES, features=745, classes=8),
+    ),
+    "Coauthor": TrainingCase(
+        "nodes/exphormer-cs.yaml",
+        write=lambda root: _write(root / Coauthor("cs").file, raw_files.NODES, features=6805, classes=15),
+    ),
+}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from graphbench.data.datasets.superpixels import COCO_CATEGORIES, COCOSuperpixel
 from graphbench.data.files.roots import Roots
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import TrainingCase
 
 COUNTS = {"train": 3, "val": 1, "test": 2}
 
@@ -28,29 +30,29 @@ def _write_tiny(folder: Path, labels: tuple[int, ...], edge_columns: int = 2) ->
             x = torch.rand(nodes, 14, generator=generator, dtype=torch.float64)
             edge_attr = torch.rand(edges, edge_columns, generator=generator, dtype=torch.float64)
             edge_index = torch.randint(0, nodes, (2, edges), generator=generator)
-            y = [int(each) for each in rng.choice(labels, nodes)]
+            y = [int(label) for label in rng.choice(labels, nodes)]
             graphs.append((x, edge_attr.squeeze(1) if edge_columns == 1 else edge_attr, edge_index, y))
         (folder / f"{part}.pickle").write_bytes(pickle.dumps(graphs))
     return folder
 
 
 @pytest.mark.parametrize(
-    ("family", "name", "labels"),
+    ("builder", "name", "labels"),
     [(VOCSuperpixels, "pascalvoc-sp", tuple(range(21))), (COCOSuperpixels, "coco-sp", COCO_CATEGORIES)],
 )
 @pytest.mark.usefixtures("any_size")
 def test_same_graphs_as_pyg_reads(
-    family: type[VOCSuperpixels], name: str, labels: tuple[int, ...], roots: Roots, tmp_path: Path
+    builder: type[VOCSuperpixels], name: str, labels: tuple[int, ...], roots: Roots, tmp_path: Path
 ) -> None:
-    folder = f"{family.folder}/slic_compactness_30/edge_wt_region_boundary/raw"
+    folder = f"{builder.folder}/slic_compactness_30/edge_wt_region_boundary/raw"
     shutil.copytree(_write_tiny(roots.directory / folder, labels), tmp_path / "pyg" / name / "raw")
     parts = [Reference(str(tmp_path / "pyg"), name, split=part) for part in COUNTS]
     expected = GraphStore.from_graphs([graph for part in parts for graph in part], "node")
-    loaded = family("edge_wt_region_boundary", 30).load(roots)
+    loaded = builder("edge_wt_region_boundary", 30).load(roots)
     for field in ("node_ptr", "edge_ptr", "edge_index", "x", "edge_attr", "y"):
         torch.testing.assert_close(getattr(loaded.store, field), getattr(expected, field))
     splits = loaded.published["standard"][0]
-    assert [each.tolist() for each in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
+    assert [part.tolist() for part in splits.parts().values()] == [[0, 1, 2], [3], [4, 5]]
 
 
 @pytest.mark.usefixtures("any_size")
@@ -66,8 +68,6 @@ def test_messages(roots: Roots) -> None:
     _write_tiny(roots.directory / "COCOSuperpixels/slic_compactness_30/edge_wt_region_boundary/raw", (0, 12))
     with pytest.raises(UserError, match="a category that COCO-SP does not have"):
         COCOSuperpixels("edge_wt_region_boundary", 30).load(roots)
-    with pytest.raises(UserError, match="unknown VOCSuperpixels data set"):
-        VOCSuperpixels("edge_wt")
     with pytest.raises(ValueError, match="slic_compactness must be 10 or 30, received 20"):
         VOCSuperpixels("edge_wt_only_coord", 20)
 
@@ -80,3 +80,17 @@ def test_cards() -> None:
     assert voc.statistics["nodes_per_graph"] == 479.40
     assert (coco.edge_in, coco.out_dim, dict(coco.statistics)) == (1, 81, {"graphs": 123_286})
     assert len(COCO_CATEGORIES) == 81
+
+
+def write_training_files(builder: type[VOCSuperpixels | COCOSuperpixels], labels: tuple[int, ...], root: Path) -> None:
+    _write_tiny(root / f"{builder.folder}/slic_compactness_30/edge_wt_region_boundary/raw", labels)
+
+
+TRAINING_CASES = {
+    "PascalVOC-SP": TrainingCase(
+        "lrgb/gps-pascal.yaml", write=partial(write_training_files, VOCSuperpixels, tuple(range(21)))
+    ),
+    "COCO-SP": TrainingCase(
+        "lrgb/gatedgcn-coco.yaml", write=partial(write_training_files, COCOSuperpixels, COCO_CATEGORIES)
+    ),
+}

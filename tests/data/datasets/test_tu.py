@@ -8,20 +8,21 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset as Reference
 
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.tu import TUDataset
-from graphbench.data.family import LoadedDataset
 from graphbench.data.files.roots import Roots
-from graphbench.data.splits import make_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from tests.dataset_case import PublishedCounts, TrainingCase
 
 
 def _roots(tmp_path: Path, *shared: Path) -> Roots:
     return Roots(tmp_path / "own", shared, tmp_path / "cache")
 
 
-def _load(name: str, data_root: Path, tmp_path: Path, **own: object) -> LoadedDataset:
-    return TUDataset(name, **own).load(_roots(tmp_path, data_root))  # type: ignore[arg-type]
+def _load(name: str, data_root: Path, tmp_path: Path, **arguments: object) -> LoadedDataset:
+    return TUDataset(name, **arguments).load(_roots(tmp_path, data_root))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,8 @@ def test_published_folds(data_root: Path, tmp_path: Path) -> None:
         make_splits("folds", num_examples=4110, index=i, published=loaded.published, allowed=loaded.card.split_modes)
         for i in range(10)
     ]
-    assert sorted(torch.cat([each.test for each in made]).tolist()) == list(range(4110))
-    assert all(sum(len(part) for part in each.parts().values()) == 4110 for each in made)
+    assert sorted(torch.cat([split.test for split in made]).tolist()) == list(range(4110))
+    assert all(sum(len(part) for part in split.parts().values()) == 4110 for split in made)
     cross = make_splits(
         "cv-stratifiedkfold-10", num_examples=4110, labels=loaded.store.y, allowed=loaded.card.split_modes
     )
@@ -111,9 +112,9 @@ TINY = {
 def test_a_set_without_card_is_measured(tmp_path: Path) -> None:
     roots = _roots(tmp_path)
     _write_tiny(tmp_path / "own/TUDataset/TINY/raw", "TINY", **TINY)
-    family = TUDataset("TINY", node_attributes=True)
-    assert family.card is None
-    loaded = family.load(roots)
+    builder = TUDataset("TINY", node_attributes=True)
+    assert builder.card is None
+    loaded = builder.load(roots)
     assert (loaded.card.node_in, loaded.card.edge_in, loaded.card.out_dim) == (6, 3, 1)
     store = loaded.store
     assert store.sizes.tolist() == [3, 1, 2]
@@ -147,12 +148,12 @@ def test_raw_files_are_parsed_once_and_changes_are_noticed(tmp_path: Path, monke
     from graphbench.data.datasets import tu
 
     reads = []
-    read = tu._read
-    monkeypatch.setattr(tu, "_read", lambda *given: reads.append(given) or read(*given))
+    read = tu.read_raw
+    monkeypatch.setattr(tu, "read_raw", lambda *given: reads.append(given) or read(*given))
     folder = tmp_path / "own/TUDataset/TINY/raw"
     _write_tiny(folder, "TINY", **TINY)
-    for own in ({}, {"labels": "category"}, {"node_attributes": True}):
-        TUDataset("TINY", **own).load(_roots(tmp_path))
+    for arguments in ({}, {"labels": "category"}, {"node_attributes": True}):
+        TUDataset("TINY", **arguments).load(_roots(tmp_path))
     assert len(reads) == 1
     (folder / "TINY_graph_labels.txt").write_text("1\n1\n-1\n")
     assert TUDataset("TINY").load(_roots(tmp_path)).store.y.tolist() == [1, 1, 0]
@@ -169,7 +170,7 @@ def test_messages(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"neither MUTAG_graph_labels.txt nor MUTAG_graph_attributes.txt"):
         TUDataset("MUTAG").load(roots)
     (folder / "MUTAG_graph_indicator.txt").write_text("1\n2\n1\n2\n3\n3\n")
-    with pytest.raises(UserError, match="nodes of a graph must stand together"):
+    with pytest.raises(UserError, match="nodes of a graph must follow one another"):
         TUDataset("MUTAG").load(roots)
     with pytest.raises(ValueError, match="received 'onehot'"):
         TUDataset("MUTAG", labels="onehot")
@@ -177,13 +178,13 @@ def test_messages(tmp_path: Path) -> None:
         TUDataset("ENZYMES", labels="category", node_attributes=True)
 
 
-@pytest.mark.parametrize("own", [{}, {"labels": "category"}])
-def test_declared_cards(own: dict[str, str]) -> None:
-    enzymes = TUDataset("ENZYMES", **own).card
+@pytest.mark.parametrize("arguments", [{}, {"labels": "category"}])
+def test_declared_cards(arguments: dict[str, str]) -> None:
+    enzymes = TUDataset("ENZYMES", **arguments).card
     assert (enzymes.out_dim, enzymes.default_split) == (6, "cv-stratifiedkfold-10")
-    assert enzymes.node_in == (1 if own else 3)
+    assert enzymes.node_in == (1 if arguments else 3)
     assert TUDataset("ENZYMES", node_attributes=True).card.node_in == 21
-    assert TUDataset("IMDB-MULTI", **own).card.node_in == 1
+    assert TUDataset("IMDB-MULTI", **arguments).card.node_in == 1
 
 
 def test_sets_of_graphgps_without_features() -> None:
@@ -205,3 +206,12 @@ def test_degrees_stand_for_labels_where_there_are_none(labels: str, data_root: P
     assert loaded.card.info().node_in == x.shape[1] == (136 if labels == "one_hot" else 1)
     assert TUDataset("IMDB-MULTI", degrees=True).card is None  # its largest degree is not declared
     assert TUDataset("MUTAG", degrees=True).card.node_in == 7  # labels come first
+
+
+TRAINING_CASES = {"TU": TrainingCase("tu/gps-mutag.yaml", real="TUDataset/MUTAG")}
+PUBLISHED_COUNTS = {
+    "PyG-TUDataset/MUTAG": PublishedCounts(188, 3371, 7442, 7, 2),
+    "PyG-TUDataset/NCI1": PublishedCounts(4110, 122747, 265506, 37, 2),
+    "PyG-TUDataset/IMDB-BINARY": PublishedCounts(1000, 19773, 193062, 1, 2),
+    "PyG-TUDataset/COLLAB": PublishedCounts(5000, 372474, 24572158, 1, 3, slow=True),
+}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graphbench.data.files import checksums
-from graphbench.data.files.cached_graphs import cached_graphs, in_order
+from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -33,7 +33,7 @@ def test_read_once_until_files_version_or_settings_change(tmp_path: Path) -> Non
     assert len(reads) == 1
     for store, splits in (first, again):
         assert store.fingerprint == _store().fingerprint
-        assert [each.tolist() for each in splits.parts().values()] == [[1], [0], []]
+        assert [part.tolist() for part in splits.parts().values()] == [[1], [0], []]
     cached_graphs(roots, "F", "name", [raw], read, version=2)
     cached_graphs(roots, "F", "name", [raw], read, half=True)
     raw.write_text("b")
@@ -90,4 +90,4 @@ def test_two_processes_prepare_a_data_set_once(tmp_path: Path) -> None:
 
 
 def test_parts_in_order() -> None:
-    assert [each.tolist() for each in in_order([2, 0, 3]).parts().values()] == [[0, 1], [], [2, 3, 4]]
+    assert [part.tolist() for part in Splits.consecutive([2, 0, 3]).parts().values()] == [[0, 1], [], [2, 3, 4]]

@@ -114,18 +114,18 @@ def test_a_broken_connection_goes_on_where_it_ended_now_and_at_the_next_start(se
         download(f"{server}/parts", tmp_path / "file.bin")
     fifth = len(CONTENT) // 5
     ranges = [None, *(f"bytes={n * fifth}-" for n in (1, 2, 3))]
-    assert [each[1] for each in seen] == ranges
+    assert [request[1] for request in seen] == ranges
     [left] = tmp_path.iterdir()
     assert left.read_bytes() == CONTENT[: 4 * fifth]
     broken.clear()
     assert download(f"{server}/parts", tmp_path / "file.bin", hashlib.sha256(CONTENT).hexdigest())
     assert seen[-1] == ("/parts", f"bytes={4 * fifth}-", '"1"')
-    assert [each.name for each in tmp_path.iterdir()] == ["file.bin"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
 
 
 def test_a_file_that_changes_meanwhile_starts_afresh(server: str, tmp_path: Path) -> None:
     assert download(f"{server}/changing", tmp_path / "file.bin").read_bytes() == CONTENT
-    assert [each[1] for each in seen] == [None, "bytes=1000-", "bytes=1000-"]
+    assert [request[1] for request in seen] == [None, "bytes=1000-", "bytes=1000-"]
 
 
 def test_an_archive_goes_on_too(server: str, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_an_archive_goes_on_too(server: str, tmp_path: Path) -> None:
     broken.clear()
     download_zip(f"{server}/parts.zip", tmp_path / "raw", "TINY_")
     assert seen[-1][1] is not None
-    assert sorted(each.name for each in (tmp_path / "raw").iterdir()) == ["TINY_A.txt", "TINY_graph_labels.txt"]
+    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["TINY_A.txt", "TINY_graph_labels.txt"]
 
 
 def test_downloads_can_be_switched_off(server: str, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_file_arrives_whole(server: str, tmp_path: Path) -> None:
     assert download(f"{server}/file", target, checksum) == target
     assert target.read_bytes() == CONTENT
     assert file_sha256(target) == checksum
-    assert [each.name for each in target.parent.iterdir()] == ["file.bin"]
+    assert [path.name for path in target.parent.iterdir()] == ["file.bin"]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 def test_archives_are_flattened_and_filtered(server: str, tmp_path: Path) -> None:
     download_zip(f"{server}/tiny.zip", tmp_path / "raw", "TINY_")
-    assert sorted(each.name for each in (tmp_path / "raw").iterdir()) == ["TINY_A.txt", "TINY_graph_labels.txt"]
+    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["TINY_A.txt", "TINY_graph_labels.txt"]
     assert (tmp_path / "raw" / "TINY_A.txt").read_text() == "1, 2\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["raw"]
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
 def test_archives_without_the_files_or_that_are_none(server: str, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_an_archive_keeps_its_folders(server: str, tmp_path: Path) -> None:
     download_archive(f"{server}/set.tar.gz", tmp_path / "a")
     download_archive(f"{server}/set.tar.gz", tmp_path / "b", strip=1)
     download_archive(f"{server}/tiny.zip", tmp_path / "c", strip=1)
-    files = {str(each.relative_to(tmp_path)): each.read_text() for each in tmp_path.rglob("*") if each.is_file()}
+    files = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {
         "a/set/raw/a.csv": "1",
         "a/set/split/b.csv": "2",
@@ -211,11 +211,11 @@ def test_an_archive_keeps_its_folders(server: str, tmp_path: Path) -> None:
         "c/TINY_graph_labels.txt": "1\n",
         "c/README.txt": "no data",
     }
-    assert sorted(each.name for each in (tmp_path / "b").iterdir()) == ["raw", "split"]  # nothing temporary stays
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["raw", "split"]  # nothing temporary stays
 
 
 @pytest.mark.parametrize("name", ["file", "bad.tar.gz"])
 def test_damaged_and_hostile_archives(server: str, tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="is not a readable zip or tar file"):
         download_archive(f"{server}/{name}", tmp_path / "deep/er")
-    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

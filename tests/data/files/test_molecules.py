@@ -39,11 +39,11 @@ def test_same_columns_as_ogb() -> None:
     smiles2graph = pytest.importorskip("ogb.utils").smiles2graph
     expected = [smiles2graph(text) for text in SMILES]
     read = molecules(SMILES, "test")
-    assert read["nodes"].tolist() == [each["num_nodes"] for each in expected]
-    assert read["edges"].tolist() == [each["edge_index"].shape[1] for each in expected]
-    assert np.array_equal(read["x"], np.concatenate([each["node_feat"] for each in expected]))
-    assert np.array_equal(read["edge_index"], np.concatenate([each["edge_index"] for each in expected], axis=1))
-    assert np.array_equal(read["edge_attr"], np.concatenate([each["edge_feat"] for each in expected]))
+    assert read["nodes"].tolist() == [graph["num_nodes"] for graph in expected]
+    assert read["edges"].tolist() == [graph["edge_index"].shape[1] for graph in expected]
+    assert np.array_equal(read["x"], np.concatenate([graph["node_feat"] for graph in expected]))
+    assert np.array_equal(read["edge_index"], np.concatenate([graph["edge_index"] for graph in expected], axis=1))
+    assert np.array_equal(read["edge_attr"], np.concatenate([graph["edge_feat"] for graph in expected]))
     assert (read["x"].dtype, read["edge_attr"].dtype) == (np.uint8, np.uint8)
 
 
@@ -94,7 +94,7 @@ def test_rdkit_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return imported(name, *args)
 
-    for name in [each for each in sys.modules if each.split(".")[0] == "rdkit"]:
+    for name in [loaded for loaded in sys.modules if loaded.split(".")[0] == "rdkit"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r"SMILES of the set needs RDKit: pip install 'graphbench-gt\[molecules\]'"):

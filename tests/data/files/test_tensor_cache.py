@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphbench.data.files import checksums, tensor_cache
 from graphbench.data.files.tensor_cache import cached_tensors
-from graphbench.data.store import digest
+from graphbench.data.store_tensors import digest
 
 CONTENT = {"a": torch.tensor([1.0, float("nan")]), "b": torch.arange(3), "empty": torch.empty(0, 2)}
 
@@ -94,7 +94,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="no memory"):
         cached_tensors(tmp_path, "x", {"k": 1}, fail)
-    assert not [each for each in tmp_path.iterdir() if each.suffix != ".lock"]
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".lock"]
 
 
 def test_tensors_that_share_memory_are_stored(tmp_path: Path) -> None:

@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.data.large.arrays import create, open_graph, room
+from graphbench.data.large.arrays import allocate, create, open_graph
 from graphbench.data.large.generator import power_law
 from graphbench.errors import RunFailed, UserError
 
 
 @pytest.mark.parametrize("in_memory", [2**30, 0])
 def test_room_holds_what_is_written(in_memory):
-    rows = room((50, 3), torch.float32, in_memory)
+    rows = allocate((50, 3), torch.float32, in_memory)
     assert (rows.mapped is None) == (in_memory > 0)
     values = torch.randn(50, 3)
     rows.tensor.copy_(values)
     rows.release()
     assert torch.equal(rows.tensor, values)
-    assert room((0, 3), torch.float32, 0).tensor.shape == (0, 3)
+    assert allocate((0, 3), torch.float32, 0).tensor.shape == (0, 3)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="reads mappings the Linux way")
 def test_files_vanish_with_their_tensors(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    rows = room((1000,), torch.int64, 0)
+    rows = allocate((1000,), torch.int64, 0)
     assert list(tmp_path.iterdir()) == []
     assert _mappings(tmp_path) == 1
     del rows
@@ -48,7 +48,7 @@ def test_a_full_disk_ends_the_run_with_advice(monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(RunFailed, match=r"no room for 1 MiB of intermediate results .* set TMPDIR"):
-        room((2**20,), torch.uint8, 0)
+        allocate((2**20,), torch.uint8, 0)
     with pytest.raises(RunFailed, match=r"no room for 1 MiB of .*x.npy; free some, or move the cache"):
         create(tmp_path / "x.npy", (2**20,), np.uint8)
 

@@ -55,7 +55,7 @@ def test_damage_is_repaired(tmp_path: Path, caplog: pytest.LogCaptureFixture, da
     write = _Writer()
     expected, _ = _load(tmp_path, write)
     expected = expected.x.clone()
-    (folder,) = (each for each in (tmp_path / "cache/Family").iterdir() if each.is_dir())
+    (folder,) = (path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir())
     if damage == "content":
         content = bytearray((folder / "x.npy").read_bytes())
         content[-1] ^= 1
@@ -76,7 +76,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="no"):
         _load(tmp_path, fail)
-    assert [each for each in (tmp_path / "cache/Family").iterdir() if each.is_dir()] == []
+    assert [path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir()] == []
 
 
 def test_what_a_killed_conversion_left_is_removed(tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_what_a_killed_conversion_left_is_removed(tmp_path: Path) -> None:
     (left,) = tmp_path.glob(".name-*")
     left.rename(tmp_path / "cache/Family" / left.name)
     _load(tmp_path, _Writer())
-    (folder,) = (each for each in (tmp_path / "cache/Family").iterdir() if each.is_dir())
+    (folder,) = (path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir())
     assert (folder / "graph.json").is_file()
     assert not (folder / "listed.npy").exists()

@@ -63,11 +63,11 @@ def test_an_epoch_depends_on_seed_and_number_only(make):
 @MAKERS
 def test_processes_share_an_epoch(make):
     alone = flat(trained(make()))
-    shares = [make(rank=rank, world_size=3) for rank in range(3)]
-    assert len({loader.num_train_batches for loader in shares}) == 1
-    each = [trained(loader) for loader in shares]
-    assert {len(batches) for batches in each} == {shares[0].num_train_batches}
-    assert set(flat(node for batches in each for node in batches)) == set(alone)
+    ranks = [make(rank=rank, world_size=3) for rank in range(3)]
+    assert len({loader.num_train_batches for loader in ranks}) == 1
+    epochs = [trained(loader) for loader in ranks]
+    assert {len(batches) for batches in epochs} == {ranks[0].num_train_batches}
+    assert set(flat(node for batches in epochs for node in batches)) == set(alone)
 
 
 def test_seed_nodes_come_first():
@@ -85,7 +85,7 @@ def test_every_part_has_a_training_node():
 
 
 def test_too_many_parts_for_the_training_nodes():
-    with pytest.raises(ValueError, match=r"4 parts of which each has a training node .* with 2 training nodes"):
+    with pytest.raises(ValueError, match=r"4 parts that all have a training node .* with 2 training nodes"):
         partition(splits=Splits.of([0, 1], [2], [3]))
 
 
@@ -93,21 +93,21 @@ def test_too_many_parts_for_the_training_nodes():
 @pytest.mark.parametrize("evaluation", ["full_batch", "random_node"])
 def test_evaluation_finds_every_node_at_its_row(make, evaluation):
     loader = make(evaluation=evaluation)
-    (each,) = loader.passes
+    (evaluation,) = loader.passes
     for _ in range(2):
-        seen = torch.cat([batch.x[:, 0] for batch in each.batches()]).long()
+        seen = torch.cat([batch.x[:, 0] for batch in evaluation.batches()]).long()
         for name, nodes in split_of(one_graph()).parts().items():
-            assert torch.equal(seen[each.rows[name]], nodes)
+            assert torch.equal(seen[evaluation.rows[name]], nodes)
 
 
 @MAKERS
 def test_evaluation_in_blocks_hands_over_the_graph(make):
     loader = make(evaluation="blocks")
-    (each,) = loader.passes
-    (graph,) = each.batches()
+    (evaluation,) = loader.passes
+    (graph,) = evaluation.batches()
     assert isinstance(graph, NodeBlocks)
     assert graph is loader.blocks
-    assert torch.equal(each.rows["val"], split_of(one_graph()).val)
+    assert torch.equal(evaluation.rows["val"], split_of(one_graph()).val)
 
 
 def test_half_precision_features_are_widened():

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from graphbench.data.large.incoming import Incoming
+from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler, _choose
 from tests.data.large.large_graphs import one_graph
 
@@ -16,7 +16,7 @@ from tests.data.large.large_graphs import one_graph
 @pytest.fixture(scope="module")
 def graph():
     store = one_graph()
-    incoming = Incoming.of(store.edge_index, store.num_nodes, numbered=True)
+    incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=True)
     return store.edge_index.T.tolist(), incoming
 
 
@@ -65,7 +65,7 @@ def test_all_subsets_are_equally_likely():
         subsets = list(combinations(range(count), 3))
         assert set(found) == set(subsets)
         expected = 40_000 / len(subsets)
-        assert max(abs(found[each] - expected) for each in subsets) < 5 * expected**0.5
+        assert max(abs(found[subset] - expected) for subset in subsets) < 5 * expected**0.5
 
 
 def test_seeds_without_neighbours(graph):

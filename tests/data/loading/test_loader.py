@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.data.loading.loader import Loaders, num_examples
+from graphbench.data.loading.loader import DataLoaders, num_examples
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
@@ -19,12 +19,12 @@ NODES = GraphStore.from_arrays([6], [2], torch.tensor([[0, 1], [1, 0]]), y=torch
 NODE_SPLITS = Splits.of([4, 0, 2], [1], [3, 5])
 
 
-def _loaders(**changes: Any) -> Loaders:
+def _loaders(**changes: Any) -> DataLoaders:
     given = {"store": GRAPHS, "splits": SPLITS, "batch_size": 5, "transductive": False, "seed": 0} | changes
-    return Loaders(given.pop("store"), given.pop("splits"), **given)
+    return DataLoaders(given.pop("store"), given.pop("splits"), **given)
 
 
-def _order(loaders: Loaders, epoch: int) -> list[int]:
+def _order(loaders: DataLoaders, epoch: int) -> list[int]:
     batches = list(loaders.train(epoch))
     assert len(batches) == loaders.num_train_batches
     assert all(rows is None for _, rows in batches)
@@ -51,17 +51,17 @@ def test_order_depends_on_seed_and_epoch_only() -> None:
 
 def test_evaluation_is_one_pass_per_part_in_order() -> None:
     passes = _loaders().passes
-    assert [dict(each.rows) for each in passes] == [{"train": None}, {"val": None}, {"test": None}]
+    assert [dict(evaluation.rows) for evaluation in passes] == [{"train": None}, {"val": None}, {"test": None}]
     for _ in range(2):
-        seen = [[graph for batch in each.batches() for graph in batch.y.tolist()] for each in passes]
+        seen = [[graph for batch in evaluation.batches() for graph in batch.y.tolist()] for evaluation in passes]
         assert seen == [list(range(23)), list(range(23, 30)), list(range(30, 40))]
 
 
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_processes_step_together_and_cover_everything(world: int) -> None:
     ranks = [_loaders(rank=rank, world_size=world) for rank in range(world)]
-    assert len({each.num_train_batches for each in ranks}) == 1
-    orders = [_order(each, 1) for each in ranks]
+    assert len({loader.num_train_batches for loader in ranks}) == 1
+    orders = [_order(loader, 1) for loader in ranks]
     assert len({len(order) for order in orders}) == 1
     joined = [graph for order in orders for graph in order]
     assert set(joined) == set(range(23))
@@ -74,13 +74,13 @@ def test_processes_step_together_and_cover_everything(world: int) -> None:
 def test_evaluation_shares_are_disjoint_and_complete(world: int) -> None:
     ranks = [_loaders(rank=rank, world_size=world) for rank in range(world)]
     for part, expected in enumerate([range(23), range(23, 30), range(30, 40)]):
-        seen = [graph for each in ranks for batch in each.passes[part].batches() for graph in batch.y.tolist()]
+        seen = [graph for loader in ranks for batch in loader.passes[part].batches() for graph in batch.y.tolist()]
         assert sorted(seen) == list(expected)
 
 
 def test_more_processes_than_training_graphs() -> None:
     ranks = [_loaders(splits=Splits.of([0, 1], [2], [3]), rank=rank, world_size=5) for rank in range(5)]
-    assert [len(_order(each, 0)) for each in ranks] == [1] * 5
+    assert [len(_order(loader, 0)) for loader in ranks] == [1] * 5
 
 
 def test_one_big_graph_is_the_same_object_every_time() -> None:
@@ -106,9 +106,9 @@ def test_one_big_graph_is_the_same_object_every_time() -> None:
 
 def test_transductive_rows_are_shared_out() -> None:
     ranks = [_loaders(store=NODES, splits=NODE_SPLITS, transductive=True, rank=r, world_size=2) for r in range(2)]
-    rows = [next(each.train(0))[1].tolist() for each in ranks]
+    rows = [next(loader.train(0))[1].tolist() for loader in ranks]
     assert rows == [[4, 2], [0, 4]]
-    tested = [each.passes[0].rows["test"].tolist() for each in ranks]
+    tested = [loader.passes[0].rows["test"].tolist() for loader in ranks]
     assert tested == [[3], [5]]
 
 
@@ -202,8 +202,8 @@ def _pair_store(encodings: bool = False, edges: torch.Tensor | None = None) -> G
 PAIR_SPLITS = Splits.of([0, 1, 2, 7], [3, 4, 5], [6, 8, 9])
 
 
-def _pair_loaders(store: GraphStore, **changes: Any) -> Loaders:
-    return Loaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
+def _pair_loaders(store: GraphStore, **changes: Any) -> DataLoaders:
+    return DataLoaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
 
 
 def test_pairs_of_one_graph_are_examples() -> None:
@@ -214,7 +214,7 @@ def test_pairs_of_one_graph_are_examples() -> None:
     ((batch, rows),) = loaders.train(0)
     assert rows.tolist() == [0, 1, 2, 7]
     (both,) = loaders.passes
-    assert {name: each.tolist() for name, each in both.rows.items()} == {
+    assert {name: rows.tolist() for name, rows in both.rows.items()} == {
         "train": [0, 1, 2, 7],
         "val": [3, 4, 5],
         "test": [6, 8, 9],
@@ -240,7 +240,7 @@ def test_encodings_computed_with_hidden_edges_are_refused() -> None:
 def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     loaded = Contacts("x").load(None)
     given = {"batch_size": 4, "transductive": False, "seed": 0, "resample_negatives": True}
-    loaders = Loaders(loaded.store, loaded.published["standard"][0], **given)
+    loaders = DataLoaders(loaded.store, loaded.published["standard"][0], **given)
 
     def pairs(batches: Any) -> list:
         return [batch.edge_sets["label"].index.tolist() for batch in batches]
@@ -255,7 +255,7 @@ def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     first = next(val.batches())
     assert set(first.y.tolist()) == {0.0, 1.0}
     without = next(
-        Loaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
+        DataLoaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
         .passes[1]
         .batches()
     )
@@ -272,7 +272,7 @@ def test_negatives_are_for_pairs_of_many_graphs() -> None:
 def test_negatives_cannot_be_drawn_where_the_graphs_are_resident() -> None:
     loaded = Contacts("x").load(None)
     with pytest.raises(ValueError, match="leave resident at auto"):
-        Loaders(
+        DataLoaders(
             loaded.store,
             loaded.published["standard"][0],
             batch_size=4,

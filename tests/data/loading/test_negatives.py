@@ -19,7 +19,7 @@ def _batch() -> GraphBatch:
         3: [(0, 11), (11, 0), (4, 4)],
         4: [(0, 1)],
     }
-    index = torch.cat([torch.tensor(each).T + ragged.ptr[graph] for graph, each in pairs.items()], dim=1)
+    index = torch.cat([torch.tensor(ends).T + ragged.ptr[graph] for graph, ends in pairs.items()], dim=1)
     counts = torch.tensor([0, *(len(pairs.get(graph, ())) for graph in range(len(SIZES)))])
     y = torch.ones(index.shape[1], 1)
     y[-1] = 0
@@ -33,7 +33,7 @@ def _draw(seed: int, per_positive: int = 2) -> GraphBatch:
 
 def _pairs(batch: GraphBatch, label: int) -> list[tuple[int, int]]:
     index = batch.edge_sets["label"].index[:, batch.y[:, 0] == label]
-    return [tuple(each) for each in index.T.tolist()]
+    return [tuple(pair) for pair in index.T.tolist()]
 
 
 def test_true_pairs_stay_and_false_ones_are_none_of_them() -> None:
@@ -48,7 +48,7 @@ def test_true_pairs_stay_and_false_ones_are_none_of_them() -> None:
         assert all(graph[s] == graph[t] for s, t in false)
         sources = [s for s, _ in false]
         # Two per true pair where there is room; node 2 of the crowded graph has one free target, itself.
-        assert [sources.count(each) for each in (0, 3)] == [2, 2]
+        assert [sources.count(node) for node in (0, 3)] == [2, 2]
         assert sources.count(1) in (3, 4)  # four of seven free targets: ten tries nearly always find them
         assert [pair for pair in false if 9 <= pair[0] < 12] in ([(11, 11)], [])
         assert not [pair for pair in false if pair[0] >= 24], "a graph without true pairs has no false ones"

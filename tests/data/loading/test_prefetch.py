@@ -18,7 +18,7 @@ def _counted(asked: list[int], fail_at: int | None = None) -> Iterator[int]:
 
 
 def _threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith("batches")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
 def test_the_same_values_in_the_same_order() -> None:

@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench import registry
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.registry import register
-from graphbench.transforms.algorithms.cache import apply, describe
+from graphbench.transforms.algorithms.cache import apply
+from graphbench.transforms.base import Transform
 from graphbench.transforms.effective_resistance import EdgeResistance
 from graphbench.transforms.electrostatic_se import ElectrostaticSE
 from graphbench.transforms.heat_kernel_se import HeatKernelSE
@@ -78,7 +77,7 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
         "ERe": EdgeResistance(),
     }
     alone = {
-        name: {f"{name}.{key}": each for key, each in transform(store).items()}
+        name: {f"{name}.{key}": value for key, value in transform(store).items()}
         for name, transform in transforms.items()
     }
     decomposed: list[int] = []
@@ -94,9 +93,9 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
     assert len(told) == 1
     assert sum(decomposed) == 2 * store.num_graphs  # two Laplacians, once each
     for values in alone.values():
-        for name, each in values.items():
+        for name, value in values.items():
             there = encoded.pe.get(name, encoded.edge_pe.get(name))
-            torch.testing.assert_close(there, each, rtol=0, atol=1e-6, equal_nan=True)
+            torch.testing.assert_close(there, value, rtol=0, atol=1e-6, equal_nan=True)
 
 
 def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) ->
     [before] = tmp_path.rglob("RandomWalkSE-*.safetensors")
     written = before.stat().st_mtime_ns
     apply(_store(), {"LapPE": LaplacianPE(6), "RWSE": RandomWalkSE([1, 2])}, tmp_path)
-    assert [each.stat().st_mtime_ns for each in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
+    assert [path.stat().st_mtime_ns for path in tmp_path.rglob("RandomWalkSE-*.safetensors")] == [written]
     assert len(list(tmp_path.rglob("LaplacianPE-*.safetensors"))) == 2
 
 
@@ -127,9 +126,9 @@ def test_damage_is_repaired(tmp_path: Path) -> None:
     torch.testing.assert_close(again, expected, rtol=0, atol=0)
 
 
-@register("CountingSE", namespace="transforms")
-class CountingSE:
+class CountingSE(Transform):
     version: ClassVar[int] = 1
+    outputs: ClassVar[tuple[str, ...]] = ("ones",)
 
     def __init__(self, log: str) -> None:
         self.log = log
@@ -144,6 +143,12 @@ def _apply_counting(cache: Path, log: Path) -> None:
     assert apply(_store(), {"C": CountingSE(str(log))}, cache).pe["C.ones"].shape[1] == 1
 
 
+def test_an_output_that_is_not_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountingSE, "outputs", ("zeros",))
+    with pytest.raises(TypeError, match=r"CountingSE declares the outputs \('zeros',\), not {'ones'}"):
+        _apply_counting(tmp_path, tmp_path / "log")
+
+
 def test_processes_do_the_work_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
@@ -154,47 +159,3 @@ def test_processes_do_the_work_once(tmp_path: Path) -> None:
         process.join(60)
     assert [process.exitcode for process in processes] == [0] * 3
     assert log.read_text() == "computed\n"
-
-
-# Arguments of transforms that cannot do without.
-ARGUMENTS = {
-    "RandomWalkSE": {"times": [1, 3]},
-    "RandomWalkEdgeSE": {"times": [1, 3]},
-    "HeatKernelSE": {"times": [0.5, 3]},
-    "GraphormerPaths": {"num_spatial_types": 4, "num_in_degrees": 20, "num_out_degrees": 20},
-    "CountingSE": {"log": "log"},
-}
-
-
-@pytest.mark.parametrize("name", registry.names("transforms"))
-def test_every_transform_keeps_its_arguments_and_fits_the_store(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    kind = registry.lookup("transforms", name)
-    transform = kind(**ARGUMENTS.get(name, {}))
-    described = describe(transform)
-    assert set(described["arguments"]) == set(registry.parameters(kind))
-    assert isinstance(described["version"], int)
-    store = apply(_store(), {"T": transform}, tmp_path)  # a store refuses encodings of other lengths
-    batch = store.gather([2, 0])
-    assert batch.pe or batch.edge_pe or batch.edge_sets or batch.pairs is not None or batch.hops is not None
-    again = apply(_store(), {"T": kind(**ARGUMENTS.get(name, {}))}, tmp_path, pytest.fail)
-    assert again.pe.keys() == store.pe.keys()
-    assert again.edge_pe.keys() == store.edge_pe.keys()
-
-
-@pytest.mark.parametrize("name", registry.names("transforms"))
-def test_every_transform_takes_graphs_without_nodes_or_edges(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
-    edges = torch.tensor([[0, 1], [1, 0]])
-    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], edges, x=torch.ones(4, 2))
-    batch = apply(store, {"T": transform}, tmp_path).gather([3, 2, 1])
-    for values in (*batch.pe.values(), *batch.edge_pe.values()):
-        # LaplacianPE marks eigenpairs that a graph does not have
-        assert values.isfinite().all() or name == "LaplacianPE"
-    nothing = GraphStore.from_arrays([], [], torch.empty(2, 0), x=torch.empty(0, 2))
-    assert apply(nothing, {"T": transform}, tmp_path).num_graphs == 0

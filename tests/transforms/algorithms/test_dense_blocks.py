@@ -108,8 +108,8 @@ STACKED = [
 def test_a_graph_is_encoded_alike_alone_and_among_others(name: str) -> None:
     store = sbm_cluster((8,), 0, base=BlockModel(3, 2, 6, 0.6, 0.3))
     transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
-    together, per_edge = transform.exact(store), getattr(transform, "level", "node") == "edge"
-    limits = store.edge_ptr if per_edge else store.node_ptr
+    together = transform.exact(store)
+    limits = store.edge_ptr if transform.level == "edge" else store.node_ptr
     for graph in range(store.num_graphs):
         batch = store.gather([graph])
         single = GraphStore.from_arrays([batch.num_nodes], [batch.edge_index.shape[1]], batch.edge_index)
@@ -142,6 +142,6 @@ def test_one_way_edges_are_made_two_way_and_loops_left_out(name: str) -> None:
     for output, values in plain.items():
         if name == "EffectiveResistance":
             continue  # its rows are the first edges, which differ
-        kept = values[: len(ends)] if getattr(transform, "level", "node") == "edge" else values
+        kept = values[: len(ends)] if transform.level == "edge" else values
         found = directed[output][: len(kept)]
         torch.testing.assert_close(found.abs(), kept.abs(), atol=1e-9, rtol=0, equal_nan=True)

@@ -1,4 +1,4 @@
-"""What the families share whose data set is one graph with labelled nodes."""
+"""Data sets of one graph with labelled nodes: card, store, and the preparations that protocols differ in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.card import DatasetCard
-from graphbench.data.edges import both_directions, with_reverse, with_self_loops
+from graphbench.data.edge_lists import to_undirected, with_reverse_edges, with_self_loops
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, SparseRows
 
@@ -18,7 +18,7 @@ RANDOM_MODES = ("random", "random-class", "fixed", "sliced")
 
 
 class NodeFacts(NamedTuple):
-    """What is published about such a graph; ``edges`` counts every direction, as the cleaned files list them."""
+    """Published counts of a graph; ``edges`` are directed, as the cleaned files list them."""
 
     nodes: int
     edges: int
@@ -75,7 +75,7 @@ def prepared(
     add_reverse_edges: bool = False,
     add_self_loops: bool = False,
 ) -> GraphStore:
-    """The graph as one protocol or another wants it, after it was compared with its card.
+    """The graph as a protocol defines it, after it was compared with its card.
 
     Args:
         store: one graph without edge features.
@@ -91,9 +91,9 @@ def prepared(
         return store
     edge_index = store.edge_index.to(torch.int64)
     if undirected:
-        edge_index = both_directions(edge_index, store.num_nodes)
+        edge_index = to_undirected(edge_index, store.num_nodes)
     if add_reverse_edges:
-        edge_index = with_reverse(edge_index)
+        edge_index = with_reverse_edges(edge_index)
     if add_self_loops:
         edge_index = with_self_loops(edge_index)
     offsets = torch.tensor([0, edge_index.shape[1]])

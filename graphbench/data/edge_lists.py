@@ -1,7 +1,7 @@
-"""Lists of directed edges (2, E): the few operations that data set families need while reading.
+"""Operations on lists of directed edges (2, E) that readers of data sets need.
 
 Repetition matters: a graph with every edge listed twice is another input to a sum over neighbours. So what keeps one
-copy of an edge (:func:`distinct`, :func:`both_directions`) and what appends without looking (:func:`with_reverse`,
+copy of an edge (:func:`coalesce`, :func:`to_undirected`) and what appends without looking (:func:`with_reverse_edges`,
 :func:`with_self_loops`) have different names.
 """
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
+def coalesce(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Every edge once, sorted by source and target.
 
     Args:
@@ -27,17 +27,17 @@ def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.stack([code.div(num_nodes, rounding_mode="floor"), code % num_nodes]) if num_nodes else edge_index
 
 
-def both_directions(edge_index: Tensor, num_nodes: int) -> Tensor:
+def to_undirected(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The undirected graph: every edge and its reverse, each once, sorted.
 
     Args:
         edge_index: (2, E) int64, nodes 0 .. num_nodes-1.
         num_nodes: nodes of the graph.
     """
-    return distinct(with_reverse(edge_index), num_nodes)
+    return coalesce(with_reverse_edges(edge_index), num_nodes)
 
 
-def with_reverse(edge_index: Tensor) -> Tensor:
+def with_reverse_edges(edge_index: Tensor) -> Tensor:
     """(2, 2E): the edges, then the reverse of each, whether or not it was there already."""
     return torch.cat([edge_index, edge_index.flip(0)], dim=1)
 

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.large.arrays import create, room
-from graphbench.data.large.incoming import CHUNK, Incoming
+from graphbench.data.large.arrays import allocate, buffer_tensor, create
+from graphbench.data.large.incoming_edges import CHUNK, IncomingEdges
 
 
-def write_both_directions(edge_index: Tensor, num_nodes: int, path: Path, piece: int = CHUNK) -> None:
-    """Writes what :func:`~graphbench.data.edges.both_directions` gives, in memory that does not grow with the edges.
+def write_undirected(edge_index: Tensor, num_nodes: int, path: Path, piece: int = CHUNK) -> None:
+    """Writes what :func:`~graphbench.data.edge_lists.to_undirected` gives, in memory that does not grow with the edges.
 
-    Every edge and its reverse are sorted into ranges of sources; inside a range, equal edges lie beside each other. The
+    Every edge and its reverse are sorted into ranges of sources; inside a range, equal edges are neighbours. The
     disk (``$TMPDIR``) holds 32 bytes per listed edge besides the result: both directions, before and after sorting.
 
     Args:
@@ -30,15 +30,16 @@ def write_both_directions(edge_index: Tensor, num_nodes: int, path: Path, piece:
         RunFailed: the disk is full.
     """
     listed = edge_index.shape[1]
-    doubled = room((2, 2 * listed), torch.int32)
+    buffer = allocate((2, 2 * listed), torch.int32)
+    doubled = buffer_tensor(buffer)
     for first in range(0, listed, piece):
         part = edge_index[:, first : first + piece]
-        doubled.tensor[:, first : first + part.shape[1]] = part
-        doubled.tensor[:, listed + first : listed + first + part.shape[1]] = part.flip(0)
-    doubled.release()
+        doubled[:, first : first + part.shape[1]] = part
+        doubled[:, listed + first : listed + first + part.shape[1]] = part.flip(0)
+    buffer.release()
     # Grouped by their second row: with both directions listed, that is the source of the edges written.
-    grouped = Incoming.of(doubled.tensor, num_nodes, numbered=False)
-    del doubled
+    grouped = IncomingEdges.of(doubled, num_nodes, numbered=False)
+    del doubled, buffer
     total = sum(len(code) for _, code in _distinct(grouped, num_nodes, piece))
     written = create(path, (2, total), np.int32)
     done = 0
@@ -50,7 +51,7 @@ def write_both_directions(edge_index: Tensor, num_nodes: int, path: Path, piece:
     written.flush()
 
 
-def _distinct(grouped: Incoming, num_nodes: int, piece: int) -> Iterator[tuple[int, Tensor]]:
+def _distinct(grouped: IncomingEdges, num_nodes: int, piece: int) -> Iterator[tuple[int, Tensor]]:
     """Ranges of nodes: first node, and the sorted codes (node - first) * N + neighbour of their distinct edges."""
     ptr, first = grouped.ptr, 0
     while first < num_nodes:

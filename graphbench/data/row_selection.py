@@ -1,4 +1,4 @@
-"""Which rows of a concatenated tensor belong to chosen graphs: the index arithmetic behind every batch.
+"""Rows of a concatenated tensor that belong to chosen graphs: the index arithmetic of batching.
 
 Worked example: graphs of 2, 3 and 1 rows, chosen in the order 1, 0::
 
@@ -15,14 +15,16 @@ on a device.
 
 from __future__ import annotations
 
+from typing import overload
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.structures import Features
+from graphbench.structures import Features, SparseRows
 
 
-class Choice:
+class GraphSelection:
     """Some graphs of a store, in the order in which a batch holds them.
 
     Args:
@@ -41,30 +43,30 @@ class Choice:
             graphs[-1] - graphs[0] + 1 == len(graphs) and (graphs[1:] - graphs[:-1] == 1).all()
         )
 
-    def rows(self, ptr: np.ndarray) -> Rows:
+    def rows(self, ptr: np.ndarray) -> RowSelection:
         """The rows of these graphs.
 
         Args:
             ptr: (G+1,) int64, first row of every graph of the store and the total.
         """
         first = ptr[self.graphs]
-        return Rows(first, ptr[self.graphs + 1] - first, self.contiguous, self.device)
+        return RowSelection(first, ptr[self.graphs + 1] - first, self.contiguous, self.device)
 
-    def each(self) -> Rows:
+    def per_graph(self) -> RowSelection:
         """One row per graph, for what a store keeps per graph."""
-        rows = Rows(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device)
-        rows._index = to_device(self.graphs, self.device)
-        return rows
+        index = to_device(self.graphs, self.device)
+        return RowSelection(self.graphs, np.ones_like(self.graphs), self.contiguous, self.device, index)
 
 
-class Rows:
+class RowSelection:
     """Rows ``first[i] .. first[i] + counts[i]`` of a concatenated tensor, one run per chosen graph.
 
     Args:
         first: (B,) int64.
         counts: (B,) int64.
-        contiguous: the runs lie behind each other, so that they are one slice.
+        contiguous: the runs follow one another, so that they are one slice.
         device: where the rows lie.
+        index: (total,) int64, the rows, where they are known; else computed when they are asked for.
 
     Attributes:
         offsets: (B+1,) int64, first row of each graph in the batch and the total.
@@ -74,17 +76,27 @@ class Rows:
     # Plain slots: the locks of cached_property and the checks of a frozen dataclass took a tenth of a batch's time.
     __slots__ = ("_host", "_index", "contiguous", "counts", "device", "first", "offsets", "total")
 
-    def __init__(self, first: np.ndarray, counts: np.ndarray, contiguous: bool, device: torch.device) -> None:
-        self.first, self.counts, self.contiguous, self.device = first, counts, contiguous, device
+    def __init__(
+        self,
+        first: np.ndarray,
+        counts: np.ndarray,
+        contiguous: bool,
+        device: torch.device,
+        index: Tensor | None = None,
+    ) -> None:
+        self.first = first
+        self.counts = counts
+        self.contiguous = contiguous
+        self.device = device
         self.offsets = np.zeros(len(counts) + 1, dtype=np.int64)
         counts.cumsum(out=self.offsets[1:])
         self.total = int(self.offsets[-1])
         self._host = _is_host(device)
-        self._index: Tensor | None = None
+        self._index = index
 
     @property
     def index(self) -> Tensor:
-        """(total,) int64, the row of the store behind every row of the batch."""
+        """(total,) int64, the row of the store for every row of the batch."""
         if self._index is None:
             start = self.spread(self.first - self.offsets[:-1])
             self._index = start.add_(torch.arange(self.total, device=self.device))
@@ -101,6 +113,12 @@ class Rows:
         return torch.repeat_interleave(
             to_device(values, self.device), to_device(self.counts, self.device), output_size=self.total
         )
+
+    @overload
+    def take(self, tensor: Tensor, dim: int = 0) -> Tensor: ...
+
+    @overload
+    def take(self, tensor: Features, dim: int = 0) -> Features: ...
 
     def take(self, tensor: Features, dim: int = 0) -> Features:
         """These rows of a tensor, in its type: a view where they are a slice."""
@@ -127,15 +145,23 @@ class Rows:
         return chosen + shift
 
 
+@overload
+def widened(tensor: Tensor) -> Tensor: ...
+
+
+@overload
+def widened(tensor: Features) -> Features: ...
+
+
 def widened(tensor: Features) -> Features:
-    """Categories that are stored narrow as int64; everything else as it is."""
-    if tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
+    """Narrow integers as int64; everything else unchanged."""
+    if isinstance(tensor, SparseRows) or tensor.is_floating_point() or tensor.dtype in (torch.int64, torch.bool):
         return tensor
     return torch.from_numpy(tensor.numpy().astype(np.int64)) if _is_host(tensor.device) else tensor.to(torch.int64)
 
 
 def to_device(values: np.ndarray, device: torch.device) -> Tensor:
-    """A short array of the host. Copies this short are staged by the driver, so the host does not wait for them."""
+    """Copies a short array to a device; copies this short are staged by the driver, so the host does not wait."""
     return torch.from_numpy(values).to(device, non_blocking=True)
 
 

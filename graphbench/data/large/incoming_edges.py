@@ -9,14 +9,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from graphbench.data.large.arrays import room
+from graphbench.data.large.arrays import allocate, buffer_tensor
 
 CHUNK = 2**22
 """Edges that are looked at at a time."""
 
 
 @dataclass(frozen=True, eq=False)
-class Incoming:
+class IncomingEdges:
     """Incoming edges of every node; edges with one target keep the order they were given in.
 
     Worked example, the edges 0->1, 2->0, 2->1: ``ptr`` [0, 1, 3, 3], ``source`` [2, 0, 2], ``edge`` [1, 0, 2].
@@ -34,7 +34,7 @@ class Incoming:
     loops: Tensor
 
     @classmethod
-    def of(cls, edge_index: Tensor, num_nodes: int, *, numbered: bool) -> Incoming:
+    def of(cls, edge_index: Tensor, num_nodes: int, *, numbered: bool) -> IncomingEdges:
         """Sorts edges by target in two sweeps: into ranges of targets that fit in memory, then range by range.
 
         Args:
@@ -47,10 +47,10 @@ class Incoming:
         """
         ptr, loops = _count(edge_index, num_nodes)
         total = edge_index.shape[1]
-        held = [room((total,), torch.int32), room((total,), torch.int32)]
+        buffers = [allocate((total,), torch.int32), allocate((total,), torch.int32)]
         if numbered:
-            held.append(room((total,), torch.int64))
-        source, target, *edge = (each.tensor for each in held)
+            buffers.append(allocate((total,), torch.int64))
+        source, target, *edge = map(buffer_tensor, buffers)
         # Every range has about CHUNK edges; one node with more of them is a range of its own.
         starts = torch.searchsorted(ptr, torch.arange(0, max(total, 1), CHUNK), right=True).sub_(1).unique()
         cursor = ptr[starts].tolist()
@@ -68,10 +68,10 @@ class Incoming:
         edges = [*ptr[starts].tolist(), total]
         for first, last in pairwise(edges):
             order = target[first:last].argsort(stable=True)
-            for each in (source, *edge):
-                each[first:last] = each[first:last][order]
-        for each in held:
-            each.release()
+            for column in (source, *edge):
+                column[first:last] = column[first:last][order]
+        for buffer in buffers:
+            buffer.release()
         return cls(ptr, source, edge[0] if edge else None, loops)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from graphbench.data.one_graph import NodeFacts, node_card, node_store, prepared
+from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.store import GraphStore
 
 

@@ -1,0 +1,150 @@
+"""Data set builders: the contract of a class in ``data/datasets``.
+
+    @register("PyG-ZINC")                           # dataset.format
+    class ZINC(DatasetBuilder):
+        names = ("subset", "full")                  # dataset.name
+
+        def __init__(self, name: str) -> None: ...  # further arguments are keys below dataset.PyG-ZINC
+        @property
+        def card(self) -> DatasetCard: ...          # declared facts, no data needed
+        def load(self, roots: Roots) -> LoadedDataset: ...
+
+``__init__`` and ``card`` touch no disk and no network. ``load`` reads raw files through ``roots`` (look-up order,
+download), compares them with the card, and adds the published splits that came with them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from graphbench import registry
+from graphbench.data.card import DatasetCard
+from graphbench.data.files.roots import Roots
+from graphbench.data.loading.loader import num_examples
+from graphbench.data.splits import Published
+from graphbench.data.store import GraphStore
+from graphbench.errors import unknown
+
+
+@dataclass(frozen=True)
+class LoadedDataset:
+    """A data set in memory.
+
+    Attributes:
+        store: the graphs.
+        card: the declared card, or the measured one where nothing was declared.
+        published: splits that came with the data, by split mode (``standard``, ``geom-gcn``, ``folds``); each entry
+            is chosen by ``dataset.split_index``, or is a recipe that draws a split from the seed.
+    """
+
+    store: GraphStore
+    card: DatasetCard
+    published: Mapping[str, Published] = field(default_factory=dict)
+
+    @property
+    def num_examples(self) -> int:
+        """What a split divides: graphs, or the nodes or pairs that have targets when transductive."""
+        return num_examples(self.store, self.card.transductive)
+
+
+class DatasetBuilder(ABC):
+    """Base class of the data sets that ``dataset.format`` can name.
+
+    Attributes:
+        registered_name: ``dataset.format``, set by ``@register``; until then the name of the class.
+        names: values of ``dataset.name``; empty where any is allowed.
+        offered_by: collections (:class:`DatasetCollection`) that offer these data sets, too: ``dataset.format`` ->
+            name there -> name here. ``"TU_*": "*"`` means all names that begin with ``TU_``, without these letters.
+    """
+
+    registered_name: ClassVar[str]
+    names: ClassVar[tuple[str, ...]] = ()
+    offered_by: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Makes the class known to the collections that it names."""
+        super().__init_subclass__(**arguments)
+        cls.registered_name = cls.__name__
+        for collection, names in vars(cls).get("offered_by", {}).items():
+            offered = _offered.setdefault(collection, {})
+            offered.update({name: (cls, own_name) for name, own_name in names.items()})
+
+    @classmethod
+    def check_name(cls, name: str) -> str:
+        """``name``, if it is one of ``names``.
+
+        Raises:
+            UserError: no such name; lists the valid ones and the nearest.
+        """
+        if name not in cls.names:
+            raise unknown(f"{cls.registered_name} data set (dataset.name)", name, cls.names)
+        return name
+
+    @property
+    @abstractmethod
+    def card(self) -> DatasetCard | None:
+        """Declared facts, without touching data; None when only the data can tell."""
+
+    @abstractmethod
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads, checks and returns the data.
+
+        Raises:
+            UserError: files are missing, or are not what was published.
+        """
+
+
+_offered: dict[str, dict[str, tuple[type[DatasetBuilder], str]]] = {}
+"""Collection -> name there -> builder and its own name."""
+
+
+class DatasetCollection(DatasetBuilder):
+    """One ``dataset.format`` for data sets that have builders of their own, each in its own file.
+
+    A builder joins by naming the collection in ``offered_by``. A subclass lists in its constructor whatever arguments
+    its members have; a member gets those that it knows.
+
+    Args:
+        name: ``dataset.name``.
+        options: arguments of any of the members.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        builder, own_name = self._member(name)
+        known = registry.parameters(builder)
+        construct: Callable[..., DatasetBuilder] = builder
+        self.builder = construct(own_name, **{key: value for key, value in options.items() if key in known})
+
+    @classmethod
+    def members(cls) -> dict[str, tuple[type[DatasetBuilder], str]]:
+        """Names here -> builder and its own name."""
+        datasets = importlib.import_module("graphbench.data.datasets")
+        for module in pkgutil.iter_modules(datasets.__path__, f"{datasets.__name__}."):
+            importlib.import_module(module.name)
+        offered = _offered.get(cls.registered_name, {})
+        return dict(sorted(offered.items(), key=lambda item: item[1][0].__name__))
+
+    @classmethod
+    def _member(cls, name: str) -> tuple[type[DatasetBuilder], str]:
+        members = cls.members()
+        if name in members:
+            return members[name]
+        for pattern, (builder, _) in members.items():
+            prefix = pattern.removesuffix("*")
+            if prefix != pattern and name.startswith(prefix) and name != prefix:
+                return builder, name.removeprefix(prefix)
+        raise unknown(f"{cls.registered_name} data set (dataset.name)", name, members)
+
+    @property
+    def card(self) -> DatasetCard | None:
+        """Declared facts of the member."""
+        return self.builder.card
+
+    def load(self, roots: Roots) -> LoadedDataset:
+        """Reads the member."""
+        return self.builder.load(roots)

@@ -1,0 +1,136 @@
+"""Single graphs, as files and users give them, and their concatenation, as a store holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, overload, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.structures import Features, SparseRows
+
+
+@runtime_checkable
+class GraphObject(Protocol):
+    """An object with the attributes of ``torch_geometric.data.Data``, of which ``edge_index`` has to be there."""
+
+    edge_index: Any
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRecord:
+    """One graph.
+
+    Attributes:
+        edge_index: (2, E) source and target of every directed edge, None for a graph without edges.
+        x: (n, F) node features, dense or sparse.
+        edge_attr: (E, D) edge features.
+        y: targets of the graph, or one row per node.
+        num_nodes: n, where no other field has a row per node.
+    """
+
+    edge_index: Any = None
+    x: Any = None
+    edge_attr: Any = None
+    y: Any = None
+    num_nodes: int | None = None
+
+    @classmethod
+    def of(cls, graph: GraphLike) -> GraphRecord:
+        """A graph in any form that is accepted."""
+        if isinstance(graph, GraphRecord):
+            return graph
+        return cls(**{name: read_field(graph, name) for name in _FIELDS})
+
+    def count_nodes(self, y_level: str) -> int | None:
+        """n, None where no field tells."""
+        if self.x is not None:
+            return len(self.x)
+        if self.num_nodes is not None:
+            return int(self.num_nodes)
+        return len(self.y) if y_level == "node" and self.y is not None else None
+
+
+GraphLike = GraphRecord | Mapping[str, Any] | GraphObject
+"""What :func:`concatenated` accepts: our records, dicts of tensors, PyG's ``Data``."""
+
+_FEATURES = ("x", "edge_attr", "y")
+_FIELDS = ("edge_index", *_FEATURES, "num_nodes")
+
+
+def read_field(graph: GraphLike, name: str) -> Any:
+    """One field of a graph, None where it has no such field."""
+    return graph.get(name) if isinstance(graph, Mapping) else getattr(graph, name, None)
+
+
+def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
+    """The arguments of :meth:`~graphbench.data.store.GraphStore.from_arrays` that describe some graphs.
+
+    Args:
+        graphs: see :class:`GraphRecord`.
+        y_level: ``graph`` or ``node``.
+
+    Raises:
+        ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
+    """
+    records = [GraphRecord.of(graph) for graph in graphs]
+    for name in _FEATURES:
+        missing = [number for number, record in enumerate(records) if getattr(record, name) is None]
+        if missing and len(missing) < len(records):
+            raise ValueError(f"'{name}' is missing in {len(missing)} of {len(records)} graphs, first in {missing[0]}")
+    edges = [_edges(record.edge_index) for record in records]
+    sizes = [record.count_nodes(y_level) for record in records]
+    if None in sizes:
+        raise ValueError(
+            f"graph {sizes.index(None)} has neither 'x' nor 'num_nodes': its number of nodes cannot be known"
+        )
+    present = [name for name in _FEATURES if records and getattr(records[0], name) is not None]
+    return {
+        "nodes": sizes,
+        "edges": [edge_index.shape[1] for edge_index in edges],
+        "edge_index": torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.int64),
+        **{name: _concatenated_field(records, name, y_level) for name in present},
+    }
+
+
+@overload
+def columns(values: np.ndarray | Tensor) -> Tensor: ...
+
+
+@overload
+def columns(values: np.ndarray | Features) -> Features: ...
+
+
+def columns(values: np.ndarray | Features) -> Features:
+    """(R, C), one column where there is one dimension."""
+    if isinstance(values, SparseRows):
+        return values
+    tensor = torch.as_tensor(values)
+    return (tensor.unsqueeze(1) if tensor.dim() == 1 else tensor).contiguous()
+
+
+def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str) -> Features:
+    values = [torch.as_tensor(getattr(record, name)) for record in records]
+    if name == "x" and any(value.layout != torch.strided for value in values):
+        return SparseRows.cat([SparseRows.of(value) for value in values])
+    if name != "y":
+        return torch.cat([columns(value) for value in values])
+    return torch.cat(values) if y_level == "node" else _graph_targets(values)
+
+
+def _edges(edge_index: Any) -> Tensor:
+    if edge_index is None:
+        return torch.empty(2, 0, dtype=torch.int64)
+    tensor = torch.as_tensor(edge_index).to(torch.int64)
+    if tensor.dim() != 2 or tensor.shape[0] != 2:
+        raise ValueError(f"edge_index must have shape (2, edges), received {tuple(tensor.shape)}")
+    return tensor
+
+
+def _graph_targets(values: list[Tensor]) -> Tensor:
+    """One row per graph; (G,) for integers, which are classes."""
+    rows = torch.stack([value.reshape(-1) for value in values])
+    return rows.squeeze(1) if rows.shape[1] == 1 and not rows.is_floating_point() else rows

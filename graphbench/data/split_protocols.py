@@ -1,0 +1,298 @@
+"""Protocols that make a split: one function each, and :func:`make_splits`, which calls the one that is named.
+
+Names are GraphGPS's where it has them: ``standard`` (published with the data), ``random``, ``cv-kfold-K``,
+``cv-stratifiedkfold-K``, ``fixed``, ``sliced``; ours are ``random-class`` and the names under which a data set
+publishes further splits (``geom-gcn``, ``folds``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.splits import Published, SplitRequest, Splits, read_split_file
+from graphbench.errors import UserError, unknown
+
+_CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
+_FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
+_ALIASES = {"public": "standard"}
+
+
+def check_mode(
+    mode: str, allowed: Sequence[str] | None, published: Iterable[str] | None = None, where: str | None = None
+) -> str:
+    """The protocol that ``dataset.split_mode`` names, ``cv-kfold-K`` for any K; needs no data.
+
+    Args:
+        mode: as written.
+        allowed: the card's ``split_modes``; None allows everything.
+        published: modes that came with the data.
+        where: ``file:line`` of the mode, for messages.
+
+    Raises:
+        UserError: no such protocol, or none of this data set.
+    """
+    mode = _ALIASES.get(mode, mode)
+    cv = _CV.fullmatch(mode)
+    pattern = f"cv-{cv[1]}-K" if cv else mode
+    known = {*PROTOCOLS, *(published or ()), *(allowed or ())}
+    if pattern not in known:
+        raise unknown("dataset.split_mode", mode, known, where)
+    if allowed is not None and pattern not in allowed:
+        raise UserError(
+            f"{where + ': ' if where else ''}split_mode '{mode}' is no protocol of this data set. Allowed: "
+            f"{', '.join(sorted(allowed))}."
+        )
+    return pattern
+
+
+def make_splits(
+    mode: str,
+    *,
+    num_examples: int,
+    labels: Tensor | None = None,
+    index: int = 0,
+    seed: int = 0,
+    sizes: Sequence[Any] | None = None,
+    split_file: str | Path | None = None,
+    published: Mapping[str, Published] | None = None,
+    allowed: Sequence[str] | None = None,
+    where: str | None = None,
+) -> Splits:
+    """The split of a run.
+
+    Args:
+        mode: ``dataset.split_mode``.
+        num_examples: graphs, or nodes when transductive.
+        labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
+        index: ``dataset.split_index``: which published split, or which fold.
+        seed: for the random protocols; the folds of cross-validation do not depend on it.
+        sizes: ``dataset.split``: ratios or counts (random), ``[per class, val, test]`` (random-class), counts (fixed
+            without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's default.
+        split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
+        published: splits that came with the data, by mode.
+        allowed: the card's ``split_modes``; None allows everything.
+        where: ``file:line`` of the mode, for messages.
+
+    Raises:
+        UserError: unknown or unsuitable mode, bad sizes, overlapping or out-of-range parts.
+    """
+    prefix = f"{where}: " if where else ""
+    pattern = check_mode(mode, allowed, published, where)
+    request = SplitRequest(
+        num_examples, labels, index, seed, sizes, None if split_file is None else str(split_file), published or {}
+    )
+    mode = _ALIASES.get(mode, mode)
+    cv = _CV.fullmatch(mode)
+    try:
+        if cv:
+            made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
+        elif pattern in PROTOCOLS:
+            made = PROTOCOLS[pattern](request)
+        else:
+            made = _published(pattern, request)
+        return made.check(num_examples, f"split_mode '{mode}'")
+    except UserError as error:
+        raise UserError(f"{prefix}{error}") from None
+
+
+def _published(mode: str, request: SplitRequest) -> Splits:
+    available = request.published.get(mode, ())
+    if not available:
+        others = ", ".join(sorted(request.published)) or "none"
+        raise UserError(
+            f"split_mode '{mode}': no such split came with the data (published here: {others}). Its files may be "
+            "missing: see datasets/README.md; or choose another split_mode."
+        )
+    if callable(available):
+        if request.index:
+            raise UserError(
+                f"split_mode '{mode}': the split of this data set is drawn at random, one per seed; split_index must "
+                f"be 0, received {request.index}. Vary the seed (or dataset.split_seed) instead."
+            )
+        return available(request)
+    if not 0 <= request.index < len(available):
+        raise UserError(
+            f"split_mode '{mode}': split_index {request.index} does not exist. Allowed: 0 .. {len(available) - 1}."
+        )
+    return available[request.index]
+
+
+def _random(request: SplitRequest) -> Splits:
+    """Shuffled and cut by ratios, in the two steps of GraphGPS: the same seed gives the same split as there.
+
+    Ratios that add up to less than 1 leave examples out, of those that would train: for one seed, val and test stay the
+    same whatever the fraction of training examples, and a smaller training part lies inside a larger one (SGFormer's
+    Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
+    label (-1).
+    """
+    train, val, test = ratios = _three(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts")
+    examples = _labelled(request)
+    if all(isinstance(value, int) and value > 0 for value in ratios):
+        if sum(ratios) > len(examples):
+            raise UserError(
+                f"split_mode 'random': {list(ratios)} asks for {sum(ratios)} examples, the data set has "
+                f"{len(examples)}."
+            )
+        order = np.random.default_rng(request.seed).permutation(examples)
+        return Splits.of(order[:train], order[train : train + val], order[train + val : train + val + test])
+    if min(ratios) <= 0 or sum(ratios) > 1 + 1e-6:
+        raise UserError(
+            f"split_mode 'random': ratios must be positive and add up to 1 at most, received {list(ratios)}."
+        )
+    if len(examples) < 3:
+        raise UserError(f"split_mode 'random' needs 3 examples, the data set has {len(examples)}.")
+    all_used = abs(sum(ratios) - 1) <= 1e-6
+    largest = train if all_used else 1 - val - test
+    num_train = len(examples) if all_used else int(train * len(examples) + 1e-6)
+    try:
+        first, rest = _shuffle(examples, largest, request.seed)
+        second, third = _shuffle(rest, val / (1 - largest), request.seed)
+    except ValueError as error:  # scikit-learn: a part would be empty
+        raise UserError(
+            f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty ({error})."
+        ) from None
+    if not num_train:
+        raise UserError(f"split_mode 'random': {train} of {len(examples)} examples is no training example at all.")
+    return Splits.of(first[:num_train], second, third)
+
+
+def _shuffle(examples: np.ndarray, train_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.model_selection import ShuffleSplit  # here, because importing it costs more than a second
+
+    splitter = ShuffleSplit(n_splits=1, train_size=train_size, random_state=seed)
+    first, rest = next(splitter.split(examples))
+    return examples[first], examples[rest]
+
+
+def _random_class(request: SplitRequest) -> Splits:
+    """A number of training examples from every class, then val and test from the shuffled rest.
+
+    The protocol of the SGFormer release (github.com/qitianwu/SGFormer): 20 per class, 500, 1000. Classes in ascending
+    order, one permutation each, then one of everything left; with the seed of that release (123) and torch's
+    generator these are its very nodes.
+    """
+    per_class, val, test = _three(request, (20, 500, 1000), "[per class, val, test], e.g. [20, 500, 1000]")
+    if any(value != int(value) or value < 1 for value in (per_class, val, test)):
+        raise UserError(
+            f"split_mode 'random-class': dataset.split must be three counts [per class, val, test], received "
+            f"{[per_class, val, test]}."
+        )
+    labels = _classes(request, "random-class")
+    generator = torch.Generator().manual_seed(request.seed)
+    train, rest = [], []
+    for label in labels[labels >= 0].unique():
+        members = (labels == label).nonzero().view(-1)
+        if members.numel() <= per_class:
+            raise UserError(
+                f"split_mode 'random-class': class {int(label)} has {members.numel()} examples, not more than the "
+                f"{int(per_class)} asked for training."
+            )
+        members = members[torch.randperm(members.numel(), generator=generator)]
+        train.append(members[: int(per_class)])
+        rest.append(members[int(per_class) :])
+    left = torch.cat(rest) if rest else torch.empty(0, dtype=torch.int64)
+    left = left[torch.randperm(left.numel(), generator=generator)]
+    if left.numel() < val + test:
+        raise UserError(
+            f"split_mode 'random-class': {int(val)} + {int(test)} examples asked for val and test, {left.numel()} left."
+        )
+    return Splits.of(torch.cat(train), left[: int(val)], left[int(val) : int(val + test)])
+
+
+def _fixed(request: SplitRequest) -> Splits:
+    """Read from a file; without one, the first, next and last counts of ``dataset.split`` in the data's own order."""
+    if request.split_file is not None:
+        return read_split_file(request.split_file)
+    if request.sizes is None:
+        raise UserError("split_mode 'fixed' needs dataset.split_file (JSON) or three counts in dataset.split.")
+    train, val, test = _three(request, (), "three counts, e.g. [800, 100, 100]")
+    if any(value != int(value) or value < 0 for value in (train, val, test)):
+        raise UserError(f"split_mode 'fixed': dataset.split must be three counts, received {[train, val, test]}.")
+    return Splits.consecutive((train, val, test))
+
+
+def _sliced(request: SplitRequest) -> Splits:
+    """Three half-open ranges of the data's own order."""
+    ranges = list(request.sizes or ())
+    if len(ranges) != 3 or any(not isinstance(bounds, Sequence) or len(bounds) != 2 for bounds in ranges):
+        raise UserError(f"split_mode 'sliced': dataset.split must be three [low, high] pairs, received {ranges}.")
+    return Splits.of(*(np.arange(low, high) for low, high in ranges))
+
+
+def _kfold(request: SplitRequest) -> Splits:
+    """Test is fold i, val is fold i + 1 (mod K), the rest trains."""
+    from sklearn.model_selection import KFold
+
+    folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED) if request.folds > 1 else None
+    return _from_folds(request, folds, np.zeros(request.num_examples))
+
+
+def _stratified_kfold(request: SplitRequest) -> Splits:
+    """As kfold, with the class frequencies of the whole data set in every fold."""
+    from sklearn.model_selection import StratifiedKFold
+
+    folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED) if request.folds > 1 else None
+    return _from_folds(request, folds, _classes(request, "cv-stratifiedkfold").numpy())
+
+
+def _from_folds(request: SplitRequest, splitter: Any, labels: np.ndarray) -> Splits:
+    count = request.folds
+    if splitter is None or count < 3:
+        raise UserError(f"cross-validation needs at least 3 folds (train, val and test), received {count}.")
+    if not 0 <= request.index < count:
+        raise UserError(f"split_index {request.index} does not exist with {count} folds. Allowed: 0 .. {count - 1}.")
+    try:
+        folds = [held for _, held in splitter.split(np.zeros(len(labels)), labels)]
+    except ValueError as error:  # scikit-learn: fewer examples (of a class) than folds
+        raise UserError(f"{count} folds cannot be made from {len(labels)} examples: {error}") from None
+    test, val = request.index, (request.index + 1) % count
+    train = np.concatenate([fold for number, fold in enumerate(folds) if number not in (test, val)])
+    return Splits.of(train, folds[val], folds[test])
+
+
+PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
+    "standard": lambda request: _published("standard", request),
+    "random": _random,
+    "random-class": _random_class,
+    "fixed": _fixed,
+    "sliced": _sliced,
+    "cv-kfold-K": _kfold,
+    "cv-stratifiedkfold-K": _stratified_kfold,
+}
+"""Protocols that need no particular data set."""
+
+
+def _three(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
+    values = list(default if request.sizes is None else request.sizes)
+    if len(values) != 3 or not all(isinstance(value, int | float) for value in values):
+        raise UserError(f"dataset.split must be {shape}, received {values}.")
+    return values[0], values[1], values[2]
+
+
+def _labelled(request: SplitRequest) -> np.ndarray:
+    """Numbers of the examples that have a class; all, where targets are no single integer per example."""
+    labels = request.labels
+    if labels is None or labels.is_floating_point() or labels.numel() != request.num_examples:
+        return np.arange(request.num_examples)
+    return np.flatnonzero(labels.reshape(-1).numpy() >= 0)
+
+
+def _classes(request: SplitRequest, mode: str) -> Tensor:
+    labels = request.labels
+    if labels is not None and labels.dim() == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels is None or labels.dim() != 1 or labels.shape[0] != request.num_examples:
+        shape = None if labels is None else tuple(labels.shape)
+        raise UserError(
+            f"split_mode '{mode}' needs one class per example ({request.num_examples}), the data set has "
+            f"{'no labels' if shape is None else f'targets of shape {shape}'}. Use 'random' or 'cv-kfold-K'."
+        )
+    return torch.nan_to_num(labels.to(torch.float64), nan=-1).to(torch.int64)

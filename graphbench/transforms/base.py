@@ -1,0 +1,73 @@
+"""Base class of transforms: declarations, call signature, and where a store keeps the outputs."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from graphbench.data.store import GraphStore
+
+Level = Literal["node", "edge", "pair", "edge_set", "hops"]
+"""What a row of an output belongs to."""
+
+Input = Literal["edge_index", "x", "edge_attr"]
+"""What a transform may read of a store."""
+
+
+class Transform(ABC):
+    """An encoding of the graphs of a data set, computed once and kept on disk.
+
+    A subclass states ``version`` and ``outputs``, implements :meth:`__call__`, and keeps every constructor argument as
+    an attribute of the same name (they are part of the address in the cache).
+
+    ======== =============================================== =======================================
+    level    outputs                                         where a store has them
+    ======== =============================================== =======================================
+    node     (N, ...)                                        ``store.pe["<name>.<output>"]``
+    edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
+    pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
+             others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
+    edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
+             ``ptr`` (G+1,), optionally ``attr`` (M, ...)
+    hops     ``row_ptr`` (N+1,), ``col`` (P,), ``hop`` (P,)  ``store.hops``
+    ======== =============================================== =======================================
+
+    Attributes:
+        registered_name: name in the configuration, set by ``@register``; until then that of the class.
+        version: raised whenever the same arguments give other numbers than before.
+        level: what a row of an output belongs to, see the table; set in the constructor where it depends on arguments.
+        outputs: every name that the result may have.
+        reads: what the result depends on besides the number of nodes.
+    """
+
+    registered_name: ClassVar[str]
+    version: ClassVar[int]
+    level: Level = "node"
+    outputs: ClassVar[tuple[str, ...]]
+    reads: ClassVar[tuple[Input, ...]] = ("edge_index",)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuses a class that can be built but leaves something undeclared."""
+        super().__init_subclass__(**arguments)
+        cls.registered_name = cls.__name__
+        missing = [name for name in ("version", "outputs") if not hasattr(cls, name)]
+        if missing and not _has_abstract_methods(cls):
+            raise TypeError(f"{cls.__qualname__}: a transform declares {' and '.join(missing)} (see {__name__})")
+
+    @abstractmethod
+    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
+        """Outputs by name, for all graphs of a store.
+
+        Raises:
+            ValueError: the graphs lack something that is read.
+            UserError: the graphs are too large.
+        """
+
+
+def _has_abstract_methods(cls: type) -> bool:
+    """Whether something is still to be implemented; Python collects the names after ``__init_subclass__`` only."""
+    members = (inspect.getattr_static(cls, name) for name in dir(cls))
+    return any(getattr(member, "__isabstractmethod__", False) for member in members)
