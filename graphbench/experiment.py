@@ -91,15 +91,15 @@ def run(
         for notice in config.notices:
             logger.info(notice)
         data = _Data(config)
-        for each in checked.runs:
-            directory = checked.directory(each)
+        for planned in checked.runs:
+            directory = checked.directory(planned)
             if not overwrite and fabric.broadcast(_is_finished(directory, config)):
                 logger.info("%s: finished earlier with the same configuration, skipped.", directory.path)
                 continue
             # Everything is built before anything is written: wrong input leaves no trace.
-            parts = _prepare(config, fabric, data, each)
+            parts = _prepare(config, fabric, data, planned)
             with directory.open(config_hash=config.hash, config_text=config.dump(), overwrite=overwrite) as decision:
-                _train(config, fabric, parts, each, directory, decision == "resume", reporters)
+                _train(config, fabric, parts, planned, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None
         write_aggregate(checked.folder, config_hash=config.hash)

@@ -114,14 +114,14 @@ def register(
                 f"it from a base class of {', '.join(_bases())}, or say namespace=..."
             )
         _check_contract(where, component)
-        for each_name in (name, *aliases):
-            present = _registered[where].get(each_name)
+        for alias in (name, *aliases):
+            present = _registered[where].get(alias)
             if present is not None and not _same_source(present, component):
                 raise UserError(
-                    f"{component.__module__}: the name '{each_name}' is already taken in {where} by "
+                    f"{component.__module__}: the name '{alias}' is already taken in {where} by "
                     f"{present.__module__}.{present.__qualname__}."
                 )
-            _registered[where][each_name] = component
+            _registered[where][alias] = component
         component.registered_name = name  # type: ignore[attr-defined]
         if group:
             _groups[component] = group
@@ -156,8 +156,8 @@ def names(namespace: str) -> list[str]:
 
 def components(namespace: str) -> list[Any]:
     """Every component once, in the order of the names they were registered with; imports all of them."""
-    found = {lookup(namespace, name) for name in names(namespace)}
-    return sorted(found, key=lambda component: str(component.registered_name))
+    components = {lookup(namespace, name) for name in names(namespace)}
+    return sorted(components, key=lambda component: str(component.registered_name))
 
 
 def group_of(component: Callable[..., Any]) -> str:
@@ -165,9 +165,9 @@ def group_of(component: Callable[..., Any]) -> str:
     return _groups.get(component, "")
 
 
-def forget(namespace: str, *unwanted: str) -> None:
+def forget(namespace: str, *forgotten: str) -> None:
     """Removes names, for tests that register components of their own."""
-    for name in unwanted:
+    for name in forgotten:
         _registered[namespace].pop(name, None)
 
 
@@ -240,7 +240,7 @@ def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
 def _parameters(component: Any) -> Mapping[str, Parameter]:
     function = component.__init__ if inspect.isclass(component) else component
     hints = typing.get_type_hints(function, include_extras=True)
-    found = {}
+    declared = {}
     for name, parameter in inspect.signature(component).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             continue
@@ -249,8 +249,8 @@ def _parameters(component: Any) -> Mapping[str, Parameter]:
             annotation, *notes = typing.get_args(annotation)
             from_context = _FROM_CONTEXT in notes
         default = UNSET if parameter.default is parameter.empty else parameter.default
-        found[name] = Parameter(name, annotation, default, from_context)
-    return found
+        declared[name] = Parameter(name, annotation, default, from_context)
+    return declared
 
 
 def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
@@ -305,15 +305,15 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
 def _sources(namespace: str) -> Mapping[str, str]:
     """Name -> module that registers it, read from the text of the modules of a namespace."""
     package = importlib.import_module("graphbench." + namespace.replace("/", "."))
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         spec = importlib.util.find_spec(module.name)
         if spec is None or spec.origin is None:
             continue
         for call in _REGISTER.findall(Path(spec.origin).read_text(encoding="utf-8")):
             positional = re.sub(r'\w+\s*=\s*"[^"]*"', "", call)
-            found.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
-    return found
+            modules.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
+    return modules
 
 
 _REGISTER = re.compile(r"^@(?:registry\.)?register\(([^()]*)\)", re.MULTILINE)

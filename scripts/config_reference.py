@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import registry
-from graphbench.config.components import POSITIONAL, encoding_keys, own_keys
+from graphbench.config.components import POSITIONAL, component_keys, encoding_keys
 from graphbench.config.key import Key
 from graphbench.config.schema import GROUPS
 
@@ -103,7 +103,7 @@ def _keys(namespace: str, component: Any, group: str) -> list[tuple[str, Key]]:
         name = component.registered_name
         further = {} if f"posenc_{name}" in GROUPS else encoding_keys(name)
         return [(key.partition(".")[2], declared) for key, declared in further.items()]
-    return list(own_keys(component).items()) if group else []
+    return list(component_keys(component).items()) if group else []
 
 
 def _contexts() -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from graphbench import registry
-from graphbench.config.components import own_keys
+from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
 from scripts import config_reference, dataset_pages
@@ -28,7 +28,7 @@ def baseline() -> str:
         for namespace in namespaces_of_group(group):
             for name in registry.names(namespace) if namespace != "encoders/positional" else ():
                 if f"{group}.{name}" not in GROUPS:
-                    keys = own_keys(registry.lookup(namespace, name))
+                    keys = component_keys(registry.lookup(namespace, name))
                     values |= {f"{group}.{name}.{argument}": key.default for argument, key in keys.items()}
     return json.dumps(dict(sorted({**values, **released_values()}.items())), indent=1) + "\n"
 

@@ -129,7 +129,7 @@ def test_no_layer_pads_or_waits_for_the_device(room: str) -> None:
 def test_components_share_no_name_within_a_section() -> None:
     """But a convolution may bear the name of the layer around it when it adds no key to the layer's."""
     from graphbench import registry
-    from graphbench.config.components import own_keys
+    from graphbench.config.components import component_keys
     from graphbench.config.schema import GROUPS, namespaces_of_group
 
     for group in GROUPS:
@@ -142,9 +142,9 @@ def test_components_share_no_name_within_a_section() -> None:
                 inner = namespace == "models" or (
                     namespace == "layers/local" and name in registry.names("layers/blocks")
                 )
-                assert first is component or (inner and own_keys(component).keys() <= own_keys(first).keys()), (
-                    f"{group}.{name} is ambiguous: {namespaces}"
-                )
+                assert first is component or (
+                    inner and component_keys(component).keys() <= component_keys(first).keys()
+                ), f"{group}.{name} is ambiguous: {namespaces}"
 
 
 def test_every_parameter_is_a_key_or_filled_from_the_context() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from graphbench import registry
 from graphbench.config import Config, load_config
-from graphbench.config.components import own_keys
+from graphbench.config.components import component_keys
 from graphbench.config.config import flat
 from graphbench.config.key import Key
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
@@ -126,6 +126,6 @@ def test_every_key_is_in_the_ledger() -> None:
                 for name in registry.names(namespace):
                     if f"{group}.{name}" not in GROUPS:
                         component = registry.lookup(namespace, name)
-                        expected |= {f"{group}.{name}.{argument}" for argument in own_keys(component)}
+                        expected |= {f"{group}.{name}.{argument}" for argument in component_keys(component)}
     missing = sorted(expected - released_values().keys())
     assert not missing, "run: python -m scripts.regenerate"
