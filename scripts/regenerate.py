@@ -1,7 +1,7 @@
-"""Writes everything in the repository that is generated from the code: ``python -m scripts.regenerate [--check]``.
+"""Writes everything in the repository that is generated: ``python -m scripts.regenerate [--check]``.
 
-What a test demands after a component, key, data set or record was added, this one command writes. ``--check`` writes
-nothing and ends with 1 if a file is not what the code says.
+What a test demands after a component, key, configuration, data set or record was added, this one command writes.
+``--check`` writes nothing and ends with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from graphbench import registry
 from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
-from scripts import config_reference, dataset_pages
+from scripts import config_overview, config_reference, dataset_pages
+from study import claims, reproduction_guide
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,6 +38,9 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "graphbench/config/baseline.json": baseline,
     "docs/config-reference.md": config_reference.reference,
     "datasets/README.md": dataset_pages.page,
+    "configs/README.md": config_overview.page,
+    "docs/reproducing.md": reproduction_guide.guide,
+    "docs/claims.md": claims.page,
 }
 """File -> its content."""
 
