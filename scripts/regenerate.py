@@ -16,6 +16,7 @@ from graphbench import registry
 from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
+from graphbench.errors import UserError
 from scripts import config_overview, config_reference, dataset_pages
 from study import claims, reproduction_guide
 
@@ -52,7 +53,12 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, content in GENERATED.items():
-        path, text = ROOT / name, content()
+        path = ROOT / name
+        try:
+            text = content()
+        except UserError as error:
+            print(f"error: {name}: {error}", file=sys.stderr)
+            return UserError.exit_code
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not check:
