@@ -12,6 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from graphbench.structures.memo import Memo
+
 UNREACHABLE = 255
 """Distance stored for a pair without a path (or beyond the cut-off of the transform that made it)."""
 
@@ -24,7 +26,7 @@ LONGEST = TOKEN - 1
 
 
 @dataclass(frozen=True, eq=False)
-class PairBlocks:
+class PairBlocks(Memo):
     """One n x n block of shortest-path distances per graph, behind each other in a flat tensor.
 
     Worked example: graphs of 2 and 3 nodes hold 4 + 9 = 13 distances; ``pair_ptr = [0, 4, 13]``; the distance from
@@ -50,8 +52,7 @@ class PairBlocks:
     @cached_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, first pair of every graph and the total."""
-        squares = torch.as_tensor([0, *(size * size for size in self.sizes)], dtype=torch.int64)
-        return squares.cumsum(0).to(self.distance.device, non_blocking=True)
+        return torch.tensor(self._first, dtype=torch.int64).to(self.distance.device, non_blocking=True)
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
@@ -81,7 +82,7 @@ class PairBlocks:
 
 
 @dataclass(frozen=True, eq=False)
-class HopNeighbors:
+class HopNeighbors(Memo):
     """All nodes within a cut-off of every node, as CSR lists: for graphs too large for n x n blocks.
 
     Worked example: path 0-1-2 with cut-off 1: ``row_ptr = [0, 2, 5, 7]``, ``col = [0, 1, 0, 1, 2, 1, 2]``,

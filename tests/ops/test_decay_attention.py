@@ -13,7 +13,7 @@ from torch import Tensor
 from graphbench.ops.decay_attention import cpu, decay_attention, mask
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.structures import Ragged, pairs
+from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
@@ -78,10 +78,6 @@ def test_mask_by_hand() -> None:
     assert cut.tolist() == [1, 1, 0, 0, 1, 0]
 
 
-def test_special_distances_are_those_of_the_structures() -> None:
-    assert (mask.UNREACHABLE, mask.TOKEN) == (pairs.UNREACHABLE, pairs.TOKEN)
-
-
 @SIZES
 def test_equals_reference_for_awkward_sizes(sizes: list[int]) -> None:
     ragged = Ragged.from_sizes(sizes)
@@ -115,7 +111,7 @@ def test_start_points_beyond_every_distance(start: list[float], slope: float) ->
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 @pytest.mark.parametrize("options", [{}, {"slope": 0.1}, {"mask_on": "probs"}], ids=str)
 def test_a_graph_larger_than_a_block_is_cut(block: int, options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     ragged = Ragged.from_sizes([4, 90, 3])
     index = index_for(ragged)
     assert_same(call(ragged, index, "cpu", **options), call(ragged, index, "reference", **options), inputs_for(ragged))

@@ -133,7 +133,7 @@ def test_lists_equal_blocks(sizes: list[int], reach: int | tuple[int, ...], monk
 
 @pytest.mark.parametrize("block", [64, 1000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     sizes = [4, 60, 3]
     ragged, near = Ragged.from_sizes(sizes), rings(sizes)
     index = torch.randint(KINDS, (near.distance.numel(),))

@@ -66,7 +66,7 @@ def test_fused_path_equals_reference(sizes: list[int]) -> None:
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
 def test_a_graph_larger_than_a_block_is_cut(block: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     ragged = Ragged.from_sizes([4, 150, 3])
     inputs = inputs_for(ragged, bias=bias)
 

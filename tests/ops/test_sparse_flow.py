@@ -102,7 +102,7 @@ def test_equals_reference(sizes: list[int], alpha: float) -> None:
 
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     ragged = Ragged.from_sizes([4, 150, 3])
     assert_same(call(ragged), call(ragged, backend="reference"), inputs_for(ragged))
 
@@ -268,7 +268,7 @@ def test_memory_of_one_large_graph_is_linear() -> None:
 def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from graphbench.ops.sparse_flow import diagnostics
 
-    monkeypatch.setattr(diagnostics, "_BLOCK", 500)  # several blocks of rows
+    monkeypatch.setattr(diagnostics, "_PAIRS", 500)  # several blocks of rows
     ragged = Ragged.from_sizes([3, 0, 1, 40])
     *scores, v, lam = (each.detach() for each in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.circular_conv import cpu, reference
 from graphbench.ops.circular_conv.sizes import reads_columns, sizes_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["circular_conv", "reads_columns", "sizes_of"]
 

@@ -6,22 +6,19 @@ Elsewhere graphs of several sizes share transforms, so that few kernels run; bat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.circular_conv.fourier import CHUNK_ELSEWHERE, Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
 from graphbench.ops.circular_conv.padded import SMALL, Padded, length_of
 from graphbench.ops.circular_conv.sizes import sizes_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of several sizes
 # share FFTs (README). Outside of the CPU a product may be cut to TF32, and kernels have to be few.
@@ -83,17 +80,8 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
 
 
-_PARTS: WeakKeyDictionary[Ragged, tuple[_Part, ...]] = WeakKeyDictionary()
-
-
-def _parts(ragged: Ragged) -> tuple[_Part, ...]:
-    """Made once per partition."""
-    if ragged not in _PARTS:
-        _PARTS[ragged] = tuple(_build_parts(ragged, *_LIMITS.get(ragged.device.type, _ELSEWHERE)))
-    return _PARTS[ragged]
-
-
-def _build_parts(ragged: Ragged, small: int, similar: int) -> list[_Part]:
+def _parts(ragged: Ragged) -> list[_Part]:
+    small, similar = _LIMITS.get(ragged.device.type, _ELSEWHERE)
     sizes, of_graph, device = sizes_of(ragged), np.asarray(ragged.sizes), ragged.device
     end = np.cumsum(of_graph)
     order = np.argsort(of_graph, kind="stable")
@@ -148,7 +136,7 @@ class _CircularConv(torch.autograd.Function):
         wide = torch.promote_types(compute_dtype(u), compute_dtype(filters))
         out, kept = torch.empty_like(u), []
         with torch.autocast(u.device.type, enabled=False):
-            for part in _parts(ragged):
+            for part in ragged.derived(_parts):
                 for columns in part.transform.columns(u.shape[1]):
                     u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
                     f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
@@ -158,7 +146,7 @@ class _CircularConv(torch.autograd.Function):
             if gate is not None:
                 out.mul_(gate)
         if trains:
-            again = not all(part.transform.keeps_spectra for part in _parts(ragged))
+            again = not all(part.transform.keeps_spectra for part in ragged.derived(_parts))
             ctx.save_for_backward(u if again else None, filters if again else None, gate, *kept)
             ctx.ragged, ctx.wide, ctx.types, ctx.shapes = ragged, wide, (u.dtype, filters.dtype), filters.shape
         return out
@@ -173,7 +161,7 @@ class _CircularConv(torch.autograd.Function):
         grad_filters = grad.new_empty(ctx.shapes, dtype=ctx.types[1]) if for_filters else None
         grad_gate = torch.empty_like(gate) if for_gate else None
         with torch.autocast(grad.device.type, enabled=False):
-            for part in _parts(ctx.ragged):
+            for part in ctx.ragged.derived(_parts):
                 for columns in part.transform.columns(grad.shape[1]):
                     if part.transform.keeps_spectra:
                         u_spectrum, f_spectrum = next(kept), next(kept)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from graphbench.ops.circular_conv.sizes import sizes_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 
 def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:

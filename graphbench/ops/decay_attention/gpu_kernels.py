@@ -7,7 +7,7 @@ import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
 from graphbench.ops.gpu_tiles import block, dot, dropped, locate, put
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)

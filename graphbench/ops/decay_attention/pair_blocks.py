@@ -1,22 +1,20 @@
-"""Distances in the layout of a plan, and what they do to a block of scores."""
+"""Distances in the layout of a bucket's scores, and what they do to a tile of them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from graphbench.ops.blocks import scaled
+from graphbench.ops.bucket_pairs import scaled
 from graphbench.ops.decay_attention.mask import NEVER, Decay, distances, no_path, without_decay
-
-if TYPE_CHECKING:
-    from graphbench.ops.blocks import Chunk, Plan
-    from graphbench.structures import Ragged
+from graphbench.structures import Bucket, PaddedLayout, Ragged
 
 # Largest exponent of lambda ** -s up to which products of powers stand for powers of differences.
 _QUICK = 30.0
@@ -26,7 +24,7 @@ _LOWEST = {torch.float32: 60.0, torch.float64: 300.0}
 
 @dataclass(frozen=True)
 class PairBlock:
-    """Distances of the graphs of a chunk.
+    """Distances of the graphs of a bucket.
 
     Attributes:
         psi: (B, 1, L, L), as the caller has them where none is special; 0 on padding.
@@ -42,26 +40,26 @@ class PairBlock:
     closed: Tensor | None = None
 
 
-_BLOCKS: WeakKeyDictionary[Ragged, tuple[tuple[Any, ...], Any, list[PairBlock]]] = WeakKeyDictionary()
+class _Latest:
+    """The blocks that were asked for last: all layers of a model ask for the same."""
+
+    def __init__(self, ragged: Ragged) -> None:
+        self.index: Callable[[], Tensor | None] = lambda: None
+        self.key: tuple[Any, ...] = ()
+        self.blocks: list[PairBlock] = []
 
 
-def blocks_of(index: Tensor, ragged: Ragged, plan: Plan, mask: Decay, dtype: torch.dtype) -> list[PairBlock]:
-    """One block per chunk; the last ones are kept, because all layers of a model ask for the same."""
-    key = (id(plan), mask, dtype)  # a plan lives as long as its partition
-    known = _BLOCKS.get(ragged)
-    if known is None or known[0] != key or known[1]() is not index:
-        first = [0]
-        for size in ragged.sizes:
-            first.append(first[-1] + size * size)
-        known = key, ref(index), [_block(index, each, first, ragged.sizes, mask, dtype) for each in plan.chunks]
-        _BLOCKS[ragged] = known
-    return known[2]
+def blocks_of(index: Tensor, ragged: Ragged, layout: PaddedLayout, mask: Decay, dtype: torch.dtype) -> list[PairBlock]:
+    """One block per bucket."""
+    latest, key = ragged.derived(_Latest), (layout, mask, dtype)
+    if latest.index() is not index or latest.key != key:
+        latest.index, latest.key = ref(index), key
+        latest.blocks = [_block(index, bucket, ragged, mask, dtype) for bucket in layout.buckets]
+    return latest.blocks
 
 
-def _block(
-    index: Tensor, chunk: Chunk, first: list[int], sizes: tuple[int, ...], mask: Decay, dtype: torch.dtype
-) -> PairBlock:
-    length, graphs = chunk.length, chunk.graphs
+def _block(index: Tensor, bucket: Bucket, ragged: Ragged, mask: Decay, dtype: torch.dtype) -> PairBlock:
+    length, graphs, sizes, first = bucket.length, bucket.graphs, ragged.sizes, ragged.pair_starts
     if len(graphs) == 1:
         cells = index[first[graphs[0]] : first[graphs[0] + 1]].view(1, 1, length, length)
     else:
@@ -96,7 +94,7 @@ def _by_powers(mask: Decay) -> bool:
 
 
 class Damping:
-    """Damps scores, chunk by chunk and block by block, and takes their gradient back.
+    """Damps scores, bucket by bucket and tile by tile, and takes their gradient back.
 
     Where products of powers stand for powers of differences, M is kept without its factor ``lambda ** -s``: one pass
     less over the pairs. The queries carry it, see :meth:`lifted`; then everything here is about lifted scores.
@@ -117,13 +115,12 @@ class Damping:
         """(cells, H, d) queries, or their gradients, divided by the root of d and with the factor M is kept without."""
         return scaled(q) if self._lift is None else q * (self._lift.view(-1, 1) / math.sqrt(q.shape[2]))
 
-    def enter(self, chunk: Chunk, block: PairBlock) -> None:
-        """Goes to a chunk."""
-        self._block = block
-        self._padding = None if chunk.padding is None else chunk.padding.to(self._all_starts.dtype)
+    def enter(self, bucket: Bucket, block: PairBlock) -> None:
+        """Goes to a bucket."""
+        self._block, self._padding = block, bucket.padding(self._all_starts.dtype)
 
     def at(self, batch: slice, rows: slice) -> None:
-        """Goes to a block of (B * H, i) rows of the chunk; B is 1 where they are not all."""
+        """Goes to a tile of (B * H, i) rows of the bucket; B is 1 where they are not all."""
 
         def part(of: Tensor | None) -> Tensor | None:
             return None if of is None else of[:, :, rows]

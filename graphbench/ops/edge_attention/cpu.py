@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.propagate import Adjacency
 from graphbench.ops.propagate.adjacency import Csr
 from graphbench.ops.segment.cpu import bag_sum

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, heads_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 
 __all__ = ["Relation", "focal_attention"]
 

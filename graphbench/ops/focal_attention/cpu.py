@@ -1,6 +1,6 @@
 """Focal attention in blocks that fit into the cache; probabilities are recomputed, not stored.
 
-Notation: B graphs of a chunk, H heads, L rows of the longest, i query rows, j key rows, T relations, d and e widths.
+Notation: B graphs of a bucket, H heads, L rows of the longest, i query rows, j key rows, T relations, d and e widths.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import Chunk, accumulate, compute_dtype, plan_of, scaled
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.bucket_pairs import accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.focal_attention import lists
-from graphbench.ops.focal_attention.chunk_pairs import PairsOfChunk
+from graphbench.ops.focal_attention.focal_pairs import FocalPairs
 from graphbench.ops.focal_attention.lists import pairs_seen
 from graphbench.ops.focal_attention.scope import Relation, Scope
+from graphbench.structures import Bucket
 
 # Scores handled at a time: 1 MB of fp32, so that scores, mask and gradient stay near one core.
-_BLOCK = 1 << 18
+_PAIRS = 1 << 18
 # Heads that see one pair in so many attend along lists, if there are so many pairs: from there on lists are faster.
 _SPARSE = 6
 _LARGE = 1 << 11
@@ -71,7 +73,7 @@ class _Call:
 
 
 class _Table:
-    """The three tables of one relation for the graphs of a chunk, heads first, with their gradients."""
+    """The three tables of one relation for the graphs of a bucket, heads first, with their gradients."""
 
     def __init__(self, weights: tuple[Tensor | None, ...], dtype: torch.dtype) -> None:
         query, key, value = (None if each is None else each.to(dtype).transpose(0, 1) for each in weights)
@@ -100,16 +102,16 @@ class _Attention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, bias, *weights)
         ctx.call = call
         heads, dtype = q.shape[1], compute_dtype(q)
-        plan = plan_of(call.scope.ragged, heads, _BLOCK)
+        layout = call.scope.ragged.layout_for_pairs(heads, _PAIRS)
         keep = RandomKeep(call.p, call.seed) if call.p else None
         tables = [_Table(weights[3 * n : 3 * n + 3], dtype) for n in range(len(call.indices))]
-        q, k, packed_v = (plan.pack(each, dtype) for each in (q, k, v))
+        q, k, packed_v = (layout.pack(each).to(dtype) for each in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
-        for chunk in plan.chunks:
-            q_Bid, k_Bjd, v_Bje = scaled(chunk.heads_first(q)), chunk.heads_first(k), chunk.heads_first(packed_v)
+        for bucket in layout.buckets:
+            q_Bid, k_Bjd, v_Bje = scaled(bucket.heads_first(q)), bucket.heads_first(k), bucket.heads_first(packed_v)
             out_Bie = torch.empty_like(v_Bje)
-            pairs = PairsOfChunk(call.scope, chunk, heads, dtype)
-            for batch, rows, kinds in _blocks(chunk, heads, pairs, call.indices):
+            pairs = FocalPairs(call.scope, bucket, heads, dtype)
+            for batch, rows, kinds in _blocks(bucket, heads, pairs, call.indices):
                 probs = _probabilities(q_Bid, k_Bjd, pairs, tables, kinds, bias, batch, rows)
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
@@ -118,8 +120,8 @@ class _Attention(torch.autograd.Function):
                     if table.value_HTe is not None:
                         sums_BHiT = _sums(pairs.by_head(probs), kind, table.value_HTe.shape[1])
                         out_Bie[batch, rows] += (sums_BHiT @ table.value_HTe[pairs.heads(batch)]).flatten(0, 1)
-            chunk.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
-        return plan.unpack(out, v.dtype)
+            bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
+        return layout.unpack(out).to(v.dtype)
 
     @staticmethod
     @once_differentiable
@@ -127,22 +129,21 @@ class _Attention(torch.autograd.Function):
         q, k, v, bias, *weights = ctx.saved_tensors
         call: _Call = ctx.call
         heads, dtype = q.shape[1], compute_dtype(q)
-        plan = plan_of(call.scope.ragged, heads, _BLOCK)
+        layout = call.scope.ragged.layout_for_pairs(heads, _PAIRS)
         keep = RandomKeep(call.p, call.seed) if call.p else None
         tables = [_Table(tuple(weights[3 * n : 3 * n + 3]), dtype) for n in range(len(call.indices))]
-        packed_q, packed_k, packed_v, grad = (plan.pack(each, dtype) for each in (q, k, v, grad))
-        if plan.real is not None:
-            grad = grad * plan.real  # padding queries must not reach keys and values
+        packed_q, packed_k, packed_v, grad = (layout.pack(each).to(dtype) for each in (q, k, v, grad))
+        grad = layout.zero_padding(grad)  # padding queries must not reach keys and values
         grad_q, grad_k, grad_v = (torch.empty_like(each) for each in (packed_q, packed_k, packed_v))
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[4] else None
-        for chunk in plan.chunks:
-            q_Bid, k_Bjd = scaled(chunk.heads_first(packed_q)), chunk.heads_first(packed_k)
-            v_Bje, grad_Bie = chunk.heads_first(packed_v), chunk.heads_first(grad)
+        for bucket in layout.buckets:
+            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
+            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             gq, gk, gv = torch.empty_like(q_Bid), torch.empty_like(k_Bjd), torch.empty_like(v_Bje)
-            pairs = PairsOfChunk(call.scope, chunk, heads, dtype)
-            for batch, rows, kinds in _blocks(chunk, heads, pairs, call.indices):
+            pairs = FocalPairs(call.scope, bucket, heads, dtype)
+            for batch, rows, kinds in _blocks(bucket, heads, pairs, call.indices):
                 probs = _probabilities(q_Bid, k_Bjd, pairs, tables, kinds, bias, batch, rows)
                 arriving = grad_Bie[batch, rows]
                 change = torch.bmm(arriving, v_Bje[batch].transpose(1, 2))
@@ -171,10 +172,10 @@ class _Attention(torch.autograd.Function):
                             table.grads[slot][own] += (sums_BHiT.mT @ pairs.by_head(mine[batch, rows])).sum(0)  # type: ignore[index]
                 if grad_bias is not None:
                     pairs.add_to_bias(change, batch, rows, grad_bias)
-            chunk.put(scaled(gq), grad_q)
-            chunk.put(gk, grad_k)
-            chunk.put(gv, grad_v)
-        grads = (plan.unpack(each, like.dtype) for each, like in ((grad_q, q), (grad_k, k), (grad_v, v)))
+            bucket.put(scaled(gq), grad_q)
+            bucket.put(gk, grad_k)
+            bucket.put(gv, grad_v)
+        grads = (layout.unpack(each).to(like.dtype) for each, like in ((grad_q, q), (grad_k, k), (grad_v, v)))
         of_tables = [
             each for n, table in enumerate(tables) for each in table.gradients(tuple(weights[3 * n : 3 * n + 3]))
         ]
@@ -182,11 +183,11 @@ class _Attention(torch.autograd.Function):
 
 
 def _blocks(
-    chunk: Chunk, heads: int, pairs: PairsOfChunk, indices: tuple[Tensor, ...]
+    bucket: Bucket, heads: int, pairs: FocalPairs, indices: tuple[Tensor, ...]
 ) -> Iterator[tuple[slice, slice, list[Tensor]]]:
-    """The blocks of a chunk, those of the same rows behind each other, with the relations of their pairs."""
+    """The blocks of a bucket, those of the same rows behind each other, with the relations of their pairs."""
     kinds, known = [], -1
-    for batch, rows in sorted(chunk.blocks(heads), key=lambda block: block[1].start):
+    for batch, rows in sorted(bucket.tiles(heads, _PAIRS), key=lambda block: block[1].start):
         if rows.start != known:
             kinds, known = [pairs.kinds(index, rows) for index in indices], rows.start
         yield batch, rows, kinds
@@ -195,7 +196,7 @@ def _blocks(
 def _probabilities(
     q_Bid: Tensor,
     k_Bjd: Tensor,
-    pairs: PairsOfChunk,
+    pairs: FocalPairs,
     tables: list[_Table],
     kinds: list[Tensor],
     bias: Tensor | None,

@@ -1,6 +1,6 @@
 """Focal attention in plain torch: its fused kernel per group of graphs, with reach, bias and tables as additive mask.
 
-Notation: B graphs of a chunk, H heads, L rows of the longest, T relations, d and e widths.
+Notation: B graphs of a bucket, H heads, L rows of the longest, T relations, d and e widths.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphbench.ops.blocks import compute_dtype, plan_of
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.focal_attention import lists
-from graphbench.ops.focal_attention.chunk_pairs import PairsOfChunk
+from graphbench.ops.focal_attention.focal_pairs import FocalPairs
 from graphbench.ops.focal_attention.scope import Relation, Scope
 
 # Scores of a group of graphs, and so of one launch: 256 MB of fp32.
-_BLOCK = 1 << 26
+_PAIRS = 1 << 26
 
 
 def focal_attention(
@@ -27,22 +27,22 @@ def focal_attention(
     if not scope.has_blocks:
         return lists.focal_attention(q, k, v, scope, tables, bias, p)
     heads, dtype = q.shape[1], compute_dtype(q)
-    plan = plan_of(scope.ragged, heads, _BLOCK)
-    packed, blocks = [plan.pack(each, dtype) for each in (q, k, v)], []
+    layout = scope.ragged.layout_for_pairs(heads, _PAIRS)
+    packed, blocks = [layout.pack(each).to(dtype) for each in (q, k, v)], []
     with torch.autocast(q.device.type, enabled=False):
-        for chunk in plan.chunks:
-            pairs = PairsOfChunk(scope, chunk, heads, dtype)
-            q_BHLd, k_BHLd, v_BHLe = (pairs.by_head(chunk.heads_first(each)) for each in packed)
+        for bucket in layout.buckets:
+            pairs = FocalPairs(scope, bucket, heads, dtype)
+            q_BHLd, k_BHLd, v_BHLe = (pairs.by_head(bucket.heads_first(each)) for each in packed)
             out_BHLe = _attend(q_BHLd, k_BHLd, v_BHLe, pairs, tables, bias, p)
             blocks.append(out_BHLe.transpose(1, 2).flatten(0, 1))
-        return plan.unpack(torch.cat(blocks), v.dtype)
+        return layout.unpack(torch.cat(blocks)).to(v.dtype)
 
 
 def _attend(
     q_BHLd: Tensor,
     k_BHLd: Tensor,
     v_BHLe: Tensor,
-    pairs: PairsOfChunk,
+    pairs: FocalPairs,
     tables: tuple[Relation, ...],
     bias: Tensor | None,
     p: float,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,11 +23,9 @@ from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, span_of, tiles_of, triton_type, wide_of
-from graphbench.ops.special_hops import UNREACHABLE
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.structures import Ragged
+from graphbench.structures.pairs import UNREACHABLE
 
 
 def focal_attention(
@@ -154,13 +152,14 @@ class _Attention(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wide = wide_of(v.dtype)
         constants = launch.constants(q, v, term, bias)
-        tiles, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
+        ragged = launch.ragged
+        tiles = ragged.derived(row_tiles, constants["ROWS"])
         out, log_sum = torch.empty_like(v), v.new_empty(q.shape[:2], dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, out, sums, log_sum,
-                launch.ragged.max_size, launch.seed, **constants,
+                *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
+                ragged.max_size, launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(q, k, v, term, bias, out, sums, log_sum)
         ctx.launch = launch
@@ -179,13 +178,13 @@ class _Attention(torch.autograd.Function):
         dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
-        of_queries, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
-        of_keys, _ = tiles_of(launch.ragged, constants["KEYS"])
+        ragged = launch.ragged
+        of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, grad, grad_sums, log_sum, along,
-                    dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
-                    launch.ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, grad, grad_sums,
+                    log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
+                    ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip
         return dq, dk, dv, dterm, dbias, None

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.gpu_tiles import block, dot, dropped, locate, put
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
 

@@ -6,21 +6,18 @@ Notation: N nodes, P pairs that are seen, H heads, T relations, d and e widths.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.edge_attention.cpu import weighted
-from graphbench.ops.focal_attention.scope import Relation, Scope
+from graphbench.ops.focal_attention.scope import Relation, Scope, hops_of, visible
 from graphbench.ops.propagate.adjacency import Csr
-
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 
 # Numbers of gathered rows handled at a time: 2 MB of fp32.
 _BLOCK = 1 << 19
@@ -43,18 +40,14 @@ class _Seen:
     by_col: Csr
 
 
-# Of the batches that are alive: they serve all layers and both passes.
-_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
-_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], int]] = WeakKeyDictionary()
-
-
 def pairs_seen(scope: Scope, reach: int) -> int:
     """How many pairs a head of this reach sees."""
     assert scope.near is not None
-    known, key = _COUNTS.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
-    if key not in known:
-        known[key] = int(scope.visible(scope.hops, reach).sum())
-    return known[key]
+    return scope.near.derived(_count, reach, scope.sees_unreachable)
+
+
+def _count(near: HopNeighbors | PairBlocks, reach: int, sees_unreachable: bool) -> int:
+    return int(visible(hops_of(near), reach, sees_unreachable).sum())
 
 
 def focal_attention(
@@ -77,34 +70,36 @@ def focal_attention(
 
 def _seen(scope: Scope, reach: int) -> _Seen:
     assert scope.near is not None
-    known, key = _SEEN.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
-    if key not in known:
-        keep: Tensor | None = scope.visible(scope.hops, reach).nonzero().view(-1)
-        assert keep is not None
-        row, col = _ends(scope, keep)
-        nodes = torch.arange(scope.ragged.num_rows, device=row.device)
-        entry = torch.argsort(col, stable=True)
-        by_row = Csr(_pointer(row, nodes), torch.arange(len(row), device=row.device), col)
-        if len(keep) == scope.pairs:
-            keep = None
-        known[key] = _Seen(keep, row, by_row, Csr(_pointer(col, nodes), entry, row[entry]))
-    return known[key]
+    # Kept with the distances: it serves all layers and both passes.
+    return scope.near.derived(_build_seen, scope.ragged, reach, scope.sees_unreachable)
 
 
-def _ends(scope: Scope, places: Tensor) -> tuple[Tensor, Tensor]:
+def _build_seen(near: HopNeighbors | PairBlocks, ragged: Ragged, reach: int, sees_unreachable: bool) -> _Seen:
+    hops = hops_of(near)
+    keep = visible(hops, reach, sees_unreachable).nonzero().view(-1)
+    row, col = _ends(near, ragged, keep)
+    entry = torch.argsort(col, stable=True)
+    return _Seen(
+        keep=None if len(keep) == hops.numel() else keep,
+        row=row,
+        by_row=Csr(_pointer(row, ragged.num_rows), torch.arange(len(row), device=row.device), col),
+        by_col=Csr(_pointer(col, ragged.num_rows), entry, row[entry]),
+    )
+
+
+def _ends(near: HopNeighbors | PairBlocks, ragged: Ragged, places: Tensor) -> tuple[Tensor, Tensor]:
     """(P,) the node that looks and the node that is seen, for pairs by their ascending places in ``near``."""
-    near: Any = scope.near
-    if not scope.has_blocks:
+    if isinstance(near, HopNeighbors):
         nodes = torch.arange(near.num_nodes, device=near.col.device)
         return nodes.repeat_interleave(near.row_ptr.diff())[places], near.col[places]
     graph = torch.searchsorted(near.pair_ptr, places, right=True) - 1
-    within, size = places - near.pair_ptr[graph], scope.ragged.size_tensor[graph]
-    first = scope.ragged.ptr[graph]
+    within, size = places - near.pair_ptr[graph], ragged.size_tensor[graph]
+    first = ragged.ptr[graph]
     return first + within.div(size, rounding_mode="floor"), first + within.remainder(size)
 
 
-def _pointer(index: Tensor, nodes: Tensor) -> Tensor:
-    return torch.nn.functional.pad(torch.bincount(index, minlength=len(nodes)).cumsum(0), (1, 0))
+def _pointer(index: Tensor, num_nodes: int) -> Tensor:
+    return torch.nn.functional.pad(torch.bincount(index, minlength=num_nodes).cumsum(0), (1, 0))
 
 
 @dataclass(frozen=True)

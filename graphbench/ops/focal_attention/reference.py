@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from graphbench.ops.focal_attention.scope import Relation, Scope
+from graphbench.ops.focal_attention.scope import Relation, Scope, visible
 
 
 def focal_attention(
@@ -42,7 +42,7 @@ def focal_attention(
 
 
 def _seen(scope: Scope, place: Tensor, reach: int) -> Tensor:
-    return scope.visible(scope.hops[place], reach) if scope.pairs else place >= 0
+    return visible(scope.hops[place], reach, scope.sees_unreachable) if scope.pairs else place >= 0
 
 
 def _places(scope: Scope, graph: int, node: int, size: int) -> Tensor:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
-
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +77,13 @@ class Scope:
     @property
     def has_blocks(self) -> bool:
         """Whether ``near`` has all pairs (and not lists)."""
-        return hasattr(self.near, "distance")
+        return isinstance(self.near, PairBlocks)
 
     @property
     def hops(self) -> Tensor:
         """(P,) uint8."""
-        return self.near.distance if self.has_blocks else self.near.hop  # type: ignore[union-attr]
+        assert self.near is not None
+        return hops_of(self.near)
 
     @property
     def pairs(self) -> int:
@@ -103,11 +101,6 @@ class Scope:
                 found.append((slice(head, head + 1), reach))
         return found
 
-    def visible(self, hops: Tensor, reach: int) -> Tensor:
-        """Where a head of this reach sees, from hops of any shape."""
-        seen = (hops <= reach) | (hops == TOKEN)
-        return seen | (hops == UNREACHABLE) if self.sees_unreachable else seen
-
     def check(self) -> None:
         """Raises ValueError where the parts do not fit each other."""
         if any(reach is not None and not 0 <= reach < TOKEN for reach in self.reach):
@@ -124,6 +117,17 @@ class Scope:
                 "lists of neighbours have no pairs beyond their cut-off: give every head a reach, and leave "
                 "unreachable at mask"
             )
+
+
+def hops_of(near: PairBlocks | HopNeighbors) -> Tensor:
+    """(P,) uint8 distances of the pairs that are listed."""
+    return near.distance if isinstance(near, PairBlocks) else near.hop
+
+
+def visible(hops: Tensor, reach: int, sees_unreachable: bool) -> Tensor:
+    """Where a head of this reach sees, from hops of any shape."""
+    seen = (hops <= reach) | (hops == TOKEN)
+    return seen | (hops == UNREACHABLE) if sees_unreachable else seen
 
 
 def heads_of(reach: int | Sequence[int | None] | None, heads: int) -> tuple[int | None, ...]:

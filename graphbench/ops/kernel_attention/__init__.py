@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.kernel_attention import cpu, reference
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["edge_weights", "kernel_attention"]
 

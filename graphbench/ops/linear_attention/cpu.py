@@ -5,19 +5,16 @@ Notation: B graphs of a bucket times H heads, L rows of the longest, d and e wid
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.linear_attention.denominator import FLOOR, away_from_zero
 from graphbench.ops.linear_attention.norms import bound_of, positive, unit_rows
-from graphbench.ops.segment.cpu import pack, unpack
-
-if TYPE_CHECKING:
-    from graphbench.structures import Bucket, Ragged
+from graphbench.structures import Bucket, Ragged
 
 # Rows that one matrix product sums over.
 _PIECE = 128
@@ -33,15 +30,15 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
         q, k, v_wide = q.to(wide), k.to(wide), v.to(wide)
         if norm == "l2":
             q, k = unit_rows(q), unit_rows(k)
-        packed = [pack(each, ragged) for each in (q, k, v_wide)]
-        bounds = pack(bound_of(q, k, ragged, norm), ragged) if base == "none" else [None] * len(ragged.buckets)
+        packed = [ragged.to_buckets(each) for each in (q, k, v_wide)]
+        bounds = ragged.to_buckets(bound_of(q, k, ragged, norm)) if base == "none" else [None] * len(ragged.buckets)
         blocks = []
         for qb, kb, vb, bound, bucket in zip(*packed, bounds, ragged.buckets):
             rows = (each.transpose(1, 2) for each in (qb, kb, vb))
             limit = None if bound is None else bound.transpose(1, 2).unsqueeze(3)
             out = _Attend.apply(*rows, limit, bucket, norm == "frobenius", base)  # type: ignore[no-untyped-call]
             blocks.append(out.transpose(1, 2))
-        return unpack(blocks, ragged).to(v.dtype)
+        return ragged.from_buckets(blocks).to(v.dtype)
 
 
 class _Attend(torch.autograd.Function):

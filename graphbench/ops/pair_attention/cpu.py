@@ -6,18 +6,14 @@ Notation: B graphs of a bucket, L rows of the longest, H heads, d and f widths.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.pair_attention.weights import WEIGHTS
-from graphbench.ops.segment.cpu import pack, unpack
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 _PAIRS = 1 << 22
 """Pairs of a block, all heads together."""
@@ -29,13 +25,13 @@ def pair_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, weight: str)
         return v.expand(-1, q.shape[1], -1) * 0
     wide = compute_dtype(v)
     with torch.autocast(v.device.type, enabled=False):
-        packed = (pack(each.to(wide), ragged) for each in (q, k, v))
+        packed = (ragged.to_buckets(each.to(wide)) for each in (q, k, v))
         blocks = []
         for q_BLHd, k_BLHd, v_BLHf, bucket in zip(*packed, ragged.buckets):
             q_BHLd, k_BHLd, v_BHLf = (each.transpose(1, 2) for each in (q_BLHd, k_BLHd, v_BLHf))
             mask_B11L = None if bucket.mask is None else bucket.mask[:, None, None, :]
             blocks.append(_attend(WEIGHTS[weight], q_BHLd, k_BHLd, v_BHLf, mask_B11L).transpose(1, 2))
-        return unpack(blocks, ragged).to(v.dtype)
+        return ragged.from_buckets(blocks).to(v.dtype)
 
 
 def _attend(

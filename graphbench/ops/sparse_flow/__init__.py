@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import choose, compute_dtype, has_triton
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
 from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics, Problem
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["FlowDiagnostics", "flow_diagnostics", "flow_pattern", "sparse_flow", "zero_share"]
 

@@ -6,21 +6,20 @@ Notation: B graphs and heads of a block, i query rows, j key rows, d and e width
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import Chunk, accumulate, compute_dtype, plan_of, scaled
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.bucket_pairs import accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.solver import Rows, flow, solve, weigh_
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Bucket, Ragged
 
 # Pairs handled at a time: 1 MB of fp32. Smaller blocks lose more to the number of calls than they gain in the cache.
-_BLOCK = 1 << 18
+_PAIRS = 1 << 18
 # Denominator of rows without any flow and without a conservation term, whose numerator is 0.
 _TINY = 1e-30
 
@@ -64,19 +63,19 @@ class _SparseFlow(torch.autograd.Function):
         seed: int,
     ) -> Tensor:
         dtype, heads = compute_dtype(q), q.shape[1]
-        plan, keep = plan_of(ragged, heads, _BLOCK), RandomKeep(p, seed) if p else None
-        packed = [plan.pack(each, dtype) for each in (q, k, q_friction, k_friction, v)]
+        layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(p, seed) if p else None
+        packed = [layout.pack(each).to(dtype) for each in (q, k, q_friction, k_friction, v)]
         out, memory = torch.empty_like(packed[4]), _Memory(packed[4])
         solved = packed[4].new_empty(len(Rows._fields), len(out) * heads)
-        for chunk in plan.chunks:
-            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = (chunk.heads_first(each) for each in packed)
+        for bucket in layout.buckets:
+            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = (bucket.heads_first(each) for each in packed)
             q_Bid, qf_Bid, out_Bie = scaled(q_Bid), scaled(qf_Bid), torch.empty_like(v_Bje)
             lam_B, real, rows_Bi = (
-                strength(lam, chunk, heads),
-                real_keys(chunk, heads, dtype),
-                _rows(solved, chunk, heads),
+                strength(lam, bucket, heads),
+                real_keys(bucket, heads, dtype),
+                _rows(solved, bucket, heads),
             )
-            for batch, rows in chunk.blocks(heads):
+            for batch, rows in bucket.tiles(heads, _PAIRS):
                 w, e, first, second = memory.take(4, q_Bid[batch, rows], k_Bjd[batch])
                 torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2), out=w)
                 torch.bmm(qf_Bid[batch, rows], kf_Bjd[batch].transpose(1, 2), out=e)
@@ -88,35 +87,34 @@ class _SparseFlow(torch.autograd.Function):
                 out_Bie[batch, rows] *= found.nu if keep is None else found.nu * keep.scale
                 for field, values in zip(rows_Bi, found):
                     field[batch, rows] = values
-            chunk.put(out_Bie, out)
+            bucket.put(out_Bie, out)
         ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, solved)
         ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
-        return plan.unpack(out, v.dtype)
+        return layout.unpack(out).to(v.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, lam, solved = ctx.saved_tensors
         heads, dtype, alpha = inputs[0].shape[1], compute_dtype(inputs[0]), ctx.alpha
-        plan, keep = plan_of(ctx.ragged, heads, _BLOCK), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
-        packed = [plan.pack(each, dtype) for each in (*inputs, grad)]
-        if plan.real is not None:
-            packed[5] = packed[5] * plan.real  # padding queries must not reach keys and values
+        layout, keep = ctx.ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
+        packed = [layout.pack(each).to(dtype) for each in (*inputs, grad)]
+        packed[5] = layout.zero_padding(packed[5])  # padding queries must not reach keys and values
         grads, grad_lam = [torch.empty_like(each) for each in packed[:5]], torch.zeros_like(lam)
         memory = _Memory(packed[4])
-        for chunk in plan.chunks:
-            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, grad_Bie = (chunk.heads_first(each) for each in packed)
+        for bucket in layout.buckets:
+            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, grad_Bie = (bucket.heads_first(each) for each in packed)
             q_Bid, qf_Bid = scaled(q_Bid), scaled(qf_Bid)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             lam_B, real, rows_Bi = (
-                strength(lam, chunk, heads),
-                real_keys(chunk, heads, dtype),
-                _rows(solved, chunk, heads),
+                strength(lam, bucket, heads),
+                real_keys(bucket, heads, dtype),
+                _rows(solved, bucket, heads),
             )
             gq, gk, gqf, gkf, gv = (torch.empty_like(each) for each in (q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje))
             at_lam = torch.zeros_like(lam_B)
-            for batch, rows in chunk.blocks(heads):
+            for batch, rows in bucket.tiles(heads, _PAIRS):
                 found = Rows(*(field[batch, rows] for field in rows_Bi))
                 c, beta = found.friction(lam_B[batch]), found.beta(alpha)
                 w, e, z, change, active, other = memory.take(6, q_Bid[batch, rows], k_Bjd[batch])
@@ -147,10 +145,17 @@ class _SparseFlow(torch.autograd.Function):
                 gqf[batch, rows] *= -c
                 accumulate(gkf[batch], rows, active.transpose(1, 2), -c * qf_Bid[batch, rows])
                 at_lam[batch] -= (found.kappa * total).sum(1, keepdim=True)
-            grad_lam[list(chunk.graphs)] = at_lam.view(len(chunk.graphs), heads).sum(1)
+            grad_lam[list(bucket.graphs)] = at_lam.view(len(bucket.graphs), heads).sum(1)
             for place, block in enumerate((scaled(gq), gk, scaled(gqf), gkf, gv)):
-                chunk.put(block, grads[place])
-        return (*(plan.unpack(each, like.dtype) for each, like in zip(grads, inputs)), grad_lam, None, None, None, None)
+                bucket.put(block, grads[place])
+        return (
+            *(layout.unpack(each).to(like.dtype) for each, like in zip(grads, inputs)),
+            grad_lam,
+            None,
+            None,
+            None,
+            None,
+        )
 
 
 class _Memory:
@@ -168,22 +173,22 @@ class _Memory:
         return (self._flat[place * size : (place + 1) * size].view(shape) for place in range(count))
 
 
-def strength(lam: Tensor, chunk: Chunk, heads: int) -> Tensor:
-    """(B, 1, 1) lam of every graph and head of a chunk."""
-    return lam[list(chunk.graphs)].repeat_interleave(heads).view(-1, 1, 1)
+def strength(lam: Tensor, bucket: Bucket, heads: int) -> Tensor:
+    """(B, 1, 1) lam of every graph and head of a bucket."""
+    return lam[list(bucket.graphs)].repeat_interleave(heads).view(-1, 1, 1)
 
 
-def real_keys(chunk: Chunk, heads: int, dtype: torch.dtype) -> Tensor | None:
+def real_keys(bucket: Bucket, heads: int, dtype: torch.dtype) -> Tensor | None:
     """(B, 1, L) 1 for keys and 0 for padding, None without padding."""
-    if chunk.padding is None:
+    if bucket.mask is None:
         return None
-    return chunk.padding.to(dtype).exp().expand(-1, heads, 1, chunk.length).reshape(-1, 1, chunk.length)
+    return bucket.mask.to(dtype).repeat_interleave(heads, 0).unsqueeze(1)
 
 
-def _rows(solved: Tensor, chunk: Chunk, heads: int) -> Rows:
-    """The rows of a chunk, (B, L, 1) each, in the memory of all of them."""
-    part = solved[:, chunk.cells.start * heads : chunk.cells.stop * heads]
-    return Rows(*part.view(len(solved), -1, chunk.length, 1))
+def _rows(solved: Tensor, bucket: Bucket, heads: int) -> Rows:
+    """The rows of a bucket, (B, L, 1) each, in the memory of all of them."""
+    part = solved[:, bucket.cells.start * heads : bucket.cells.stop * heads]
+    return Rows(*part.view(len(solved), -1, bucket.length, 1))
 
 
 def _kept(keep: RandomKeep, out: Tensor) -> Tensor:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import compute_dtype, plan_of, scaled
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.bucket_pairs import scaled
 from graphbench.ops.sparse_flow import proximal, solver
 from graphbench.ops.sparse_flow.cpu import real_keys, strength
 from graphbench.ops.sparse_flow.scores import row_blocks, scores
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Pairs (times heads) in memory at a time.
-_BLOCK = 1 << 18
+_PAIRS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def patterns(problem: Problem) -> list[Tensor]:
     """(H, n, n) flow of every graph."""
     heads = problem.q.shape[1]
     found = [problem.lam.new_zeros(heads, size, size) for size in problem.ragged.sizes]
-    for graph, rows, keys in row_blocks(problem.ragged, heads, _BLOCK):
+    for graph, rows, keys in row_blocks(problem.ragged, heads, _PAIRS):
         found[graph][:, rows.start - keys.start : rows.stop - keys.start] = _flow(problem, graph, rows, keys)[0]
     return found
 
@@ -71,7 +69,7 @@ def measure(problem: Problem) -> FlowDiagnostics:
     heads, graphs = problem.q.shape[1], problem.ragged.num_graphs
     zeros, total, error, norm = problem.lam.new_zeros(4, graphs, dtype=torch.float64)
     residual, steps = torch.zeros_like(zeros), torch.zeros_like(problem.ragged.ptr[:graphs])
-    for graph, rows, keys in row_blocks(problem.ragged, heads, _BLOCK):
+    for graph, rows, keys in row_blocks(problem.ragged, heads, _PAIRS):
         z, violation, taken = _flow(problem, graph, rows, keys)
         steps[graph] = max(int(steps[graph]), taken)
         zeros[graph] += (z == 0).sum()
@@ -92,7 +90,7 @@ def measure(problem: Problem) -> FlowDiagnostics:
 
 @torch.no_grad()
 def zero_share(problem: Problem) -> Tensor:
-    """(G,) as :attr:`FlowDiagnostics.zero_share`; mode exact takes a chunk of graphs at once, as the forward pass."""
+    """(G,) as :attr:`FlowDiagnostics.zero_share`; mode exact takes a bucket of graphs at once, as the forward pass."""
     if problem.mode != "exact":
         return measure(problem).zero_share
     if problem.q.numel() == 0:
@@ -100,14 +98,14 @@ def zero_share(problem: Problem) -> Tensor:
     assert problem.q_friction is not None, "checked by the operator"
     assert problem.k_friction is not None, "checked by the operator"
     heads, dtype = problem.q.shape[1], compute_dtype(problem.q)
-    plan = plan_of(problem.ragged, heads, _BLOCK)
-    packed = [plan.pack(each, dtype) for each in (problem.q, problem.k, problem.q_friction, problem.k_friction)]
+    layout = problem.ragged.layout_for_pairs(heads, _PAIRS)
+    packed = [layout.pack(each).to(dtype) for each in (problem.q, problem.k, problem.q_friction, problem.k_friction)]
     flows = problem.lam.new_zeros(problem.ragged.num_graphs, dtype=torch.float64)  # that are not zero
-    for chunk in plan.chunks:
-        q_Bid, k_Bjd, qf_Bid, kf_Bjd = (chunk.heads_first(each) for each in packed)
-        lam_B, real = strength(problem.lam, chunk, heads), real_keys(chunk, heads, dtype)
+    for bucket in layout.buckets:
+        q_Bid, k_Bjd, qf_Bid, kf_Bjd = (bucket.heads_first(each) for each in packed)
+        lam_B, real = strength(problem.lam, bucket, heads), real_keys(bucket, heads, dtype)
         count_Bi = q_Bid.new_zeros(q_Bid.shape[:2])
-        for batch, rows in chunk.blocks(heads):
+        for batch, rows in bucket.tiles(heads, _PAIRS):
             w = scaled(q_Bid[batch, rows]) @ k_Bjd[batch].transpose(1, 2)
             e = scaled(qf_Bid[batch, rows]) @ kf_Bjd[batch].transpose(1, 2)
             product = torch.empty_like(w)
@@ -116,7 +114,7 @@ def zero_share(problem: Problem) -> Tensor:
             count_Bi[batch, rows] = (z > 0).sum(2).to(dtype)
         if real is not None:
             count_Bi *= real.view(count_Bi.shape)  # rows that are padding
-        flows[list(chunk.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
+        flows[list(bucket.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
     return (1 - flows / (heads * problem.ragged.size_tensor**2)).to(problem.lam.dtype)
 
 

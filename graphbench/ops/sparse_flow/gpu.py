@@ -6,10 +6,8 @@ Notation: N rows, H heads, G graphs, d and e widths.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -20,15 +18,13 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
 # reports for sm_90 (README).
@@ -120,13 +116,13 @@ class _Flow(torch.autograd.Function):
         with torch.cuda.device_of(q):
             smaller = 0
             for keys, rows, warps in WHOLE[operand]:
-                for tiles in _tiles(ragged, smaller, keys, rows):
+                for tiles in ragged.derived(_tiles, smaller, keys, rows):
                     whole_rows[(len(tiles), q.shape[1])](
                         *arguments, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
                     )
                 smaller = keys
             rows, keys, warps = TILED[operand][_span(q, v)]
-            for tiles in _tiles(ragged, smaller, ragged.max_size, rows):
+            for tiles in ragged.derived(_tiles, smaller, ragged.max_size, rows):
                 tiled_rows[(len(tiles), q.shape[1])](
                     *arguments,
                     tiles,
@@ -156,7 +152,7 @@ class _Flow(torch.autograd.Function):
         constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         with torch.cuda.device_of(q):
             rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
-            for tiles in _tiles(ragged, 0, ragged.max_size, rows):
+            for tiles in ragged.derived(_tiles, 0, ragged.max_size, rows):
                 query_side[(len(tiles), q.shape[1])](
                     *inputs,
                     tiles,
@@ -174,7 +170,7 @@ class _Flow(torch.autograd.Function):
                     num_warps=warps,
                 )
             rows, keys, warps = KEY_SIDE[_operand(q)][_span(q, v)]
-            for tiles in _tiles(ragged, 0, ragged.max_size, keys):
+            for tiles in ragged.derived(_tiles, 0, ragged.max_size, keys):
                 key_side[(len(tiles), q.shape[1])](
                     *inputs,
                     tiles,
@@ -225,19 +221,8 @@ def _span(q: Tensor, v: Tensor) -> int:
     return max(64, span_of(max(q.shape[2], v.shape[2])))
 
 
-_TILES: WeakKeyDictionary[Ragged, dict[tuple[int, int, int], list[Tensor]]] = WeakKeyDictionary()
-
-
-def _tiles(ragged: Ragged, smaller: int, largest: int, block: int) -> list[Tensor]:
-    """[(tiles, 2) int64: graph and first row of every tile] of graphs of ``smaller < n <= largest``, or []."""
-    known = _TILES.setdefault(ragged, {})
-    key = smaller, largest, block
-    if key not in known:
-        sizes = np.asarray(ragged.sizes, dtype=np.int64)
-        graphs = np.flatnonzero((sizes > smaller) & (sizes <= largest))
-        graphs = graphs[np.argsort(-sizes[graphs], kind="stable")]  # the longest work starts first
-        each = -(-sizes[graphs] // block)
-        first = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-        table = torch.from_numpy(np.stack([np.repeat(graphs, each), first * block], axis=1))
-        known[key] = [table.to(ragged.device, non_blocking=True)] if len(table) else []
-    return known[key]
+def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> list[Tensor]:
+    """[tiles of graphs of ``smaller < n <= largest``, the longest work first], or [] where there are none."""
+    graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
+    graphs.sort(key=lambda graph: -ragged.sizes[graph])
+    return [row_tiles(ragged, rows, graphs)] if graphs else []

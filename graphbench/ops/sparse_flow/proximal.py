@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +10,10 @@ from torch.autograd.function import once_differentiable
 
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.scores import row_blocks, scores
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Pairs (times heads) whose iterations are in memory at a time; about six numbers per pair and iteration.
-_BLOCK = 1 << 18
+_PAIRS = 1 << 18
 
 
 def sparse_flow(
@@ -37,7 +35,7 @@ def sparse_flow(
     batch they would take gigabytes.
     """
     out = [v.new_zeros(0, *v.shape[1:])]
-    for graph, rows, keys in row_blocks(ragged, q.shape[1], _BLOCK):
+    for graph, rows, keys in row_blocks(ragged, q.shape[1], _PAIRS):
         inputs = (q[rows], k[keys], q_friction[rows], k_friction[keys], v[keys], lam[graph])
         seed = draw_seed() if dropout_p else 0
         out.append(_Block.apply(*inputs, alpha, iters, step, dropout_p, seed))  # type: ignore[no-untyped-call]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import compute_dtype
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.backend import compute_dtype
+from graphbench.structures import Ragged
 
 
 def scores(q_ihd: Tensor, k_jhd: Tensor) -> Tensor:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment.cpu import bag_sum
-
-if TYPE_CHECKING:
-    from graphbench.structures import SparseRows
+from graphbench.structures import SparseRows
 
 # Numbers of the two gathered operands of a piece, when values have a gradient: 16 MiB of float32 each.
 _PIECE = 1 << 22
