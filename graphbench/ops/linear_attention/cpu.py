@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphbench.ops.backend import compute_dtype
-from graphbench.ops.linear_attention.denominator import FLOOR, away_from_zero
-from graphbench.ops.linear_attention.norms import bound_of, positive, unit_rows
+from graphbench.ops.linear_attention.norms import FLOOR, away_from_zero, bound_of, positive, unit_rows
 from graphbench.structures import Bucket, Ragged
 
 # Rows that one matrix product sums over.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear_attention.denominator import FLOOR
+from graphbench.ops.linear_attention.norms import FLOOR
 from graphbench.structures import Ragged
 
 

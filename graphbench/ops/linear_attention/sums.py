@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear_attention.denominator import away_from_zero
+from graphbench.ops.linear_attention.norms import away_from_zero
 
 
 @dataclass(frozen=True, eq=False)
