@@ -36,14 +36,14 @@ def case(sizes: list[int], names: str, **options: Any) -> tuple[Callable[[str], 
     every = inputs_for(ragged.num_rows, near.distance.numel(), e=18)
     chosen = [name for name in ("query", "key", "value", "bias") if name in names]
     extra = dict(zip(("query", "key", "value", "bias"), every[3:], strict=True))
-    options = {"reach": REACH, **options}
+    options = {"max_hops": REACH, **options}
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor) -> Tensor:
             known = dict(zip(chosen, rest, strict=True))
             bias = known.pop("bias", None)
             tables: Sequence[Relation] = [Relation(index, **known)] if known else ()
-            return focal_attention(q, k, v, ragged, near, tables=tables, bias=bias, backend=backend, **options)
+            return focal_attention(q, k, v, ragged, near, relations=tables, bias=bias, backend=backend, **options)
 
         return run
 

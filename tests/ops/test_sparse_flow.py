@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.ops.sparse_flow import cpu, flow_diagnostics, flow_pattern, reference, solver, sparse_flow, zero_share
+from graphbench.ops.sparse_flow import (
+    FlowProblem,
+    cpu,
+    flow_diagnostics,
+    flow_pattern,
+    reference,
+    solver,
+    sparse_flow,
+    zero_fraction,
+)
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal, values_and_gradients
 
@@ -37,7 +46,7 @@ def solved(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> tuple[Tensor, int
     w.copy_(s)
     e.copy_(t)
     rows, steps = solver.solve(w, e, lam.view(1, 1, 1), alpha, None, (first, second))
-    z = solver.flow(w, e, first, rows, rows.friction(lam), rows.beta(alpha)) * rows.nu
+    z = solver.flow_over_nu(w, e, first, rows, rows.theta_scale(lam), rows.beta(alpha)) * rows.nu
     return z[0], steps
 
 
@@ -272,7 +281,7 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
     ragged = Ragged.from_sizes([3, 0, 1, 40])
     *scores, v, lam = (each.detach() for each in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-    patterns = flow_pattern(*scores, ragged, **options)
+    patterns = flow_pattern(FlowProblem(*scores, ragged, **options))
     assert [each.shape for each in patterns] == [(3, n, n) for n in ragged.sizes]
     out = torch.cat([torch.einsum("hij,jhe->ihe", z, part) for z, part in zip(patterns, v.split([3, 0, 1, 40]))])
     torch.testing.assert_close(out, sparse_flow(*scores, v, ragged, **options), rtol=1e-11, atol=1e-13)
@@ -280,12 +289,12 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 1, 40], [9, 9, 9], [5, 12, 7, 12, 11, 6], [400, 2, 30]])
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
-def test_zero_share_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
+def test_zero_fraction_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
     ragged = Ragged.from_sizes(sizes)
     *scores, _, lam = (each.detach() for each in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-    expected = flow_diagnostics(*scores, ragged, **options).zero_share
-    torch.testing.assert_close(zero_share(*scores, ragged, **options), expected, equal_nan=True)
+    expected = flow_diagnostics(FlowProblem(*scores, ragged, **options)).zero_fraction
+    torch.testing.assert_close(zero_fraction(FlowProblem(*scores, ragged, **options)), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
@@ -293,9 +302,9 @@ def test_autocast_leaves_flows_in_single_precision(mode: str) -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 40])
     *scores, v, lam = (each.detach().bfloat16() for each in inputs_for(ragged))
     options = {"lam": lam.float(), "alpha": 0.5, "mode": mode, "iters": 4}
-    expected = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+    expected = [sparse_flow(*scores, v, ragged, **options), zero_fraction(FlowProblem(*scores, ragged, **options))]
     with torch.autocast("cpu", torch.bfloat16):
-        found = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+        found = [sparse_flow(*scores, v, ragged, **options), zero_fraction(FlowProblem(*scores, ragged, **options))]
     torch.testing.assert_close(found, expected, equal_nan=True, rtol=0, atol=0)
 
 
@@ -304,28 +313,31 @@ def test_diagnostics() -> None:
     *scores, _, lam = (each.detach() for each in inputs_for(ragged))
     for mode in ("exact", "proximal", "dense"):
         options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-        found, patterns = flow_diagnostics(*scores, ragged, **options), flow_pattern(*scores, ragged, **options)
+        found, patterns = (
+            flow_diagnostics(FlowProblem(*scores, ragged, **options)),
+            flow_pattern(FlowProblem(*scores, ragged, **options)),
+        )
         for graph, z in enumerate(patterns):
             if not z.numel():
-                assert found.zero_share[graph].isnan()
+                assert found.zero_fraction[graph].isnan()
                 assert found.residual[graph].isnan()
                 assert found.row_sum[graph].isnan()
                 assert found.iterations[graph] == 0
                 continue
-            assert found.zero_share[graph].item() == pytest.approx((z == 0).double().mean().item())
+            assert found.zero_fraction[graph].item() == pytest.approx((z == 0).double().mean().item())
             assert found.row_sum[graph].item() == pytest.approx(z.sum(2).mean().item())
             if mode == "proximal":
-                exact = flow_pattern(*scores, ragged, lam=lam, alpha=0.5)[graph]
+                exact = flow_pattern(FlowProblem(*scores, ragged, lam=lam, alpha=0.5))[graph]
                 distance = (z - exact).norm() / (exact.norm() if exact.any() else 1)
                 assert found.residual[graph].item() == pytest.approx(distance.item(), rel=1e-9)
                 assert found.iterations[graph] == 4
             else:
                 assert found.residual[graph] < 1e-12
-    exact = flow_diagnostics(*scores, ragged, lam=lam)
-    assert 0 < exact.zero_share[3] < 1
+    exact = flow_diagnostics(FlowProblem(*scores, ragged, lam=lam))
+    assert 0 < exact.zero_fraction[3] < 1
     assert exact.iterations[3] >= 2
-    none = flow_diagnostics(*(each[:0] for each in scores), Ragged.from_sizes([]), lam=lam[:0])
-    assert none.zero_share.shape == (0,)
+    none = flow_diagnostics(FlowProblem(*(x[:0] for x in scores), Ragged.from_sizes([]), lam=lam[:0]))
+    assert none.zero_fraction.shape == (0,)
 
 
 def test_wrong_arguments_are_refused() -> None:

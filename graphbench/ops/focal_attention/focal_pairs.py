@@ -14,7 +14,7 @@ class FocalPairs(BucketPairs):
     """:class:`~graphbench.ops.bucket_pairs.BucketPairs` that know who sees whom.
 
     Args:
-        scope: reach of the heads.
+        scope: what the heads see.
         bucket: of one of the layouts of its partition.
         heads: H.
         dtype: of the scores.
@@ -31,23 +31,23 @@ class FocalPairs(BucketPairs):
     def mask_(self, scores: Tensor, batch: slice, rows: slice) -> None:
         """Minus infinity where a head does not see."""
         heads, scores_BHij = self.heads(batch), self.by_head(scores)
-        for run, reach in self._scope.runs:
-            first, last = max(run.start, heads.start), min(run.stop, heads.stop)
-            if reach is not None and first < last:
-                scores_BHij[:, first - heads.start : last - heads.start] += self._mask(reach)[:, :, rows]
+        for group, max_hops in self._scope.head_groups:
+            first, last = max(group.start, heads.start), min(group.stop, heads.stop)
+            if max_hops is not None and first < last:
+                scores_BHij[:, first - heads.start : last - heads.start] += self._mask(max_hops)[:, :, rows]
 
-    def _mask(self, reach: int) -> Tensor:
+    def _mask(self, max_hops: int) -> Tensor:
         scope = self._scope
-        assert isinstance(scope.near, PairBlocks)
+        assert isinstance(scope.distances, PairBlocks)
         # Kept with the distances: it serves all layers and both passes.
-        return scope.near.derived(_mask, scope.ragged, self._bucket, reach, scope.sees_unreachable, self._dtype)
+        return scope.distances.derived(_mask, scope.ragged, self._bucket, max_hops, scope.sees_unreachable, self._dtype)
 
 
 def _mask(
-    near: PairBlocks, ragged: Ragged, bucket: Bucket, reach: int, sees_unreachable: bool, dtype: torch.dtype
+    distances: PairBlocks, ragged: Ragged, bucket: Bucket, max_hops: int, sees_unreachable: bool, dtype: torch.dtype
 ) -> Tensor:
-    """(B, 1, L, L), 0 where a head of this reach sees and minus infinity elsewhere; a padding query sees all."""
-    hops = BucketPairs(ragged, bucket, 1, dtype).values(near.distance, slice(0, bucket.length))
-    seen = visible(hops, reach, sees_unreachable)
+    """(B, 1, L, L), 0 where a head of this limit sees and minus infinity elsewhere; a padding query sees all."""
+    hops = BucketPairs(ragged, bucket, 1, dtype).values(distances.distance, slice(0, bucket.length))
+    seen = visible(hops, max_hops, sees_unreachable)
     mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
     return mask.unsqueeze(1)

@@ -29,7 +29,7 @@ from graphbench.structures.pairs import UNREACHABLE
 
 
 def focal_attention(
-    q: Tensor, k: Tensor, v: Tensor, scope: Scope, tables: tuple[Relation, ...], bias: Tensor | None, p: float
+    q: Tensor, k: Tensor, v: Tensor, scope: Scope, relations: tuple[Relation, ...], bias: Tensor | None, p: float
 ) -> Tensor:
     """See :func:`graphbench.ops.focal_attention.focal_attention`.
 
@@ -42,18 +42,18 @@ def focal_attention(
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
     capable = has_kernels("focal_attention", q)
-    kinds = max((len(each) for table in tables for each in table.weights if each is not None), default=1)
+    kinds = max((len(table) for r in relations for table in r.tables if table is not None), default=1)
     too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
-    if not capable or too_wide or len(tables) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
-        return dense.focal_attention(q, k, v, scope, tables, bias, p)
+    if not capable or too_wide or len(relations) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
+        return dense.focal_attention(q, k, v, scope, relations, bias, p)
     seed = draw_seed() % 2**31 if p else 0
     with torch.autocast(q.device.type, enabled=False):
-        table = tables[0] if tables else None
-        term = None if table is None else _term(q, k, table)
-        value = None if table is None else table.value
-        q, k, v = (each.contiguous() for each in (q, k, v))
+        relation = relations[0] if relations else None
+        term = None if relation is None else _term(q, k, relation)
+        value = None if relation is None else relation.value
+        q, k, v = (x.contiguous() for x in (q, k, v))
         bias = None if bias is None else bias.contiguous()
-        index = None if table is None else table.index.contiguous()
+        index = None if relation is None else relation.index.contiguous()
         launch = _Launch(scope, index, kinds, value is not None, p, seed)
         out, sums = _Attention.apply(q, k, v, term, bias, launch)  # type: ignore[no-untyped-call]
         if value is not None:
@@ -63,12 +63,12 @@ def focal_attention(
     return result
 
 
-def _term(q: Tensor, k: Tensor, table: Relation) -> Tensor | None:
+def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:
     """(N, H, T) what every kind adds to the scores of a row."""
     wide, term = wide_of(q.dtype), None
-    for own, weight in ((q, table.query), (k, table.key)):
-        if weight is not None:
-            part = torch.matmul(own.to(wide).transpose(0, 1), weight.to(wide).permute(1, 2, 0))
+    for x, table in ((q, relation.query), (k, relation.key)):
+        if table is not None:
+            part = torch.matmul(x.to(wide).transpose(0, 1), table.to(wide).permute(1, 2, 0))
             term = part if term is None else term + part
     return None if term is None else (term * q.shape[2] ** -0.5).transpose(0, 1).contiguous()
 
@@ -78,7 +78,7 @@ class _Launch:
     """What a call is about, besides its differentiable inputs.
 
     Attributes:
-        scope: the batch, hops of its pairs, reach of the heads.
+        scope: the batch, hops of its pairs, limits of the heads.
         index: (P,) relation of every pair, or None.
         kinds: T.
         sums: whether weights are summed by kind.
@@ -102,11 +102,11 @@ class _Launch:
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
         """With which all kernels begin; ``unread`` stands for what is not there."""
-        reach, wide = _reaches(self.scope.reach, q.device), wide_of(v.dtype)
+        max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
-        kinds, term, bias = (unread if each is None else each for each in (index, term, bias))
+        kinds, term, bias = (unread if x is None else x for x in (index, term, bias))
         hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
-        return q, k, v, hops, kinds, term, bias, reach, self.ragged.ptr
+        return q, k, v, hops, kinds, term, bias, max_hops, self.ragged.ptr
 
     def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
@@ -138,8 +138,8 @@ class _Launch:
 
 
 @functools.lru_cache(maxsize=64)
-def _reaches(reach: tuple[int | None, ...], device: torch.device) -> Tensor:
-    limits = [UNREACHABLE if each is None else each for each in reach]
+def _on_device(max_hops: tuple[int | None, ...], device: torch.device) -> Tensor:
+    limits = [UNREACHABLE if limit is None else limit for limit in max_hops]
     return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)
 
 
@@ -175,7 +175,7 @@ class _Attention(torch.autograd.Function):
         along = (grad.to(wide) * out.to(wide)).sum(2)
         if launch.sums:
             along += (grad_sums * sums).sum(2)
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
         ragged = launch.ragged

@@ -19,7 +19,7 @@ _LARGE = 1024
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
-    """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention of unlimited reach.
+    """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention without a limit.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.

@@ -92,7 +92,7 @@ class CompoundAttention(nn.Module):
             batch.ragged,
             distances(batch, self.reader),
             self.reach,
-            tables=relations,
+            relations=relations,
             unreachable=self.unreachable,
             dropout_p=dropout,
         )
