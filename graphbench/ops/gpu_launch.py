@@ -14,7 +14,7 @@ from graphbench.structures import Ragged
 
 # By bytes of a number: queries and keys of a tile, warps.
 BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
-# Wider heads would not fit beside their sums.
+# Wider heads and their sums would not fit into the registers.
 WIDEST = 128
 
 

@@ -27,7 +27,7 @@ LONGEST = TOKEN - 1
 
 @dataclass(frozen=True, eq=False)
 class PairBlocks(Memo):
-    """One n x n block of shortest-path distances per graph, behind each other in a flat tensor.
+    """One n x n block of shortest-path distances per graph, one after the other in a flat tensor.
 
     Worked example: graphs of 2 and 3 nodes hold 4 + 9 = 13 distances; ``pair_ptr = [0, 4, 13]``; the distance from
     node i to node j of graph 1 is ``distance[4 + 3 * i + j]``.
@@ -68,7 +68,7 @@ class PairBlocks(Memo):
 
     @classmethod
     def collate(cls, parts: Sequence[PairBlocks]) -> PairBlocks:
-        """Blocks of several batches behind each other."""
+        """Blocks of several batches, concatenated."""
         distance = torch.cat([part.distance for part in parts]) if parts else torch.empty(0, dtype=torch.uint8)
         return cls(distance, tuple(size for part in parts for size in part.sizes))
 
@@ -105,7 +105,7 @@ class HopNeighbors(Memo):
 
     @classmethod
     def collate(cls, parts: Sequence[HopNeighbors]) -> HopNeighbors:
-        """Lists of several batches behind each other, node numbers shifted."""
+        """Lists of several batches, concatenated, node numbers shifted."""
         row_ptr, col = [torch.zeros(1, dtype=torch.int64)], []
         nodes = pairs = 0
         for part in parts:
@@ -119,9 +119,7 @@ class HopNeighbors(Memo):
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> HopNeighbors:
         """The same lists on another device."""
-        return HopNeighbors(
-            *(each.to(device, non_blocking=non_blocking) for each in (self.row_ptr, self.col, self.hop))
-        )
+        return HopNeighbors(*(x.to(device, non_blocking=non_blocking) for x in (self.row_ptr, self.col, self.hop)))
 
     def pin_memory(self) -> HopNeighbors:
         """The same lists in page-locked memory."""

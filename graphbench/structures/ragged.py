@@ -1,4 +1,4 @@
-"""Rows of many graphs behind each other, and the index algebra that every layer needs, done once.
+"""Partition of a tensor's rows into graphs, and the index algebra that every layer needs, done once.
 
 Worked example: three graphs of 2, 0 and 3 nodes share one tensor of 5 rows::
 
@@ -81,6 +81,11 @@ class Ragged(Memo):
     def size_tensor(self) -> Tensor:
         """(G,) int64, ``sizes`` on the device."""
         return self.ptr[1:] - self.ptr[:-1]
+
+    @cached_property
+    def distinct_sizes(self) -> tuple[int, ...]:
+        """Sizes of its graphs, each once, ascending, without 0."""
+        return tuple(sorted(set(self.sizes) - {0}))
 
     @cached_property
     def pair_starts(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.circular_conv import circular_conv, cpu, fourier, padded, sizes_of
+from graphbench.ops.circular_conv import circular_conv, cpu, fourier, padded
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -23,7 +23,7 @@ GATED = pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 
 
 def inputs_for(ragged: Ragged, gated: bool = True, width: int = 3) -> list[Tensor]:
-    rows = [ragged.num_rows, sum(sizes_of(ragged)), ragged.num_rows]
+    rows = [ragged.num_rows, sum(ragged.distinct_sizes), ragged.num_rows]
     return [normal(n, width) for n in rows[: 3 if gated else 2]]
 
 
@@ -35,7 +35,7 @@ def call(ragged: Ragged, backend: str = "auto") -> Callable[..., Tensor]:
 def test_by_hand(backend: str) -> None:
     """Graphs of 2, 3 and 2 nodes: two share the filter (1, 10), the other has (1, 10, 100)."""
     ragged = Ragged.from_sizes([2, 3, 2])
-    assert sizes_of(ragged) == (2, 3)
+    assert ragged.distinct_sizes == (2, 3)
     filters = torch.tensor([1.0, 10.0, 1.0, 10.0, 100.0]).unsqueeze(1)
     u = torch.tensor([1.0, 2.0, 1.0, 2.0, 3.0, 0.0, 5.0]).unsqueeze(1)
     expected = [1 + 20, 10 + 2, 1 + 200 + 30, 10 + 2 + 300, 100 + 20 + 3, 50, 5]
@@ -73,9 +73,9 @@ def test_padded_in_pieces_and_without_spectra(monkeypatch: pytest.MonkeyPatch) -
     for name in ("_CHUNK", "SMALL"):
         monkeypatch.setattr(padded, name, 0)
     ragged = Ragged.from_sizes([40, 37, 0, 40, 3])
-    (part,) = cpu._parts(ragged)
-    assert not part.transform.keeps_spectra
-    assert len(part.transform.columns(5)) == 5
+    (group,) = cpu._groups(ragged)
+    assert not group.transform.keeps_spectra
+    assert len(group.transform.columns(5)) == 5
     assert_same(call(ragged), call(ragged, "reference"), inputs_for(ragged, width=5))
 
 
@@ -146,8 +146,8 @@ def test_equals_the_surrogate_attention(sizes: list[int]) -> None:
     _, second_filters, second_gate = (each.detach() for each in inputs_for(ragged))
     out = circular_conv(v, first_filters, ragged, gate=first_gate)
     out = circular_conv(out, second_filters, ragged, gate=second_gate)
-    taps = dict(zip(sizes_of(ragged), range(len(sizes_of(ragged))), strict=True))
-    pieces = [each.split(list(sizes_of(ragged))) for each in (first_filters, second_filters)]
+    taps = dict(zip(ragged.distinct_sizes, range(len(ragged.distinct_sizes)), strict=True))
+    pieces = [each.split(list(ragged.distinct_sizes)) for each in (first_filters, second_filters)]
     for graph, n in enumerate(sizes):
         rows = slice(int(ragged.ptr[graph]), int(ragged.ptr[graph + 1]))
         for channel in range(3):
@@ -177,7 +177,7 @@ def test_known_filters() -> None:
     sizes = [5, 40, 37]
     ragged = Ragged.from_sizes(sizes)
     u = torch.randn(82, 2)
-    delta = torch.cat([torch.eye(n, 1).roll(2, 0).expand(-1, 2) for n in sizes_of(ragged)])
+    delta = torch.cat([torch.eye(n, 1).roll(2, 0).expand(-1, 2) for n in ragged.distinct_sizes])
     moved = torch.cat([part.roll(2, 0) for part in u.split(sizes)])
     torch.testing.assert_close(circular_conv(u, delta, ragged), moved)
     total = torch.cat([part.sum(0, keepdim=True).expand(len(part), -1) for part in u.split(sizes)])
@@ -188,7 +188,7 @@ def test_graphs_do_not_mix() -> None:
     sizes = [30, 4, 0, 40, 37, 4]
     ragged = Ragged.from_sizes(sizes)
     u, filters, gate = (each.detach() for each in inputs_for(ragged))
-    taps = dict(zip(sizes_of(ragged), filters.split(list(sizes_of(ragged))), strict=True))
+    taps = dict(zip(ragged.distinct_sizes, filters.split(list(ragged.distinct_sizes)), strict=True))
     out = circular_conv(u, filters, ragged, gate=gate)
     for part, factor, expected in zip(*(each.split(sizes) for each in (u, gate, out)), strict=True):
         n = len(part)
@@ -284,7 +284,7 @@ def test_autocast_changes_nothing() -> None:
 def test_no_graphs(backend: str) -> None:
     for sizes in ([], [0, 0]):
         ragged = Ragged.from_sizes(sizes)
-        assert sizes_of(ragged) == ()
+        assert ragged.distinct_sizes == ()
         out = circular_conv(torch.empty(0, 4, requires_grad=True), torch.empty(0, 4), ragged, backend=backend)
         assert out.shape == (0, 4)
 

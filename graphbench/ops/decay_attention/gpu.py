@@ -41,7 +41,7 @@ def decay_attention(
     if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
     seed = draw_seed() % 2**31 if dropout_p else 0
-    inputs = (each.contiguous() for each in (q, k, v, start))
+    inputs = (x.contiguous() for x in (q, k, v, start))
     with torch.autocast(q.device.type, enabled=False):
         result: Tensor = _Attention.apply(*inputs, index, ragged, mask, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result
@@ -83,7 +83,7 @@ class _Attention(torch.autograd.Function):
         ragged, wide, grad = ctx.ragged, log_sum.dtype, grad.contiguous()
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p)
         along = (grad.to(wide) * out.to(wide)).sum(2)
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
         parts = along.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):

@@ -70,7 +70,7 @@ def _in_tiles(
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, besides its differentiable inputs."""
+    """What a call is about, except its differentiable inputs."""
 
     scope: Scope
     indices: tuple[Tensor, ...]

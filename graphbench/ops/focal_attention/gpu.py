@@ -75,7 +75,7 @@ def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class _Launch:
-    """What a call is about, besides its differentiable inputs.
+    """What a call is about, except its differentiable inputs.
 
     Attributes:
         scope: the batch, hops of its pairs, limits of the heads.

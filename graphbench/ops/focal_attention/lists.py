@@ -113,7 +113,7 @@ class _Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, besides its differentiable inputs."""
+    """What a call is about, except its differentiable inputs."""
 
     pairs: _VisiblePairs
     kinds: tuple[Tensor, ...]

@@ -8,13 +8,11 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear_attention import cpu, reference
+from graphbench.ops.linear_attention.norms import BASES, NORMS
 from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
 from graphbench.structures import Ragged
 
 __all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
-
-NORMS = ("frobenius", "l2")
-BASES = ("self", "uniform", "none")
 
 
 def _gpu(*arguments: Any) -> Tensor:

@@ -48,9 +48,9 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
         return cpu.linear_attention(q, k, v, ragged, norm, base)
     with torch.autocast(q.device.type, enabled=False):
         if norm == "l2":
-            q, k = (_UnitRows.apply(each.to(wide_of(v.dtype))) for each in (q, k))  # type: ignore[no-untyped-call]
+            q, k = (_UnitRows.apply(x.to(wide_of(v.dtype))) for x in (q, k))  # type: ignore[no-untyped-call]
         bound = bound_of(q, k, ragged, norm) if base == "none" else None
-        inputs = (each.contiguous() for each in (q, k, v))
+        inputs = (x.contiguous() for x in (q, k, v))
         result: Tensor = _Attention.apply(*inputs, bound, ragged, norm, base)  # type: ignore[no-untyped-call]
     return result
 
@@ -102,7 +102,7 @@ class _Attention(torch.autograd.Function):
         ragged, base, grad = ctx.ragged, ctx.base, grad.contiguous()
         p = torch.empty_like(grad, dtype=context.dtype)
         slope, bound_grad = (context.new_empty(q.shape[:2]) for _ in range(2))
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         with torch.cuda.device_of(q):
             grid, tiles, constants = _launch(q, v, ragged)
             where = (ragged.ptr, tiles)
@@ -110,24 +110,24 @@ class _Attention(torch.autograd.Function):
             attend[grid](
                 q, v, centre, context, limit, grad, *where, p, slope, bound_grad, BASE=base, FORWARD=False, **constants
             )
-            of_context = _cross(q, p, centre, slope, ragged)
+            grad_context = _cross(q, p, centre, slope, ragged)
             if inverse_squares is None:
                 pull = context.new_zeros(context.shape[0], 2)
             else:
                 # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
-                pull = (context * of_context).sum((1, 2, 3)).unsqueeze(1) * inverse_squares
-            of_context *= scale
+                pull = (context * grad_context).sum((1, 2, 3)).unsqueeze(1) * inverse_squares
+            grad_context *= scale
             common = centre
             if base == "uniform":
                 common = sum_rows(p if v.shape[1] > 1 else p.sum(1, keepdim=True), ragged)
                 common *= ragged.derived(_inverse_sizes, common.dtype).view(-1, 1, 1)
-            value_gradient[grid[0], v.shape[1]](k, p, of_context, common, *where, dv, BASE=base, **constants)
+            value_gradient[grid[0], v.shape[1]](k, p, grad_context, common, *where, dv, BASE=base, **constants)
             del constants["V_HEADS"]
             row_gradient[grid](
                 q, p, centre, slope, context, pull, *where, dq, CENTRED=False, B_HEADS=p.shape[1], **constants
             )
             row_gradient[grid](
-                k, v, centre, slope, of_context, pull, *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
+                k, v, centre, slope, grad_context, pull, *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
             )
         return dq, dk, dv, None if bound is None else bound_grad, None, None, None
 

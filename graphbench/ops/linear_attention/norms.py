@@ -8,6 +8,9 @@ from torch import Tensor
 from graphbench.ops.segment import segment_mean, segment_sum
 from graphbench.structures import Ragged
 
+NORMS = ("frobenius", "l2")
+BASES = ("self", "uniform", "none")
+
 FLOOR = 0.01
 """Least size of a row's sum of weights, as a fraction of what the sum of their absolute values can at most be."""
 

@@ -13,7 +13,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     """See :func:`graphbench.ops.linear_attention.linear_attention`."""
     v = v.expand(-1, q.shape[1], -1)
     blocks = [v.new_zeros(0, *v.shape[1:])]
-    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v))
+    parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v))
     for q_ihd, k_jhd, v_jhe in zip(*parts):
         n = len(q_ihd)
         q_ihd, k_jhd = _normalised(q_ihd, norm), _normalised(k_jhd, norm)

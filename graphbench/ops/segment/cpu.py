@@ -118,8 +118,8 @@ class _SegmentMax(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, top = ctx.saved_tensors
         attains = (x == _spread(top, ctx.ragged)).to(x.dtype)
-        share = grad / sum_rows(attains, ctx.ragged).clamp_(min=1)
-        return attains.mul_(_spread(share, ctx.ragged)), None
+        grad_per_tie = grad / sum_rows(attains, ctx.ragged).clamp_(min=1)
+        return attains.mul_(_spread(grad_per_tie, ctx.ragged)), None
 
 
 class _SegmentSoftmax(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Softmax attention on blocks that fit into the cache; probabilities and dropout masks are recomputed, not stored.
+"""Softmax attention on tiles that fit into the cache; probabilities and dropout masks are recomputed, not stored.
 
 Notation: B graphs of a bucket, H heads, L rows of the longest, i query rows, j key rows, d and e widths.
 """
@@ -17,7 +17,7 @@ from graphbench.ops.bucket_pairs import BucketPairs, accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.structures import Ragged
 
-# Scores handled at a time: 1 MB of fp32, so that scores, mask and gradient stay near one core.
+# Scores of a tile: 1 MB of fp32, so that scores, mask and gradient stay near one core.
 _PAIRS = 1 << 18
 # From this size on, without dropout, the tiles of torch's fused kernel are faster than whole rows.
 _LARGE = 512
@@ -43,14 +43,14 @@ def fused(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bia
         if bias is not None:
             bias_BHij = bias[ragged.pair_index(bucket)].permute(0, 3, 1, 2)
             mask = bias_BHij if mask is None else bias_BHij.masked_fill(~mask, -torch.inf)
-        q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in (q_BLHd, k_BLHd, v_BLHe))
+        q_BHLd, k_BHLd, v_BHLe = (x.transpose(1, 2) for x in (q_BLHd, k_BLHd, v_BLHe))
         out = F.scaled_dot_product_attention(q_BHLd, k_BHLd, v_BHLe, attn_mask=mask, dropout_p=dropout_p)
         blocks.append(out.transpose(1, 2))
     return ragged.from_buckets(blocks)
 
 
 class _Attention(torch.autograd.Function):
-    """Forward and backward in blocks; the backward pass repeats scores and masks (README for the formulas)."""
+    """Forward and backward in tiles; the backward pass repeats scores and masks (README for the formulas)."""
 
     @staticmethod
     def forward(
@@ -60,17 +60,18 @@ class _Attention(torch.autograd.Function):
         ctx.ragged, ctx.p, ctx.seed = ragged, p, seed
         dtype = compute_dtype(q)
         layout, keep = ragged.layout_for_pairs(q.shape[1], _PAIRS), RandomKeep(p, seed) if p else None
-        q, k, packed_v = (layout.pack(each).to(dtype) for each in (q, k, v))
+        packed_q, packed_k, packed_v = (layout.pack(x).to(dtype) for x in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
         for bucket in layout.buckets:
-            q_Bid, k_Bjd, v_Bje = scaled(bucket.heads_first(q)), bucket.heads_first(k), bucket.heads_first(packed_v)
+            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
+            v_Bje = bucket.heads_first(packed_v)
             out_Bie = torch.empty_like(v_Bje)
             pairs = BucketPairs(ragged, bucket, q.shape[1], dtype)
             for batch, rows in bucket.tiles(q.shape[1], _PAIRS):
-                weights = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
+                probs = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
                 if keep is not None:
-                    weights.mul_(keep.fill_(torch.empty_like(weights)))
-                torch.bmm(weights, v_Bje[batch], out=out_Bie[batch, rows])
+                    probs.mul_(keep.fill_(torch.empty_like(probs)))
+                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
             bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
         return layout.unpack(out).to(v.dtype)
 
@@ -80,34 +81,33 @@ class _Attention(torch.autograd.Function):
         q, k, v, bias = ctx.saved_tensors
         ragged, heads, dtype = ctx.ragged, q.shape[1], compute_dtype(q)
         layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
-        packed_q, packed_k, packed_v, grad = (layout.pack(each).to(dtype) for each in (q, k, v, grad))
-        grad = layout.zero_padding(grad)  # padding queries must not reach keys and values
-        grad_q, grad_k, grad_v = (torch.empty_like(each) for each in (packed_q, packed_k, packed_v))
+        packed_q, packed_k, packed_v, packed_grad = (layout.pack(x).to(dtype) for x in (q, k, v, grad))
+        packed_grad = layout.zero_padding(packed_grad)  # padding queries must not reach keys and values
+        packed_grads = [torch.empty_like(x) for x in (packed_q, packed_k, packed_v)]
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[3] else None
         for bucket in layout.buckets:
             q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
-            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(grad)
+            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
-            gq, gk, gv = torch.empty_like(q_Bid), torch.empty_like(k_Bjd), torch.empty_like(v_Bje)
+            grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
             pairs = BucketPairs(ragged, bucket, heads, dtype)
             for batch, rows in bucket.tiles(heads, _PAIRS):
-                weights = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
-                change = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
-                kept = weights if keep is None else keep.fill_(torch.empty_like(weights)).mul_(weights)
-                accumulate(gv[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
-                # d score = w (d w - sum_j w d w), with d w = mask * change
-                change.mul_(kept)
-                change.addcmul_(weights, change.sum(2, keepdim=True), value=-1)
-                torch.bmm(change, k_Bjd[batch], out=gq[batch, rows])
-                accumulate(gk[batch], rows, change.transpose(1, 2), q_Bid[batch, rows])
+                probs = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
+                grad_probs = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
+                kept = probs if keep is None else keep.fill_(torch.empty_like(probs)).mul_(probs)
+                accumulate(grad_v[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
+                # ds = p (mask dp - sum_j p mask dp), in place
+                grad_scores = grad_probs.mul_(kept)
+                grad_scores.addcmul_(probs, grad_scores.sum(2, keepdim=True), value=-1)
+                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
+                accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
                 if grad_bias is not None:
-                    pairs.add_to_bias(change, batch, rows, grad_bias)
-            bucket.put(scaled(gq), grad_q)
-            bucket.put(gk, grad_k)
-            bucket.put(gv, grad_v)
-        grads = (layout.unpack(each).to(like.dtype) for each, like in ((grad_q, q), (grad_k, k), (grad_v, v)))
-        return *grads, None if grad_bias is None else grad_bias.to(bias.dtype), None, None, None
+                    pairs.add_to_bias(grad_scores, batch, rows, grad_bias)
+            for block, packed_gradient in zip((scaled(grad_q), grad_k, grad_v), packed_grads):
+                bucket.put(block, packed_gradient)
+        of_inputs = (layout.unpack(x).to(like.dtype) for x, like in zip(packed_grads, (q, k, v)))
+        return *of_inputs, None if grad_bias is None else grad_bias.to(bias.dtype), None, None, None
 
 
 def _offset(pairs: BucketPairs, bias: Tensor | None, batch: slice, rows: slice) -> Tensor | None:

@@ -54,8 +54,8 @@ class _SparseLinear(torch.autograd.Function):
 
 def _grad_of_values(x: SparseRows, weight: Tensor, grad: Tensor) -> Tensor:
     """(nnz,) products of the row of ``grad`` and the column of the weight that meet in an entry."""
-    columns, found = weight.t().contiguous(), torch.empty_like(x.value)
+    columns, grad_value = weight.t().contiguous(), torch.empty_like(x.value)
     piece = max(1, _PIECE // max(weight.shape[0], 1))
     for part in torch.arange(x.value.numel(), device=x.device).split(piece):
-        found[part] = (grad[x.row[part]] * columns[x.column[part]]).sum(1)
-    return found
+        grad_value[part] = (grad[x.row[part]] * columns[x.column[part]]).sum(1)
+    return grad_value

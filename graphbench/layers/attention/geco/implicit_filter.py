@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.ops.circular_conv import sizes_of
 from graphbench.structures import GraphBatch
 
 
@@ -57,7 +56,7 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
     """
 
     def compute(each: GraphBatch) -> Tensor:
-        return positional_embedding(sizes_of(each.ragged), emb_dim).to(each.device, dtype)
+        return positional_embedding(each.ragged.distinct_sizes, emb_dim).to(each.device, dtype)
 
     return batch.derived(f"implicit_filter/{emb_dim}/{dtype}", compute)
 

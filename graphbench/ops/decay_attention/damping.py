@@ -1,4 +1,7 @@
-"""Distances in the layout of a bucket's scores, and what they do to a tile of them."""
+"""Distances in the layout of a bucket's scores, and what they do to a tile of them. Notation: README.
+
+B graphs, h heads of a tile, i query rows, j key rows; x = LeakyReLU(psi - s): how far a pair is beyond the start point.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _LOWEST = {torch.float32: 60.0, torch.float64: 300.0}
 
 
 @dataclass(frozen=True)
-class PairBlock:
+class BucketDistances:
     """Distances of the graphs of a bucket.
 
     Attributes:
@@ -41,52 +44,57 @@ class PairBlock:
 
 
 class _Latest:
-    """The blocks that were asked for last: all layers of a model ask for the same."""
+    """The distances that were asked for last: all layers of a model ask for the same."""
 
     def __init__(self, ragged: Ragged) -> None:
         self.index: Callable[[], Tensor | None] = lambda: None
         self.key: tuple[Any, ...] = ()
-        self.blocks: list[PairBlock] = []
+        self.distances: list[BucketDistances] = []
 
 
-def blocks_of(index: Tensor, ragged: Ragged, layout: PaddedLayout, mask: Decay, dtype: torch.dtype) -> list[PairBlock]:
-    """One block per bucket."""
+def distances_of(
+    index: Tensor, ragged: Ragged, layout: PaddedLayout, mask: Decay, dtype: torch.dtype
+) -> list[BucketDistances]:
+    """Those of every bucket of a layout."""
     latest, key = ragged.derived(_Latest), (layout, mask, dtype)
     if latest.index() is not index or latest.key != key:
         latest.index, latest.key = ref(index), key
-        latest.blocks = [_block(index, bucket, ragged, mask, dtype) for bucket in layout.buckets]
-    return latest.blocks
+        latest.distances = [_of_bucket(index, bucket, ragged, mask, dtype) for bucket in layout.buckets]
+    return latest.distances
 
 
-def _block(index: Tensor, bucket: Bucket, ragged: Ragged, mask: Decay, dtype: torch.dtype) -> PairBlock:
-    length, graphs, sizes, first = bucket.length, bucket.graphs, ragged.sizes, ragged.pair_starts
+def _of_bucket(index: Tensor, bucket: Bucket, ragged: Ragged, mask: Decay, dtype: torch.dtype) -> BucketDistances:
+    length, graphs, starts = bucket.length, bucket.graphs, ragged.pair_starts
     if len(graphs) == 1:
-        cells = index[first[graphs[0]] : first[graphs[0] + 1]].view(1, 1, length, length)
+        cells = index[starts[graphs[0]] : starts[graphs[0] + 1]].view(1, 1, length, length)
     else:
         cells = index.new_zeros(len(graphs), 1, length, length)
-        for cell, graph in zip(cells[:, 0], graphs, strict=True):
-            cell[: sizes[graph], : sizes[graph]] = index[first[graph] : first[graph + 1]].view(sizes[graph], -1)
-    missing, kept = no_path(cells), without_decay(cells, mask.unreachable)
-    some_missing, some_kept = bool(missing.any()), kept is not None and bool(kept.any())
-    if not (some_missing or some_kept):
-        return PairBlock(cells, _powers(cells, mask, dtype))
+        for square, graph in zip(cells[:, 0], graphs, strict=True):
+            size = ragged.sizes[graph]
+            square[:size, :size] = index[starts[graph] : starts[graph + 1]].view(size, size)
+    lost, kept = no_path(cells), without_decay(cells, mask.unreachable)
+    any_lost, any_kept = bool(lost.any()), kept is not None and bool(kept.any())
+    if not (any_lost or any_kept):
+        return BucketDistances(cells, _powers(cells, mask, dtype))
     psi = distances(cells, dtype)
-    if some_kept and not mask.slope:
+    if any_kept and not mask.slope:
         assert kept is not None
         psi = psi.masked_fill_(kept, NEVER)  # before every start point: factor 1, derivative 0
-    return PairBlock(
-        psi,
-        _powers(psi, mask, dtype),
-        kept if some_kept and mask.slope else None,
-        missing if some_missing and mask.unreachable == "mask" else None,
+    return BucketDistances(
+        psi=psi,
+        powers=_powers(psi, mask, dtype),
+        kept=kept if any_kept and mask.slope else None,
+        closed=lost if any_lost and mask.unreachable == "mask" else None,
     )
 
 
 def _powers(psi: Tensor, mask: Decay, dtype: torch.dtype) -> tuple[Tensor, ...]:
     if not _by_powers(mask):
         return ()
-    reach = (-mask.log_decay * psi.to(dtype)).clamp_(max=_LOWEST[dtype])
-    return (reach.neg().exp_(), (-mask.slope * reach).exp_()) if mask.slope else (reach.neg_().exp_(),)
+    exponent = (-mask.log_decay * psi.to(dtype)).clamp_(max=_LOWEST[dtype])
+    if mask.slope:
+        return exponent.neg().exp_(), (-mask.slope * exponent).exp_()
+    return (exponent.neg_().exp_(),)
 
 
 def _by_powers(mask: Decay) -> bool:
@@ -115,19 +123,19 @@ class Damping:
         """(cells, H, d) queries, or their gradients, divided by the root of d and with the factor M is kept without."""
         return scaled(q) if self._lift is None else q * (self._lift.view(-1, 1) / math.sqrt(q.shape[2]))
 
-    def enter(self, bucket: Bucket, block: PairBlock) -> None:
-        """Goes to a bucket."""
-        self._block, self._padding = block, bucket.padding(self._all_starts.dtype)
+    def set_bucket(self, bucket: Bucket, distances: BucketDistances) -> None:
+        """What follows is about this bucket."""
+        self._distances, self._padding = distances, bucket.padding(self._all_starts.dtype)
 
-    def at(self, batch: slice, rows: slice) -> None:
-        """Goes to a tile of (B * H, i) rows of the bucket; B is 1 where they are not all."""
+    def set_tile(self, batch: slice, rows: slice) -> None:
+        """What follows is about these (B * H, i) rows of the bucket; B is 1 where they are not all."""
 
-        def part(of: Tensor | None) -> Tensor | None:
-            return None if of is None else of[:, :, rows]
+        def of_rows(x: Tensor | None) -> Tensor | None:
+            return None if x is None else x[:, :, rows]
 
-        self._heads = batch if len(self._block.psi) == 1 else slice(None)
+        self._heads = batch if len(self._distances.psi) == 1 else slice(None)
         self._start = self._all_starts[self._heads]
-        self._kept, self._closed = part(self._block.kept), part(self._block.closed)
+        self._kept, self._closed = of_rows(self._distances.kept), of_rows(self._distances.closed)
         self._rows = rows
         self._factor = self._value() if self._lift is None else self._product(self._lift[self._heads])
 
@@ -136,37 +144,36 @@ class Damping:
 
         A new tensor, or written to ``out``, which may be ``scores``.
         """
-        factor, own = self._factor, scores.view_as(self._factor)
-        z = torch.empty_like(own) if out is None else out.view_as(own)
+        factor, scores_Bhij = self._factor, scores.view_as(self._factor)
+        z = torch.empty_like(scores_Bhij) if out is None else out.view_as(factor)
         if self._added:
-            torch.add(own, factor, out=z)
+            torch.add(scores_Bhij, factor, out=z)
             if self._padding is not None:
                 z.add_(self._padding)
         elif self._padding is None:
-            torch.mul(own, factor, out=z)
+            torch.mul(scores_Bhij, factor, out=z)
         else:
-            torch.addcmul(self._padding, own, factor, out=z)
+            torch.addcmul(self._padding, scores_Bhij, factor, out=z)
         return (z if self._closed is None else z.masked_fill_(self._closed, -torch.inf)).view_as(scores)
 
-    def backward(self, change: Tensor, scores: Tensor, grad_start: Tensor | None) -> Tensor:
+    def backward(self, grad_z: Tensor, scores: Tensor, grad_start: Tensor | None) -> Tensor:
         """The gradient of the scores from that of z (overwritten); adds to the gradient of the start points.
 
-        Ends the block: M is overwritten.
+        Ends the tile: M is overwritten.
         """
         linear = self._mask.kind == "linear"
         if grad_start is not None and linear:
-            self._add_to(grad_start, self._derivative(), change, scores)
-        if not self._added:
-            change.mul_(self._factor.view_as(change))
-        if grad_start is not None and not linear:  # d M / d s has M as a factor
+            self._add_to(grad_start, self._derivative(), grad_z, scores)
+        grad_scores = grad_z if self._added else grad_z.mul_(self._factor.view_as(grad_z))
+        if grad_start is not None and not linear:  # dM/ds has M as a factor
             constant = -self._mask.log_decay if self._mask.decay else 0.0
-            self._add_to(grad_start, self._behind_start(out=self._factor), change, scores, constant)
-        return change
+            self._add_to(grad_start, self._leaky_slope(out=self._factor), grad_scores, scores, constant)
+        return grad_scores
 
     def _add_to(
-        self, grad_start: Tensor, per_pair: Tensor, change: Tensor, scores: Tensor, constant: float = 1.0
+        self, grad_start: Tensor, per_pair: Tensor, grad: Tensor, scores: Tensor, constant: float = 1.0
     ) -> None:
-        per_pair.mul_(change.view_as(per_pair))
+        per_pair.mul_(grad.view_as(per_pair))
         if not self._added:
             per_pair.mul_(scores.view_as(per_pair))
         grad_start[self._heads] += per_pair.sum((0, 2, 3)) * constant
@@ -174,19 +181,20 @@ class Damping:
     @property
     def _psi(self) -> Tensor:
         """(B, 1, i, j): all heads share it."""
-        return self._block.psi[:, :, self._rows].to(self._start.dtype)
+        return self._distances.psi[:, :, self._rows].to(self._start.dtype)
 
     def _product(self, lift: Tensor) -> Tensor:
         """M / lift from powers of lambda; of the two branches of LeakyReLU the right one gives the smaller power."""
-        cap, (far, *near) = lift.reciprocal(), (power[:, :, self._rows] for power in self._block.powers)
-        if not near:
-            return torch.minimum(far, cap)
+        cap = lift.reciprocal()
+        power, *power_of_slope = (x[:, :, self._rows] for x in self._distances.powers)
+        if not power_of_slope:
+            return torch.minimum(power, cap)
         # lambda ** (slope (psi - s)) / lift
-        factor = near[0] * cap.pow(1 - self._mask.slope)
-        torch.minimum(factor, far, out=factor)
+        factor = power_of_slope[0] * cap.pow(1 - self._mask.slope)
+        torch.minimum(factor, power, out=factor)
         return factor if self._kept is None else torch.where(self._kept, cap, factor)
 
-    def _reach(self, unit: float = 1.0, most: float | None = None) -> Tensor:
+    def _x(self, unit: float = 1.0, most: float | None = None) -> Tensor:
         """x, (B, h, i, j), times a unit that is not negative, at most ``most``."""
         x = (self._psi if unit == 1 else self._psi * unit) - self._start * unit
         if not self._mask.slope:
@@ -197,29 +205,29 @@ class Damping:
     def _value(self) -> Tensor:
         """M, or ln M where weights are masked."""
         if self._mask.kind == "linear":
-            factor = self._reach().div_(self._mask.width(self._start)).neg_().add_(1).clamp_(min=0)
+            factor = self._x().div_(self._mask.width(self._start)).neg_().add_(1).clamp_(min=0)
             factor = factor.log_().clamp_(min=NEVER) if self._added else factor
         elif self._added:
-            factor = self._reach(-self._mask.log_decay).neg_()
+            factor = self._x(-self._mask.log_decay).neg_()
         else:
-            factor = self._reach(-self._mask.log_decay, _LOWEST[self._start.dtype]).neg_().exp_()
+            factor = self._x(-self._mask.log_decay, _LOWEST[self._start.dtype]).neg_().exp_()
         return factor if self._kept is None else factor.masked_fill_(self._kept, 0.0 if self._added else 1.0)
 
-    def _behind_start(self, out: Tensor | None = None) -> Tensor:
-        """(B, h, i, j): 1 for the pairs behind the start point, ``slope`` for those before it, 0 where M is fixed."""
-        found = torch.empty_like(self._factor) if out is None else out
-        torch.gt(self._psi, self._start, out=found)
+    def _leaky_slope(self, out: Tensor | None = None) -> Tensor:
+        """(B, h, i, j) dx/dpsi: 1 beyond the start point, ``slope`` before it; 0 where M is fixed."""
+        slope = torch.empty_like(self._factor) if out is None else out
+        torch.gt(self._psi, self._start, out=slope)
         if self._mask.slope:
-            found.mul_(1 - self._mask.slope).add_(self._mask.slope)
-        return found if self._kept is None else found.masked_fill_(self._kept, 0.0)
+            slope.mul_(1 - self._mask.slope).add_(self._mask.slope)
+        return slope if self._kept is None else slope.masked_fill_(self._kept, 0.0)
 
     def _derivative(self) -> Tensor:
         """(B, h, i, j): that of :meth:`_value` by s, for a linear mask."""
         width = self._mask.width(self._start)
         narrowing = (self._mask.fall(self._start) >= 1).to(width.dtype) / width.square()
-        found = self._behind_start() / width - self._reach() * narrowing
+        derivative = self._leaky_slope() / width - self._x() * narrowing
         if self._added:
-            found = torch.where(self._factor > NEVER, found / self._factor.exp(), 0.0)
+            derivative = torch.where(self._factor > NEVER, derivative / self._factor.exp(), 0.0)
         else:
-            found = found.masked_fill_(self._factor <= 0, 0.0)
-        return found if self._kept is None else found.masked_fill_(self._kept, 0.0)
+            derivative = derivative.masked_fill_(self._factor <= 0, 0.0)
+        return derivative if self._kept is None else derivative.masked_fill_(self._kept, 0.0)
