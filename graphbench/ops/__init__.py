@@ -15,7 +15,7 @@ Contract:
 * ``reference.py`` is the equation as a loop over graphs, differentiated by autograd, in any dtype. It is never
   optimised: everything else is tested against it.
 * Accuracy: the error against the reference in float64, of the output and of every gradient, is at most twice that of
-  the reference in the same dtype (``tests/ops/ragged_inputs.py``).
+  the reference in the same dtype plus a few roundings (``assert_within_budget`` of ``tests/ops/ragged_inputs.py``).
 
 A folder holds ``__init__.py`` (the public function, with the equation), ``reference.py``, ``cpu.py`` (torch code, for
 other devices as well), ``gpu.py`` and ``gpu_kernels.py`` where there are Triton kernels, and a README with

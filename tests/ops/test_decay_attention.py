@@ -147,7 +147,8 @@ def test_gradcheck(p: float, options: dict[str, Any]) -> None:
 def test_error_in_float32(sizes: list[int], options: dict[str, Any]) -> None:
     ragged = Ragged.from_sizes(sizes)
     index, inputs = index_for(ragged), inputs_for(ragged, d=24, e=24)
-    assert_within_budget(call(ragged, index, **options), call(ragged, index, "reference", **options), inputs)
+    both = (call(ragged, index, backend, **options) for backend in ("cpu", "reference"))
+    assert_within_budget(*both, inputs, draws=4)  # the start points are three numbers
 
 
 def test_without_decay_it_is_softmax_attention() -> None:

@@ -92,7 +92,7 @@ def test_gradcheck(norm: str, base: str) -> None:
     assert torch.autograd.gradcheck(call(ragged, norm, "cpu", base), inputs)
 
 
-@pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20], [2500]], ids=str)
+@pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20], [2000]], ids=str)
 @pytest.mark.parametrize("offset", [0.0, 10.0])
 @NORMS
 def test_error_in_float32(sizes: list[int], offset: float, norm: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import pytest
@@ -20,8 +21,9 @@ from graphbench.ops.sparse_flow import (
     sparse_flow,
     zero_fraction,
 )
+from graphbench.ops.sparse_flow.scores import scores
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal, values_and_gradients
+from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 ALPHAS = pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, math.inf])
@@ -152,21 +154,48 @@ def test_rows_without_flow_have_gradient_zero() -> None:
     assert not any(grad.any() for grad in torch.autograd.grad(out.sum(), inputs))
 
 
+def settled(ragged: Ragged, inputs: list[Tensor], alpha: float) -> Tensor:
+    """(N, H, 1) 1 for rows whose active set is the same in fp32, 0 where mu nearly equals a friction.
+
+    There rounding decides whether the key is active, and the gradient of the row jumps.
+    """
+    q, k, qf, kf, _, lam = (x.detach() for x in inputs)
+    patterns = flow_pattern(FlowProblem(q, k, qf, kf, ragged, lam=lam, alpha=alpha))
+    rows = []
+    for z_hij, strength, t_ihd, t_jhd in zip(patterns, lam, qf.split(ragged.sizes), kf.split(ragged.sizes)):
+        friction = strength * torch.softmax(torch.einsum("ihd,jhd->hij", t_ihd, t_jhd) / t_ihd.shape[2] ** 0.5, 2)
+        mu = alpha * (1 - z_hij.sum(2, keepdim=True))
+        rows.append(((mu - friction).abs().amin(2, keepdim=True) > 1e-4 * mu).transpose(0, 1))
+    return torch.cat(rows).double()
+
+
 @pytest.mark.parametrize("sizes", [[63, 64, 65], [1, 444, 8, 150], [900]], ids=str)
 @pytest.mark.parametrize("scale", [0.6, 1.0])
 def test_error_in_float32(sizes: list[int], scale: float) -> None:
     ragged = Ragged.from_sizes(sizes)
     *inputs, lam = inputs_for(ragged, heads=2, d=24, e=24, scale=scale)
+    keep = settled(ragged, [*inputs, lam], 0.1)
+    assert keep.mean() > 0.5
 
-    def fixed(backend: str):
-        return lambda *x: sparse_flow(*x, ragged, lam=lam.detach(), backend=backend)
+    def kept(backend: str):
+        return lambda *x: keep.to(x[0]) * sparse_flow(*x, ragged, lam=lam.detach(), backend=backend)
 
-    assert_within_budget(fixed("cpu"), fixed("reference"), inputs)
-    # The gradient of lam is a few numbers, each one draw of the rounding of many (and it jumps where a flow becomes 0):
-    # a ratio of two draws says nothing.
-    exact = values_and_gradients(call(ragged, backend="reference"), [*inputs, lam])[-1]
-    single = [each.detach().float().requires_grad_() for each in (*inputs, lam)]
-    assert (values_and_gradients(call(ragged), single)[-1] - exact).norm() <= 2e-3 * exact.norm()
+    assert_within_budget(kept("cpu"), kept("reference"), inputs)
+
+
+def test_error_of_the_gradient_of_lam_in_float32() -> None:
+    """A sum over rows that cancels: every term may be wrong by a few roundings, and these may add up."""
+    for size, scale in itertools.product((8, 65, 444), (0.6, 1.0)):
+        ragged = Ragged.from_sizes([size])
+        inputs = [x.detach().float() for x in inputs_for(ragged, heads=2, d=24, e=24, scale=scale)]
+        inputs[5].requires_grad_()
+        seed = settled(ragged, [x.double() for x in inputs], 0.1) * torch.randn_like(inputs[4])
+        (found,) = torch.autograd.grad(call(ragged)(*inputs), inputs[5], seed.float())
+        q, k, qf, kf, v, lam = (x.detach().double() for x in inputs)
+        of_rows = lam.expand(2, size, 1).clone().requires_grad_()  # every row has a lam of its own
+        z = reference.solve(scores(q, k), scores(qf, kf), of_rows, 0.1)
+        (terms,) = torch.autograd.grad(torch.einsum("hij,jhe->ihe", z, v), of_rows, seed.float().double())
+        assert (found - terms.sum()).abs() <= 8 * torch.finfo(torch.float32).eps * terms.abs().sum()
 
 
 @pytest.mark.parametrize("alpha", [0.1, math.inf])
@@ -193,13 +222,14 @@ def test_far_scores_in_float32_stay_finite_and_conserve_flow(spread: float) -> N
     s, t = spread * torch.randn(300, 100), 0.3 * torch.randn(300, 100)
     z, _ = solved(s, t, torch.tensor(1.0), math.inf)
     assert (z >= 0).all()
-    torch.testing.assert_close(z.sum(1), torch.ones(300), rtol=1e-4, atol=0)
+    # Rows are solved again until they violate their equation by 1e-4 at most; the rest is the rounding of this sum.
+    torch.testing.assert_close(z.sum(1), torch.ones(300), rtol=1.1e-4, atol=0)
     ragged = Ragged.from_sizes([40, 13])
     inputs = [each.detach().float().requires_grad_() for each in inputs_for(ragged, scale=math.sqrt(spread))]
     out = call(ragged, alpha=math.inf)(*inputs)
     for each in (out, *torch.autograd.grad(out.sum(), inputs)):
         assert each.isfinite().all()
-    assert out.abs().max() <= (1 + 1e-4) * inputs[4].abs().max()
+    assert out.abs().max() <= (1 + 1.1e-4) * inputs[4].abs().max()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
