@@ -48,7 +48,7 @@ def case(sizes: list[int], names: str, **options: Any) -> tuple[Callable[[str], 
         return run
 
     inputs = [*every[:3], *(extra[name] for name in chosen)]
-    return using, [each.detach().to(DEVICE).requires_grad_() for each in inputs]
+    return using, [x.detach().to(DEVICE).requires_grad_() for x in inputs]
 
 
 @pytest.mark.parametrize("unreachable", ["mask", "full"])
@@ -66,9 +66,9 @@ def test_error_in_float32() -> None:
 
 def test_half_precision() -> None:
     using, inputs = case([20, 3], "query key value")
-    half = [each.detach().bfloat16() for each in inputs]
+    half = [x.detach().bfloat16() for x in inputs]
     out = using("gpu")(*half)
-    truth = using("reference")(*(each.double() for each in half))
+    truth = using("reference")(*(x.double() for x in half))
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= 2 * torch.finfo(torch.bfloat16).eps * truth.abs().max()
 

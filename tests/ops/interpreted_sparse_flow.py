@@ -151,7 +151,7 @@ def test_no_flow_has_no_gradient(small_blocks: None) -> None:
     ragged = Ragged.from_sizes([1, 2, 40], DEVICE)
     inputs = inputs_for(ragged, 5, 4)
     inputs[5] = torch.tensor([1.0, 100.0, 4000.0], dtype=torch.float64, device=DEVICE, requires_grad=True)
-    assert all(each.abs().max() == 0 for each in values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs))
+    assert all(x.abs().max() == 0 for x in values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs))
 
 
 @pytest.mark.exhaustive

@@ -210,7 +210,7 @@ def test_graphs_do_not_see_each_other_and_order_does_not_matter() -> None:
     together = call(ragged, near, index, "cpu")(q, k, v, *tables, bias)
     pair, node = 36, slice(6, 26)
     alone = focal_attention(
-        *(each[node] for each in (q, k, v)),
+        *(x[node] for x in (q, k, v)),
         Ragged.from_sizes([20]),
         rings([20]),
         (None, 1, 2),
@@ -225,7 +225,7 @@ def test_graphs_do_not_see_each_other_and_order_does_not_matter() -> None:
     order = torch.randperm(20)
     of_pairs = (order[:, None] * 20 + order).view(-1)
     mixed = focal_attention(
-        *(each[node][order] for each in (q, k, v)),
+        *(x[node][order] for x in (q, k, v)),
         Ragged.from_sizes([20]),
         PairBlocks(rings([20]).distance[of_pairs], (20,)),
         (None, 1, 2),

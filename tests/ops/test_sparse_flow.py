@@ -225,7 +225,7 @@ def test_far_scores_in_float32_stay_finite_and_conserve_flow(spread: float) -> N
     # Rows are solved again until they violate their equation by 1e-4 at most; the rest is the rounding of this sum.
     torch.testing.assert_close(z.sum(1), torch.ones(300), rtol=1.1e-4, atol=0)
     ragged = Ragged.from_sizes([40, 13])
-    inputs = [each.detach().float().requires_grad_() for each in inputs_for(ragged, scale=math.sqrt(spread))]
+    inputs = [x.detach().float().requires_grad_() for x in inputs_for(ragged, scale=math.sqrt(spread))]
     out = call(ragged, alpha=math.inf)(*inputs)
     for each in (out, *torch.autograd.grad(out.sum(), inputs)):
         assert each.isfinite().all()
@@ -235,10 +235,10 @@ def test_far_scores_in_float32_stay_finite_and_conserve_flow(spread: float) -> N
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
     ragged = Ragged.from_sizes([100, 20])
-    half = [each.detach().to(dtype).requires_grad_() for each in inputs_for(ragged, heads=2, d=8, e=8, scale=0.7)]
+    half = [x.detach().to(dtype).requires_grad_() for x in inputs_for(ragged, heads=2, d=8, e=8, scale=0.7)]
     out = call(ragged)(*half)
     assert out.dtype == dtype
-    exact = [each.detach().double().requires_grad_() for each in half]
+    exact = [x.detach().double().requires_grad_() for x in half]
     truth = call(ragged, backend="reference")(*exact)
     assert (out - truth).abs().max() <= torch.finfo(dtype).eps * truth.abs().max()
     assert call(ragged, backend="reference")(*half).dtype == dtype
@@ -251,14 +251,14 @@ def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
 def test_batch_independence_and_permutation() -> None:
     sizes = [5, 0, 70, 9]
     ragged = Ragged.from_sizes(sizes)
-    *inputs, lam = (each.detach() for each in inputs_for(ragged))
+    *inputs, lam = (x.detach() for x in inputs_for(ragged))
     out = sparse_flow(*inputs, ragged, lam=lam)
-    for graph, parts in enumerate(zip(*(each.split(sizes) for each in (*inputs, out)))):
+    for graph, parts in enumerate(zip(*(x.split(sizes) for x in (*inputs, out)))):
         *alone, expected = parts
         found = sparse_flow(*alone, Ragged.from_sizes([len(expected)]), lam=lam[graph])
         torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
     perm = torch.cat([torch.randperm(5), 5 + torch.randperm(70), 75 + torch.randperm(9)])
-    permuted = sparse_flow(*(each[perm] for each in inputs), ragged, lam=lam)
+    permuted = sparse_flow(*(x[perm] for x in inputs), ragged, lam=lam)
     torch.testing.assert_close(permuted, out[perm], rtol=1e-11, atol=1e-13)
 
 
@@ -284,7 +284,7 @@ def test_dropout_rate_scale_and_seed() -> None:
 @pytest.mark.parametrize("mode", ["exact", "proximal"])
 def test_dropout_keeps_the_mean(mode: str) -> None:
     ragged = Ragged.from_sizes([6, 9])
-    inputs = [each.detach() for each in inputs_for(ragged)]
+    inputs = [x.detach() for x in inputs_for(ragged)]
     run = call(ragged, mode=mode, iters=3)
     mean = sum(call(ragged, mode=mode, iters=3, dropout_p=0.5)(*inputs) for _ in range(800)) / 800
     torch.testing.assert_close(mean, run(*inputs), rtol=0, atol=0.15)
@@ -298,9 +298,9 @@ def test_memory_of_one_large_graph_is_linear() -> None:
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
         out = sparse_flow(*inputs, ragged, lam=torch.tensor(1 / n), dropout_p=0.5)
-    assert sum(each.numel() for each in saved) <= 5 * n * d + 6 * n
+    assert sum(x.numel() for x in saved) <= 5 * n * d + 6 * n
     out.sum().backward()
-    assert all(each.grad.isfinite().all() for each in inputs)
+    assert all(x.grad.isfinite().all() for x in inputs)
 
 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
@@ -309,10 +309,10 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
 
     monkeypatch.setattr(diagnostics, "_PAIRS", 500)  # several blocks of rows
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, v, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, v, lam = (x.detach() for x in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
     patterns = flow_pattern(FlowProblem(*scores, ragged, **options))
-    assert [each.shape for each in patterns] == [(3, n, n) for n in ragged.sizes]
+    assert [x.shape for x in patterns] == [(3, n, n) for n in ragged.sizes]
     out = torch.cat([torch.einsum("hij,jhe->ihe", z, part) for z, part in zip(patterns, v.split([3, 0, 1, 40]))])
     torch.testing.assert_close(out, sparse_flow(*scores, v, ragged, **options), rtol=1e-11, atol=1e-13)
 
@@ -321,7 +321,7 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
 def test_zero_fraction_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
     ragged = Ragged.from_sizes(sizes)
-    *scores, _, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, _, lam = (x.detach() for x in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
     expected = flow_diagnostics(FlowProblem(*scores, ragged, **options)).zero_fraction
     torch.testing.assert_close(zero_fraction(FlowProblem(*scores, ragged, **options)), expected, equal_nan=True)
@@ -330,7 +330,7 @@ def test_zero_fraction_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
 def test_autocast_leaves_flows_in_single_precision(mode: str) -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, v, lam = (each.detach().bfloat16() for each in inputs_for(ragged))
+    *scores, v, lam = (x.detach().bfloat16() for x in inputs_for(ragged))
     options = {"lam": lam.float(), "alpha": 0.5, "mode": mode, "iters": 4}
     expected = [sparse_flow(*scores, v, ragged, **options), zero_fraction(FlowProblem(*scores, ragged, **options))]
     with torch.autocast("cpu", torch.bfloat16):
@@ -340,7 +340,7 @@ def test_autocast_leaves_flows_in_single_precision(mode: str) -> None:
 
 def test_diagnostics() -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, _, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, _, lam = (x.detach() for x in inputs_for(ragged))
     for mode in ("exact", "proximal", "dense"):
         options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
         found, patterns = (
@@ -372,7 +372,7 @@ def test_diagnostics() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
-    q, k, qf, kf, v, lam = (each.detach() for each in inputs_for(ragged))
+    q, k, qf, kf, v, lam = (x.detach() for x in inputs_for(ragged))
     run = functools.partial(sparse_flow, q, k, qf, kf, v, ragged)
     with pytest.raises(ValueError, match=r"q, k must be \(5, H, d\), received \(4, 3, 5\)"):
         sparse_flow(q[:4], k[:4], qf, kf, v, ragged, lam=lam)
