@@ -16,7 +16,6 @@ from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather, sum_at_target
-from graphbench.ops.segment import pack, unpack
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -144,11 +143,11 @@ class SANLayer(Block, TiesParameters):
         q = q * q.shape[2] ** -0.5
         masks = batch.derived(non_edges)
         blocks = []
-        for mask, *block in zip(masks, pack(q, ragged), pack(k, ragged), pack(v, ragged), strict=True):
+        for mask, *block in zip(masks, *(ragged.to_buckets(x) for x in (q, k, v)), strict=True):
             q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in block)
             weights = weigh(q_BHLd @ k_BHLd.transpose(2, 3), mask)
             blocks.append((weights @ v_BHLe).transpose(1, 2))
-        return unpack(blocks, ragged)
+        return ragged.from_buckets(blocks)
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.view(rows.shape[0], self.heads, rows.shape[1] // self.heads)

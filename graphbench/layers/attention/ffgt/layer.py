@@ -96,7 +96,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
             batch.ragged,
             distances(batch, self.reader),
             self.reach,
-            tables=relations,
+            relations=relations,
             unreachable=self.unreachable,
             dropout_p=dropout,
         )
