@@ -29,6 +29,10 @@ class Memo:
         value: T = self._memo[key]
         return value
 
+    def share_derived(self, other: Memo) -> None:
+        """Keeps derived values together with another, which differs in nothing that they depend on."""
+        vars(self)["_memo"] = other._memo
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles start without derived values."""
         return {name: value for name, value in self.__dict__.items() if name != "_memo"}
