@@ -24,7 +24,6 @@ from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.history import SPLITS, History
 from graphbench.runs.record import Outcome
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.train.allocator import MemoryKept
 from graphbench.train.checkpoints import Checkpoints
 from graphbench.train.evaluation import Collected, Loaders, evaluate, synchronise_buffers
 from graphbench.train.failures import is_out_of_memory, no_memory, non_finite_loss
@@ -39,7 +38,7 @@ from graphbench.train.summary import epoch_report, outcome, stats_line
 from graphbench.train.tally import Task, gather_objects
 
 CHECK_EVERY = 100
-"""Batches between two looks at the losses, each of which waits for the device, and at the memory left."""
+"""Batches between two looks at the losses, each of which waits for the device."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,6 @@ class Loop:
         self._params = sum(each.numel() for each in model.parameters() if each.requires_grad)
         self._saver = Saver(fabric, settings, self._checkpoints, self._packed)
         self._frozen = frozen_norms(model)
-        self._memory = MemoryKept()
         self.state = State()
 
     def run(self) -> Outcome:
@@ -98,12 +96,11 @@ class Loop:
         """
         forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
         try:
-            with self._saver, self._memory:
+            with self._saver:
                 self._resume()
                 self._tell("start", self._start_report())
                 while self.state.ended is None:
                     self._epoch()
-                    self._memory.review()
                 return self._finish()
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
@@ -174,7 +171,6 @@ class Loop:
                 reporter.batch(self.state.epoch, done, last)
             if done % CHECK_EVERY == 0:
                 self._check_losses()
-                self._memory.review()
             if steps and done < last:
                 self._pause(done, start)
         if self.state.batches_done != last:
