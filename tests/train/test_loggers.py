@@ -51,15 +51,18 @@ def test_csv_of_a_resumed_run_has_every_epoch_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("default")
-def test_tensorboard(tmp_path: Path) -> None:
+def test_tensorboard_of_a_resumed_run_has_every_epoch_once(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    tiny_loop(tmp_path, tiny_settings(max_epoch=3), reporters=[TensorBoardLogger()]).run()
+    settings = tiny_settings(max_epoch=6, ckpt_period=2)
+    with pytest.raises(Stop):
+        tiny_loop(tmp_path, settings, reporters=[TensorBoardLogger(), StopAt(4)]).run()
+    tiny_loop(tmp_path, settings, reporters=[TensorBoardLogger()]).run()
     events = EventAccumulator(str(tmp_path / "tiny" / "0" / "tensorboard")).Reload()
     lines = (tmp_path / "tiny" / "0" / "val" / "stats.json").read_text().splitlines()
-    assert [each.step for each in events.Scalars("val/accuracy")] == [0, 1, 2]
-    assert [each.value for each in events.Scalars("val/loss")] == pytest.approx(
+    assert [event.step for event in events.Scalars("val/accuracy")] == list(range(6))
+    assert [event.value for event in events.Scalars("val/loss")] == pytest.approx(
         [json.loads(line)["loss"] for line in lines]
     )
 
