@@ -15,7 +15,7 @@ from graphbench.config import load_config
 from graphbench.data.loading.loader import Loaders
 from graphbench.experiment import seed_everything
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.train.loop import Loop
+from graphbench.train.trainer import Trainer
 
 EPOCHS = 250
 PAIRS = 7
@@ -40,7 +40,7 @@ def run(device: torch.device) -> list[Case]:
         fabric = factory.build_fabric(config)
         fabric.launch()
         directory = RunDirectory(folder, "bench", 0)
-        loop = Loop(
+        trainer = Trainer(
             fabric,
             trained,
             factory.build_task(config, info),
@@ -54,7 +54,7 @@ def run(device: torch.device) -> list[Case]:
         with directory.open(config_hash="0", config_text=""):
             seed_everything(0)
             start = now(device)
-            loop.run()
+            trainer.run()
             return (now(device) - start) / EPOCHS
 
     def by_hand() -> float:

@@ -23,8 +23,8 @@ from graphbench.train.pretrained import HEAD
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
 
-class Carrier:
-    """Holds a batch; opaque to Fabric and DDP."""
+class OpaqueBatch:
+    """Holds a batch; Fabric and DDP do not look inside."""
 
     __slots__ = ("batch",)
 
@@ -32,8 +32,8 @@ class Carrier:
         self.batch = batch
 
 
-class CarriedModel(nn.Module):
-    """``model`` called with a :class:`Carrier`.
+class BatchAdapter(nn.Module):
+    """``model`` called with an :class:`OpaqueBatch`.
 
     Args:
         model: called with the batch.
@@ -45,17 +45,17 @@ class CarriedModel(nn.Module):
         self.model = model
         self.dtype = _WEIGHT_TYPES.get(precision)
 
-    def forward(self, carrier: Carrier) -> Tensor:
-        """The model's prediction for the batch carried."""
-        batch = carrier.batch
+    def forward(self, opaque: OpaqueBatch) -> Tensor:
+        """The model's prediction for the batch inside."""
+        batch = opaque.batch
         if not isinstance(batch, GraphBatch):
-            return self._in_blocks(batch)
+            return self._forward_blockwise(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
             batch = batch.derived(_cast, self.dtype)
         return self.model(batch)
 
-    def _in_blocks(self, graph: NodeBlocks) -> Tensor:
+    def _forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         if not isinstance(self.model, BlockwiseModel):
             raise UserError(
                 f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
@@ -88,20 +88,20 @@ class Predictor:
     DDP broadcasts buffers in every forward pass, also in evaluation, and would wait for ever where processes
     evaluate different numbers of batches.
 
-    On the way it asks every module that has a method ``statistics`` (arguments of its forward pass -> (G,) numbers by
-    name) for what it has to say about each graph: a head how well it ranks, an attention how sparse it is.
+    On the way it asks every module that :class:`~graphbench.contract.HasStatistics` for its numbers about each graph: a
+    head how well it ranks, an attention how sparse it is.
 
     Args:
         fabric: its precision is applied.
-        model: the module set up with that fabric, before wrapping.
+        adapter: the module set up with that fabric, before wrapping.
     """
 
-    def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
+    def __init__(self, fabric: Fabric, adapter: BatchAdapter) -> None:
         self._precision = fabric.strategy.precision
-        self._model = model
-        self._all = ForwardObserver(model, HasStatistics, ask_statistics)
-        self._body = ForwardObserver(
-            model, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
+        self._adapter = adapter
+        self._with_heads = ForwardObserver(adapter, HasStatistics, ask_statistics)
+        self._without_heads = ForwardObserver(
+            adapter, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
         )
 
     def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
@@ -112,9 +112,9 @@ class Predictor:
                 graph, so that it has no statistics.
             heads: False leaves out what the head says: its statistics judge all predictions of a graph together.
         """
-        observer = self._all if heads else self._body
+        observer = self._with_heads if heads else self._without_heads
         observed = observer() if isinstance(batch, GraphBatch) else nullcontext({})
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
         with torch.no_grad(), self._precision.forward_context(), observed as answers:
-            prediction = self._model(Carrier(batch))
+            prediction = self._adapter(OpaqueBatch(batch))
         return self._precision.convert_output(prediction), averaged(answers.values())

@@ -31,9 +31,8 @@ class CSVLogger(Reporter):
 
     The columns are those of the first epoch, which is always evaluated; cells of a split that was not are empty.
 
-    Why not Fabric's ``CSVLogger``: a resumed run must have every epoch once. Fabric's either deletes the file of before or
-    appends to it, and rewrites it in place when a column is new, so that rows trained again would be there twice and a
-    kill could lose all of them.
+    Why not Fabric's ``CSVLogger``: a resumed run must have every epoch once, and a kill must not cost rows. Fabric's
+    deletes the file that it finds, and rewrites its own in place when a column is new.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import DAMAGED, FORMAT, read
+from graphbench.train.checkpointer import DAMAGED, FORMAT, read_checkpoint
+from graphbench.train.failures import first_line
 
 HEAD = "head"
 """Attribute of every model that holds its prediction head."""
@@ -60,10 +61,9 @@ def read_best(run: Path) -> dict[str, Any]:
     """
     path = run / "ckpt" / "best.ckpt"
     try:
-        content = read(path)
+        content = read_checkpoint(path)
     except DAMAGED as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first}).") from error
+        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first_line(error)}).") from error
     if content.get("format") != FORMAT or "model" not in content:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."

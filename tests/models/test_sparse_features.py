@@ -18,7 +18,7 @@ from graphbench.config import load_config
 from graphbench.data.one_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.structures import SparseRows
-from graphbench.train.forward import CarriedModel, Carrier
+from graphbench.train.forward import BatchAdapter, OpaqueBatch
 from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.paths import ROOT
 
@@ -152,9 +152,9 @@ def test_block_by_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_of_another_type() -> None:
     ours, theirs = stores()
     model = model_of("sgformer-cora", {}).bfloat16().eval()
-    carried = CarriedModel(model, "bf16-true")
+    carried = BatchAdapter(model, "bf16-true")
     with torch.no_grad():
-        found, expected = (carried(Carrier(each.gather([0]))) for each in (ours, theirs))
+        found, expected = (carried(OpaqueBatch(each.gather([0]))) for each in (ours, theirs))
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
 

@@ -1,4 +1,4 @@
-"""The loop on one large graph: parts or neighbourhoods in training, blocks in evaluation."""
+"""The trainer on one large graph: parts or neighbourhoods in training, blocks in evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
 from graphbench.models.two_branch import TwoBranch
 from tests.data.large.large_graphs import split_of
-from tests.train.tiny_run import TinyModel, tiny_loop, tiny_settings, tiny_task
+from tests.train.tiny_run import TinyModel, tiny_settings, tiny_task, tiny_trainer
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def model():
     )
 
 
-def loop(folder, store, sampler, evaluation, *, epochs=2, made=None, **options):
+def large_trainer(folder, store, sampler, evaluation, *, epochs=2, made=None, **options):
     options |= {"seed": 0, "evaluation": evaluation}
     splits = split_of(store)
     if sampler == "random_node":
@@ -48,7 +48,7 @@ def loop(folder, store, sampler, evaluation, *, epochs=2, made=None, **options):
         loaders = NeighborLoader(store, splits, sizes=[4, 3], batch_size=100, **options)
     settings = tiny_settings(max_epoch=epochs)
     torch.manual_seed(0)
-    return tiny_loop(folder, settings, model=made or model(), loaders=loaders, task=tiny_task())
+    return tiny_trainer(folder, settings, model=made or model(), loaders=loaders, task=tiny_task())
 
 
 def scores(outcome, split):
@@ -58,8 +58,8 @@ def scores(outcome, split):
 @pytest.mark.parametrize("sampler", ["random_node", "neighbor"])
 def test_evaluation_in_blocks_gives_the_scores_of_the_whole_graph(tmp_path, monkeypatch, store, sampler):
     monkeypatch.setattr(stored.StoredBlocks, "max_nodes", 100)
-    whole = loop(tmp_path / "whole", store, sampler, "full_batch", epochs=6).run()
-    blocks = loop(tmp_path / "blocks", store, sampler, "blocks", epochs=6).run()
+    whole = large_trainer(tmp_path / "whole", store, sampler, "full_batch", epochs=6).run()
+    blocks = large_trainer(tmp_path / "blocks", store, sampler, "blocks", epochs=6).run()
     assert blocks.best_epoch == whole.best_epoch
     for split in ("val", "test"):
         found, expected = scores(blocks, split), scores(whole, split)
@@ -72,12 +72,12 @@ def test_evaluation_in_blocks_gives_the_scores_of_the_whole_graph(tmp_path, monk
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
 def test_evaluation_in_blocks_follows_the_precision(tmp_path, store, precision):
-    made = loop(tmp_path, store, "random_node", "blocks")
-    made = tiny_loop(tmp_path, tiny_settings(max_epoch=1), model=model(), loaders=made.loaders, precision=precision)
-    outcome = made.run()
+    loaders = large_trainer(tmp_path, store, "random_node", "blocks").loaders
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=1), model=model(), loaders=loaders, precision=precision)
+    outcome = trainer.run()
     assert np.isfinite(scores(outcome, "test")["loss"])
 
 
 def test_a_model_without_blocks_is_refused(tmp_path, store):
     with pytest.raises(UserError, match="TinyModel cannot be evaluated block by block; gnn, GPSModel and"):
-        loop(tmp_path, store, "random_node", "blocks", made=TinyModel(level="node")).run()
+        large_trainer(tmp_path, store, "random_node", "blocks", made=TinyModel(level="node")).run()

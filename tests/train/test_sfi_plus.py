@@ -13,7 +13,7 @@ from graphbench import factory
 from graphbench.cli import main
 from graphbench.config import load_config
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -62,7 +62,7 @@ def test_before_the_first_stage_it_can_be_counted_but_not_trained(
 
 def test_shared_parameters_go_on_and_friction_starts_fresh(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--cfg", "dfi.yaml"]) == 0
-    stored = read(folder / "results/dfi/0/ckpt/best.ckpt")["model"]
+    stored = read_checkpoint(folder / "results/dfi/0/ckpt/best.ckpt")["model"]
 
     config = load_config("sfi-plus.yaml")
     info = factory.declared_info(config)

@@ -30,9 +30,9 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric
-from graphbench.train.loop import Loop
 from graphbench.train.reporter import Reporter
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.trainer import Trainer
 
 CLASSES = 3
 
@@ -92,14 +92,14 @@ def tiny_task(metrics: Sequence[str] = ("accuracy", "f1")) -> Task:
     return Task(loss, metrics, "classification_multi", CLASSES)
 
 
-def tiny_settings(**changes: Any) -> Settings:
+def tiny_settings(**changes: Any) -> TrainerSettings:
     defaults = {"max_epoch": 6, "metric": "accuracy", "maximize": True, "eval_period": 1}
-    return Settings(**{**defaults, **changes})
+    return TrainerSettings(**{**defaults, **changes})
 
 
-def tiny_loop(
+def tiny_trainer(
     folder: Path,
-    settings: Settings | None = None,
+    settings: TrainerSettings | None = None,
     *,
     level: str = "graph",
     model: nn.Module | None = None,
@@ -111,7 +111,7 @@ def tiny_loop(
     reporters: Sequence[Reporter] = (),
     fabric: Any = None,
     precision: str = "32-true",
-) -> Loop:
+) -> Trainer:
     """Everything seeded and put together, in a run directory ``folder/tiny/0``."""
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
@@ -136,7 +136,7 @@ def tiny_loop(
     )
     loaders = loaders or tiny_loaders(level, rank=fabric.global_rank, world_size=fabric.world_size)
     run = RunDirectory(folder, "tiny", 0, writer=fabric.is_global_zero)
-    return Loop(fabric, model, task or tiny_task(), loaders, opt, schedule, settings, run=run, reporters=reporters)
+    return Trainer(fabric, model, task or tiny_task(), loaders, opt, schedule, settings, run=run, reporters=reporters)
 
 
 class Slowly(Reporter):
@@ -172,7 +172,7 @@ def main() -> int:
         if decision == "skip":
             return 0
         torch.manual_seed(5)
-        loop = tiny_loop(
+        trainer = tiny_trainer(
             options.folder,
             tiny_settings(
                 max_epoch=options.max_epoch,
@@ -194,22 +194,22 @@ def main() -> int:
         previous = run.record if decision == "resume" else None
         record = RunRecord.start(previous=previous, config="tiny", config_hash="h", seed=0, run_id="0")
         try:
-            run.recorded(record, loop.run)
+            run.recorded(record, trainer.run)
         except (RunFailed, Interrupted, UserError) as error:
             print(error, file=sys.stderr)
             return error.exit_code
     if fabric.is_global_zero:
-        print(json.dumps({"decision": decision, **summary(loop, run.record)}))
+        print(json.dumps({"decision": decision, **summary(trainer, run.record)}))
     return 0
 
 
-def summary(loop: Loop, outcome: Outcome | RunRecord) -> dict[str, Any]:
+def summary(trainer: Trainer, outcome: Outcome | RunRecord) -> dict[str, Any]:
     """Everything that must not depend on whether and where a run was interrupted."""
     return {
         "best_epoch": outcome.best_epoch,
         "epochs": outcome.epochs,
         "scores": [dataclasses.asdict(score) for score in outcome.scores],
-        "weights": {name: tensor.tolist() for name, tensor in loop.model.state_dict().items()},
+        "weights": {name: tensor.tolist() for name, tensor in trainer.model.state_dict().items()},
         "random": [torch.rand(1).item(), np.random.rand(), random.random()],  # noqa: NPY002
     }
 

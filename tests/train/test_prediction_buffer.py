@@ -12,37 +12,37 @@ from torch import Tensor, nn
 
 from graphbench.contract import HasStatistics
 from graphbench.structures import GraphBatch
-from graphbench.train import tally as module
+from graphbench.train import prediction_buffer as module
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.evaluation import evaluate
-from graphbench.train.forward import CarriedModel, Predictor
-from graphbench.train.tally import Tally
-from tests.train.tiny_run import CLASSES, TinyModel, tiny_loaders, tiny_loop, tiny_settings, tiny_task
+from graphbench.train.forward import BatchAdapter, Predictor
+from graphbench.train.prediction_buffer import PredictionBuffer
+from tests.train.tiny_run import CLASSES, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
-def _tally(offset: float) -> Tally:
-    tally = Tally()
+def _filled(offset: float) -> PredictionBuffer:
+    buffer = PredictionBuffer()
     for size in (2, 3):
         pred = torch.full((size, CLASSES), offset)
-        tally.add(torch.tensor(offset), pred, torch.zeros(size).long(), {"mrr": torch.full((1,), offset)})
-    return tally
+        buffer.add(torch.tensor(offset), pred, torch.zeros(size).long(), {"mrr": torch.full((1,), offset)})
+    return buffer
 
 
 def test_rows_and_statistics_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "gather_objects", lambda own, fabric: [own, _tally(2.0).state()])
-    whole = _tally(1.0).gathered(SimpleNamespace(world_size=2))
+    monkeypatch.setattr(module, "gather_objects", lambda own, fabric: [own, _filled(2.0).state_dict()])
+    whole = _filled(1.0).gathered(SimpleNamespace(world_size=2))
     assert whole.rows == 10
     assert torch.cat(whole.preds)[:, 0].tolist() == [1.0] * 5 + [2.0] * 5
     assert torch.cat(whole.statistics["mrr"]).tolist() == [1.0, 1.0, 2.0, 2.0]
 
 
 def test_a_state_comes_back() -> None:
-    tally = _tally(1.5)
-    again = Tally.from_state(module.on_cpu(tally.state()), torch.device("cpu"))
-    assert again.counts == tally.counts
-    assert torch.equal(torch.stack(again.losses), torch.stack(tally.losses))
-    assert torch.equal(torch.cat(again.statistics["mrr"]), torch.cat(tally.statistics["mrr"]))
-    assert again.measure(tiny_task(), ["accuracy"]) == tally.measure(tiny_task(), ["accuracy"])
+    buffer = _filled(1.5)
+    again = PredictionBuffer.from_state_dict(buffer.state_dict(), torch.device("cpu"))
+    assert again.counts == buffer.counts
+    assert torch.equal(torch.stack(again.losses), torch.stack(buffer.losses))
+    assert torch.equal(torch.cat(again.statistics["mrr"]), torch.cat(buffer.statistics["mrr"]))
+    assert again.compute(tiny_task(), ["accuracy"]) == buffer.compute(tiny_task(), ["accuracy"])
 
 
 class Ranking(nn.Module):
@@ -92,21 +92,21 @@ class RankingHead(nn.Module, HasStatistics):
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_statistics_of_heads_are_for_whole_graphs_those_of_layers_for_every_split(level: str) -> None:
     fabric, model = make_fabric("cpu"), Ranking(level)
-    predict = Predictor(fabric, CarriedModel(model, "32-true").eval())
+    predict = Predictor(fabric, BatchAdapter(model, "32-true").eval())
     found = evaluate(predict, tiny_task(), tiny_loaders(level).passes, fabric)
     assert set(found) == {"val", "test"}
-    tally = found["val"].tally
+    buffer = found["val"].buffer
     if level == "node":  # the graphs belong to all splits, and are looked at once
         assert model.head.asked == 0
         assert model.layers[0].asked == 1
-        assert tally.statistics.keys() == found["test"].tally.statistics.keys() == {"scaled_size", "odd"}
+        assert buffer.statistics.keys() == found["test"].buffer.statistics.keys() == {"scaled_size", "odd"}
         (batch,) = tiny_loaders(level).passes[0].batches()
         sizes = [float(n) for n in batch.ragged.sizes]
     else:
         sizes = [float(n) for each in tiny_loaders(level).passes[1].batches() for n in each.ragged.sizes]
-        assert torch.cat(tally.statistics["mrr"]).tolist() == sizes
-    assert torch.cat(tally.statistics["scaled_size"]).tolist() == [2 * size for size in sizes]
-    values = tally.measure(tiny_task(), [])
+        assert torch.cat(buffer.statistics["mrr"]).tolist() == sizes
+    assert torch.cat(buffer.statistics["scaled_size"]).tolist() == [2 * size for size in sizes]
+    values = buffer.compute(tiny_task(), [])
     assert values["scaled_size"] == pytest.approx(2 * sum(sizes) / len(sizes))
     assert values["odd"] == 1.0, "graphs without a number do not count"
 
@@ -125,7 +125,7 @@ def test_what_layers_say_is_written_for_every_evaluated_epoch_and_kept_by_the_re
     # All metrics in the first and last epoch and in a new best one only.
     settings = tiny_settings(max_epoch=5, eval_period=2, metrics_period=100)
     outcomes = [
-        tiny_loop(tmp_path / name, settings, model=model).run() for name, model in (("told", said), ("plain", plain))
+        tiny_trainer(tmp_path / name, settings, model=model).run() for name, model in (("told", said), ("plain", plain))
     ]
     lines = {
         (name, split): [
