@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphbench import factory
 from graphbench.config import load_config
+from graphbench.contract import take_auxiliary_loss
 from graphbench.experiment import seed_everything
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.train.failures import is_out_of_memory
@@ -70,8 +71,9 @@ def measure(
             pred, true = model(batch), batch.y
             if rows is not None:
                 pred, true = pred.index_select(0, rows), true.index_select(0, rows)
+            loss, auxiliary_loss = task.loss(pred, true), take_auxiliary_loss(model.modules())
             optimizer.zero_grad()
-            task.loss(pred, true).backward()
+            (loss if auxiliary_loss is None else loss + auxiliary_loss).backward()
             optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize(device)

@@ -14,7 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
-from graphbench.contract import HasStatistics
+from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_loss
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, Features, GraphBatch
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
@@ -44,16 +44,24 @@ class BatchAdapter(nn.Module):
         super().__init__()
         self.model = model
         self.dtype = _WEIGHT_TYPES.get(precision)
+        self._with_auxiliary_loss = [module for module in model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
-    def forward(self, opaque: OpaqueBatch) -> Tensor:
-        """The model's prediction for the batch inside."""
-        batch = opaque.batch
+    def forward(self, opaque: OpaqueBatch) -> tuple[Tensor, Tensor | None]:
+        """The model's prediction for the batch inside, and the auxiliary loss of its layers, None without any.
+
+        Both are returned, because DDP looks for parameters that have no gradient in what the forward pass returns.
+        """
+        prediction = self._predict(opaque.batch)
+        return prediction, take_auxiliary_loss(self._with_auxiliary_loss)
+
+    def _predict(self, batch: GraphBatch | NodeBlocks) -> Tensor:
         if not isinstance(batch, GraphBatch):
             return self._forward_blockwise(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
             batch = batch.derived(_cast, self.dtype)
-        return self.model(batch)
+        prediction: Tensor = self.model(batch)
+        return prediction
 
     def _forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         if not isinstance(self.model, BlockwiseModel):
@@ -116,5 +124,5 @@ class Predictor:
         observed = observer() if isinstance(batch, GraphBatch) else nullcontext({})
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
         with torch.no_grad(), self._precision.forward_context(), observed as answers:
-            prediction = self._adapter(OpaqueBatch(batch))
+            prediction, _ = self._adapter(OpaqueBatch(batch))
         return self._precision.convert_output(prediction), averaged(answers.values())

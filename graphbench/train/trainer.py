@@ -188,11 +188,12 @@ class Trainer:
             ends_group: whether an optimizer step follows, so that gradients cross process borders.
         """
         with self._gradient_sync(ends_group):
-            pred, true = self._forward(OpaqueBatch(batch)), batch.y
+            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            true = batch.y
             if rows is not None:
                 pred, true = pred.index_select(0, rows), true.index_select(0, rows)
             loss = self.task.loss(pred, true)
-            self.fabric.backward(loss)
+            self.fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
         self.state.buffer.add(loss, self.task.keep(pred), true)
 
     def _optimizer_step(self, epoch: float) -> None:

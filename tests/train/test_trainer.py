@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision, Precision
 from torch import nn
 
 from graphbench.errors import RunFailed, UserError
 from graphbench.train.checkpointer import read_checkpoint
 from graphbench.train.reporter import Reporter
-from tests.train.tiny_run import Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
+from tests.train.tiny_run import PenalisedModel, Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
 def lines(folder: Path, split: str) -> list[dict]:
@@ -113,9 +115,11 @@ def test_training_metrics_come_from_the_training_passes(tmp_path: Path) -> None:
     assert line["loss"] == pytest.approx(by_hand, rel=1e-6)
 
 
-def hand_written(level: str, epochs: int, accumulation: int, clip: float | None) -> dict[str, torch.Tensor]:
+def hand_written(
+    level: str, epochs: int, accumulation: int, clip: float | None, kind: type[TinyModel] = TinyModel
+) -> dict[str, torch.Tensor]:
     torch.manual_seed(5)
-    model, loaders = TinyModel(level=level), tiny_loaders(level)
+    model, loaders = kind(level=level), tiny_loaders(level)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, weight_decay=1e-3, momentum=0.9, fused=True)
     for epoch in range(epochs):
         model.train()
@@ -125,7 +129,10 @@ def hand_written(level: str, epochs: int, accumulation: int, clip: float | None)
             pred, true = model(batch), batch.y
             if rows is not None:
                 pred, true = pred[rows], true[rows]
-            nn.functional.cross_entropy(pred, true).backward()
+            loss = nn.functional.cross_entropy(pred, true)
+            if isinstance(model, PenalisedModel):
+                loss = loss + model.auxiliary_loss
+            loss.backward()
             waiting += 1
             if waiting == accumulation or number + 1 == total:
                 if clip is not None:
@@ -147,6 +154,36 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path, level: str, a
     expected = hand_written(level, 3, accumulation, clip)
     for name, tensor in trainer.model.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_an_auxiliary_loss_is_minimised_and_not_reported(tmp_path: Path, accumulation: int) -> None:
+    settings = tiny_settings(max_epoch=3, batch_accumulation=accumulation)
+    trainer = tiny_trainer(tmp_path, settings, kind=PenalisedModel, optimizer="sgd", scheduler="none")
+    trainer.run()
+    expected = hand_written("graph", 3, accumulation, None, PenalisedModel)
+    assert expected["anchor"] != 1.0
+    for name, tensor in trainer.model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+    for name, kind in (("plain", TinyModel), ("penalised", PenalisedModel)):
+        tiny_trainer(tmp_path / name, tiny_settings(max_epoch=1), kind=kind, scheduler="none", lr=0.0).run()
+    for split in ("train", "val"):
+        (plain,), (penalised,) = (lines(tmp_path / name, split) for name in ("plain", "penalised"))
+        assert penalised["loss"] == plain["loss"]
+
+
+def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path) -> None:
+    """Float16 gradients are scaled before backward and unscaled before the step: also those of the auxiliary loss."""
+    anchors = []
+    for precision in (MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=1024.0)), Precision()):
+        fabric = Fabric(accelerator="cpu", devices=1, plugins=[precision])
+        torch.manual_seed(5)
+        model = PenalisedModel(norm=False, dropout=0.0)
+        options = {"model": model, "fabric": fabric, "optimizer": "sgd", "scheduler": "none"}
+        tiny_trainer(tmp_path / str(len(anchors)), tiny_settings(max_epoch=2), **options).run()
+        anchors.append(float(model.anchor.detach()))
+    assert anchors[0] != 1.0
+    assert anchors[0] == pytest.approx(anchors[1], rel=1e-2)
 
 
 def test_five_batches_in_groups_of_two_make_three_steps(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAuxiliaryLoss
 from graphbench.data.loading.loader import Loaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -56,6 +57,18 @@ class TinyModel(nn.Module):
         if self.level == "graph":
             h = torch.zeros(batch.num_graphs, h.shape[1], dtype=h.dtype).index_add(0, batch.ragged.graph_id, h)
         return self.last(self.dropout(h.relu()))
+
+
+class PenalisedModel(TinyModel, HasAuxiliaryLoss):
+    """With a term in the loss that alone depends on one of the parameters."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.anchor = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        self.auxiliary_loss = (self.last.weight - self.anchor).square().mean() if self.training else None
+        return super().forward(batch)
 
 
 def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
@@ -103,6 +116,7 @@ def tiny_trainer(
     *,
     level: str = "graph",
     model: nn.Module | None = None,
+    kind: type[TinyModel] = TinyModel,
     loaders: Any = None,
     task: Any = None,
     optimizer: str = "adam",
@@ -118,7 +132,7 @@ def tiny_trainer(
     random.seed(5)
     fabric = fabric or make_fabric("cpu", precision=precision)
     settings = settings or tiny_settings()
-    model = model or TinyModel(level=level)
+    model = model or kind(level=level)
     context = {"params": list(model.parameters()), "lr": lr, "weight_decay": 1e-3, "momentum": 0.9}
     opt = construct(lookup("train/optimizers", optimizer), context)
     schedule = construct(
@@ -188,7 +202,7 @@ def main() -> int:
                 rank=fabric.global_rank,
                 world_size=fabric.world_size,
             ),
-            model=TinyModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
+            model=PenalisedModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
             reporters=[Slowly(options.sleep)] if options.sleep else [],
         )
         previous = run.record if decision == "resume" else None
