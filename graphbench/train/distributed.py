@@ -1,4 +1,4 @@
-"""What the processes of a data-parallel run tell each other, beside the gradients."""
+"""Communication between the processes of a data-parallel run, apart from gradients."""
 
 from __future__ import annotations
 

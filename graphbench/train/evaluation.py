@@ -67,6 +67,7 @@ def _predictions(predict: Predictor, task: Task, eval_pass: EvalPass, by_batch: 
     """Predictions of all batches; with losses and what heads say only where a split has all rows of a batch."""
     buffer = PredictionBuffer()
     for batch in eval_pass.batches():
+        assert batch.y is not None
         prediction, statistics = predict(batch, heads=by_batch)
         loss = task.loss(prediction, batch.y) if by_batch else None
         buffer.add(loss, task.keep(prediction) if by_batch else prediction, batch.y, statistics)

@@ -1,4 +1,4 @@
-"""What to say when a run fails: where it happened, what to try, what is kept."""
+"""Messages of runs that fail: where it happened, what to try, what is kept."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ that the walk has no reason to open, and is cast here where the precision asks f
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from lightning_fabric import Fabric
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
 from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_loss
 from graphbench.errors import UserError
-from graphbench.structures import EdgeSet, Features, GraphBatch
+from graphbench.structures import EdgeSet, GraphBatch
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
 
@@ -77,11 +77,14 @@ class BatchAdapter(nn.Module):
 
 
 def _cast(batch: GraphBatch, dtype: torch.dtype) -> GraphBatch:
-    def cast(tensor: Features | None) -> Features | None:
+    """The batch with floating-point features of another type; targets stay."""
+
+    def cast(tensor: Tensor | None) -> Tensor | None:
         return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
+    x = batch.x
     return batch.replace(
-        x=cast(batch.x),
+        x=x.to(dtype) if x is not None and x.is_floating_point() else x,
         edge_attr=cast(batch.edge_attr),
         pe={name: cast(pe) for name, pe in batch.pe.items()},
         edge_pe={name: cast(pe) for name, pe in batch.edge_pe.items()},
@@ -121,7 +124,9 @@ class Predictor:
             heads: False leaves out what the head says: its statistics judge all predictions of a graph together.
         """
         observer = self._with_heads if heads else self._without_heads
-        observed = observer() if isinstance(batch, GraphBatch) else nullcontext({})
+        observed: AbstractContextManager[dict[str, dict[str, Tensor]]] = (
+            observer() if isinstance(batch, GraphBatch) else nullcontext({})
+        )
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
         with torch.no_grad(), self._precision.forward_context(), observed as answers:
             prediction, _ = self._adapter(OpaqueBatch(batch))

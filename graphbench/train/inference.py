@@ -1,4 +1,4 @@
-"""What a trained model is used for without training it: scores and predictions, attention weights."""
+"""Applying a trained model: scores and predictions, attention weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -145,7 +146,7 @@ class Inference:
     def _write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         if self.fabric.is_global_zero:
             with atomic.replacing(self.folder / name) as file:
-                np.savez_compressed(file, **arrays)
+                np.savez_compressed(file, **dict[str, Any](arrays))
             logger.info("written: %s", self.folder / name)
 
 

@@ -1,4 +1,4 @@
-"""Curves for other programs: Weights & Biases, TensorBoard, CSV. Each library is imported when its logger starts."""
+"""Loggers: Weights & Biases, TensorBoard, CSV. Each library is imported when its logger starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from lightning_fabric import loggers as fabric_loggers
+from lightning_fabric.loggers import tensorboard as fabric
 
 from graphbench.runs import atomic
 from graphbench.runs.record import Outcome
@@ -80,12 +80,12 @@ class TensorBoardLogger(Reporter):
     """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ..."""
 
     def __init__(self) -> None:
-        self._logger: fabric_loggers.TensorBoardLogger | None = None
+        self._logger: fabric.TensorBoardLogger | None = None
 
     def start(self, report: StartReport) -> None:
         """Opens the event file; events of epochs that are trained again are hidden."""
         try:
-            self._logger = fabric_loggers.TensorBoardLogger(
+            self._logger = fabric.TensorBoardLogger(
                 report.path, name="", version="tensorboard", purge_step=report.first_epoch
             )
             self._logger.experiment.flush()
@@ -132,8 +132,14 @@ class WandbLogger(Reporter):
         group: str | None = None,
         tags: Sequence[str] = (),
     ) -> None:
-        self._arguments = {"project": project, "entity": entity or None, "name": name, "config": dict(config)}
-        self._arguments |= {"group": group, "tags": list(tags)}
+        self._arguments: dict[str, Any] = {
+            "project": project,
+            "entity": entity or None,
+            "name": name,
+            "config": dict(config),
+            "group": group,
+            "tags": list(tags),
+        }
         self._run: Any = None
         self._metric = ""
 
@@ -146,7 +152,7 @@ class WandbLogger(Reporter):
             return
         self._metric = report.metric
         try:
-            mode = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+            mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
             self._run = wandb.init(
                 **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
             )

@@ -11,7 +11,8 @@ import torch
 
 def random_state() -> dict[str, Any]:
     """The states of all global random generators, as tensors and plain numbers."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002  libraries draw from the global generator
+    numpy_state: Any = np.random.get_state()  # noqa: NPY002  libraries draw from the global generator
+    name, keys, *rest = numpy_state
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],

@@ -1,4 +1,4 @@
-"""What a training leaves behind and tells about itself: lines of ``stats.json``, reports, the outcome of the run."""
+"""Lines of ``stats.json``, reports to reporters, the outcome of a run."""
 
 from __future__ import annotations
 

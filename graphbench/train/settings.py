@@ -1,4 +1,4 @@
-"""What the trainer is told, apart from the objects it works on."""
+"""Settings of the trainer: epochs, periods, accumulation, clipping, patience."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TrainerSettings:
         metrics_period: epochs between two computations of all metrics; in the others only the losses and the
             evaluated splits' ``metric`` are computed, except in a new best epoch (and the first and last one), which
             always has them all. 0: every epoch, or every 25th where an epoch is fewer than ten batches and the metrics
-            of three splits would cost a noticeable share of it.
+            of three splits would cost a noticeable part of it.
     """
 
     max_epoch: int

@@ -1,4 +1,4 @@
-"""The trainer: epochs of steps, evaluation, selection of the best epoch, checkpoints.
+"""Training: epochs of steps, evaluation, selection of the best epoch, checkpoints.
 
 Read :meth:`Trainer.run`, ``_epoch``, ``_train_epoch`` and ``_train_step``; the rest serves them. A state can be saved
 after any optimizer step, also in the middle of an epoch: batches depend on (seed, epoch) only, so a resumed run
@@ -189,6 +189,7 @@ class Trainer:
         """
         with self._gradient_sync(ends_group):
             pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            assert batch.y is not None
             true = batch.y
             if rows is not None:
                 pred, true = pred.index_select(0, rows), true.index_select(0, rows)

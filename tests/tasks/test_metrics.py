@@ -345,8 +345,8 @@ def test_micro_f1_equals_scikit_learn():
 def test_statistics_are_means_over_the_graphs_that_have_one():
     measure = metric("mrr_filt", "binary")
     values = torch.tensor([0.5, torch.nan, 1.0])
-    assert measure.of_aligned(values, values, False) == 0.75
-    assert math.isnan(measure.of_aligned(values[1:2], values[1:2], False))
+    assert measure.compute_aligned(values, values, False) == 0.75
+    assert math.isnan(measure.compute_aligned(values[1:2], values[1:2], False))
     assert measure.reason == "no graph has a true pair"
     assert math.isnan(measure(torch.zeros(3, 1), torch.zeros(3)))
     assert "computed by the head" in measure.reason
