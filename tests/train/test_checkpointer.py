@@ -15,7 +15,7 @@ from graphbench.runs.record import RunRecord
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.checkpointer import Checkpointer, read_checkpoint
 from graphbench.train.reporter import Reporter
-from tests.train.tiny_process import result, start, without_times
+from tests.train.tiny_process import in_this_process, start, wait_for, without_times
 from tests.train.tiny_run import TinyModel, summary, tiny_settings, tiny_trainer
 
 
@@ -40,18 +40,15 @@ def kill() -> None:
 
 def test_kill_9_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     options = ["--max_epoch", "5", "--ckpt_seconds", "0"]  # a checkpoint after every step
-    uninterrupted = start(tmp_path / "whole", *options)
     process = start(tmp_path / "killed", *options, "--sleep", "0.05")
-    for line in process.stdout:
-        if line.strip() == "epoch 2 batch 3":
-            break
+    wait_for(process, "epoch 2 batch 3")
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     record = RunRecord.read(tmp_path / "killed" / "tiny" / "0" / "record.json")
     assert record.status == "running"
 
-    whole, rest = result(uninterrupted), result(start(tmp_path / "killed", *options))
+    whole, rest = (in_this_process(tmp_path / name, *options) for name in ("whole", "killed"))
     assert (whole.pop("decision"), rest.pop("decision")) == ("fresh", "resume")
     assert rest == whole
     assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")
@@ -122,9 +119,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
 
 def test_sigterm_from_outside(tmp_path: Path) -> None:
     process = start(tmp_path, "--sleep", "0.05")
-    for line in process.stdout:
-        if line.strip() == "epoch 1 batch 2":
-            break
+    wait_for(process, "epoch 1 batch 2")
     process.terminate()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

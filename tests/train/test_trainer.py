@@ -353,12 +353,3 @@ def test_reporters_are_closed_after_a_failure(tmp_path: Path) -> None:
     with pytest.raises(RunFailed):
         tiny_trainer(tmp_path, model=Breaks(at=0), reporters=[recorder, Slowly(0)]).run()
     assert recorder.events == ["start", "close"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("max_epoch", 0), ("eval_period", 0), ("batch_accumulation", -1), ("patience", -1), ("clip_grad_norm_value", 0.0)],
-)
-def test_settings_out_of_range(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be .*received {value}"):
-        tiny_settings(**{name: value})

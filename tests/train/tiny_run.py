@@ -1,7 +1,7 @@
 """A model, data and a task small enough that a training run takes a second, for tests and as a program.
 
-``python tiny_run.py OUT_DIR [--max_epoch N] [--devices N] ...`` trains once and prints its outcome as JSON, so that
-tests can kill it, or start it in two processes.
+``python tiny_run.py OUT_DIR [--max_epoch N] [--devices N] ... [--then OUT_DIR ...]`` trains, once or several times, and
+prints every outcome as a line of JSON, so that tests can kill it, or start it in two processes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss
@@ -164,56 +165,65 @@ class Slowly(Reporter):
         time.sleep(self.seconds)
 
 
-def main() -> int:
+def parse(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--max_epoch", type=int, default=6)
     parser.add_argument("--ckpt_seconds", type=float, default=60.0)
-    parser.add_argument("--ckpt_period", type=int, default=1)
     parser.add_argument("--sleep", type=float, default=0.0)
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--level", default="graph")
     parser.add_argument("--no_norm", action="store_true")
     parser.add_argument("--accumulation", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    fabric = make_fabric("cpu", devices=options.devices)
-    fabric.launch()
+    return parser.parse_args(arguments)
+
+
+def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
+    """Trains once, or what is left; in the first process everything that must not depend on interruptions."""
     run = RunDirectory(options.folder, "tiny", 0, writer=fabric.is_global_zero)
     with run.open(config_hash="h", config_text="tiny\n") as decision:
         decision = fabric.broadcast(decision)
-        if decision == "skip":
-            return 0
         torch.manual_seed(5)
+        shape = {"batch_size": options.batch_size, "rank": fabric.global_rank, "world_size": fabric.world_size}
         trainer = tiny_trainer(
             options.folder,
             tiny_settings(
                 max_epoch=options.max_epoch,
                 ckpt_seconds=options.ckpt_seconds,
-                ckpt_period=options.ckpt_period,
+                ckpt_period=1,
                 batch_accumulation=options.accumulation,
             ),
             level=options.level,
             fabric=fabric,
-            loaders=tiny_loaders(
-                options.level,
-                batch_size=options.batch_size,
-                rank=fabric.global_rank,
-                world_size=fabric.world_size,
-            ),
+            loaders=tiny_loaders(options.level, **shape),
             model=PenalisedModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
             reporters=[Slowly(options.sleep)] if options.sleep else [],
         )
         previous = run.record if decision == "resume" else None
         record = RunRecord.start(previous=previous, config="tiny", config_hash="h", seed=0, run_id="0")
-        try:
-            run.recorded(record, trainer.run)
-        except (RunFailed, Interrupted, UserError) as error:
-            print(error, file=sys.stderr)
-            return error.exit_code
-    if fabric.is_global_zero:
-        print(json.dumps({"decision": decision, **summary(trainer, run.record)}))
+        run.recorded(record, trainer.run)
+    return {"decision": decision, **summary(trainer, run.record)} if fabric.is_global_zero else {}
+
+
+def main(*arguments: str) -> int:
+    torch.set_num_threads(1)
+    runs: list[list[str]] = [[]]
+    for argument in arguments:
+        if argument == "--then":
+            runs.append([])
+        else:
+            runs[-1].append(argument)
+    fabric = make_fabric("cpu", devices=parse(*runs[0]).devices)
+    fabric.launch()
+    try:
+        for run in runs:
+            outcome = train(fabric, parse(*run))
+            if fabric.is_global_zero:
+                print(json.dumps(outcome))
+    except (RunFailed, Interrupted, UserError) as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     return 0
 
 
@@ -229,4 +239,4 @@ def summary(trainer: Trainer, outcome: Outcome | RunRecord) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))
