@@ -189,8 +189,8 @@ def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_new_best_epoch_makes_a_checkpoint_due(tmp_path: Path) -> None:
-    for wanted in (False, True):
-        folder = tmp_path / str(wanted)
+    for ckpt_best in (False, True):
+        folder = tmp_path / str(ckpt_best)
         with pytest.raises(Killed):
-            tiny_trainer(folder, tiny_settings(ckpt_best=wanted), reporters=[Bomb(3, 1, kill)]).run()
-        assert (folder / "tiny" / "0" / "ckpt" / "best.ckpt").is_file() == wanted
+            tiny_trainer(folder, tiny_settings(ckpt_best=ckpt_best), reporters=[Bomb(3, 1, kill)]).run()
+        assert (folder / "tiny" / "0" / "ckpt" / "best.ckpt").is_file() == ckpt_best

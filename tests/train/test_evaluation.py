@@ -57,8 +57,10 @@ class Describing(nn.Module, HasStatistics):
         self.asked += 1
         assert not torch.is_grad_enabled()
         size = batch.ragged.size_tensor.float()
-        found = {"scaled_size": self.factor * size}
-        return found | ({"odd": torch.where(size % 2 == 1, 1.0, torch.nan)} if self.factor == 1.0 else {})
+        statistics = {"scaled_size": self.factor * size}
+        if self.factor == 1.0:
+            statistics["odd"] = torch.where(size % 2 == 1, 1.0, torch.nan)
+        return statistics
 
 
 class RankingHead(nn.Module, HasStatistics):
@@ -76,17 +78,17 @@ class RankingHead(nn.Module, HasStatistics):
 def test_statistics_of_heads_are_for_whole_graphs_those_of_layers_for_every_split(level: str) -> None:
     fabric, model = make_fabric("cpu"), Ranking(level)
     predict = Predictor(fabric, BatchAdapter(model, "32-true").eval())
-    found = evaluate(predict, tiny_task(), tiny_loaders(level).passes, fabric)
-    assert set(found) == {"val", "test"}
-    buffer = found["val"].buffer
+    predictions = evaluate(predict, tiny_task(), tiny_loaders(level).passes, fabric)
+    assert set(predictions) == {"val", "test"}
+    buffer = predictions["val"].buffer
     if level == "node":  # the graphs belong to all splits, and are looked at once
         assert model.head.asked == 0
         assert model.layers[0].asked == 1
-        assert buffer.statistics.keys() == found["test"].buffer.statistics.keys() == {"scaled_size", "odd"}
+        assert buffer.statistics.keys() == predictions["test"].buffer.statistics.keys() == {"scaled_size", "odd"}
         (batch,) = tiny_loaders(level).passes[0].batches()
         sizes = [float(n) for n in batch.ragged.sizes]
     else:
-        sizes = [float(n) for each in tiny_loaders(level).passes[1].batches() for n in each.ragged.sizes]
+        sizes = [float(n) for batch in tiny_loaders(level).passes[1].batches() for n in batch.ragged.sizes]
         assert torch.cat(buffer.statistics["mrr"]).tolist() == sizes
     assert torch.cat(buffer.statistics["scaled_size"]).tolist() == [2 * size for size in sizes]
     values = buffer.compute(tiny_task(), [])
@@ -118,7 +120,7 @@ def test_what_layers_say_is_written_for_every_evaluated_epoch_and_kept_by_the_re
         for split in ("train", "val", "test")
     }
     for split in ("val", "test"):
-        batches = next(each for each in tiny_loaders().passes if split in each.rows).batches()
+        batches = next(eval_pass for eval_pass in tiny_loaders().passes if split in eval_pass.rows).batches()
         sizes = [n for batch in batches for n in batch.ragged.sizes]
         assert len(lines["told", split]) == len(lines["plain", split]) == 4
         for line, without in zip(lines["told", split], lines["plain", split], strict=True):
@@ -126,11 +128,11 @@ def test_what_layers_say_is_written_for_every_evaluated_epoch_and_kept_by_the_re
             assert line["loss"] == without["loss"], "looking changes nothing"
             assert line.keys() - without.keys() == {"scaled_size", "odd"}
     assert all("scaled_size" not in line for line in lines["told", "train"]), "training passes are not observed"
-    found = {(each.split, each.name): each for each in outcomes[0].scores}
-    assert found["test", "scaled_size"].value == lines["told", "test"][0]["scaled_size"]
-    assert found["test", "scaled_size"].maximize is False
-    assert ("train", "scaled_size") not in found
-    assert said.describing.asked == 4 * sum(len(list(each.batches())) for each in tiny_loaders().passes[1:])
+    by_name = {(score.split, score.name): score for score in outcomes[0].scores}
+    assert by_name["test", "scaled_size"].value == lines["told", "test"][0]["scaled_size"]
+    assert by_name["test", "scaled_size"].maximize is False
+    assert ("train", "scaled_size") not in by_name
+    assert said.describing.asked == 4 * sum(len(list(eval_pass.batches())) for eval_pass in tiny_loaders().passes[1:])
 
 
 # ---------------------------------------------------------------------- one large graph
@@ -179,9 +181,9 @@ def test_evaluation_in_blocks_gives_the_scores_of_the_whole_graph(tmp_path, monk
     blocks = large_trainer(tmp_path / "blocks", store, sampler, "blocks", epochs=6).run()
     assert blocks.best_epoch == whole.best_epoch
     for split in ("val", "test"):
-        found, expected = scores(blocks, split), scores(whole, split)
-        assert found == pytest.approx(expected, rel=1e-5)
-        assert found["accuracy"] > 0.6  # a third by chance
+        of_blocks = scores(blocks, split)
+        assert of_blocks == pytest.approx(scores(whole, split), rel=1e-5)
+        assert of_blocks["accuracy"] > 0.6  # a third by chance
     assert scores(blocks, "train") == scores(whole, "train")
     counts = {score.split: score.count for score in blocks.scores}
     assert counts == {"train": 600, "val": 300, "test": 300}

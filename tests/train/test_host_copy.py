@@ -20,12 +20,12 @@ def test_everything_arrives_after_one_wait() -> None:
         torch.randn(3, 1).bfloat16(),
     ]
     with second_device() as waits:
-        there = [here, *(each.to(DEVICE) for each in sent)]
+        there = [here, *(tensor.to(DEVICE) for tensor in sent)]
         waits.clear()
-        found = to_host(there)
+        copies = to_host(there)
         assert len(waits) == 1
-    assert found[0] is here
-    for a, b in zip(found[1:], sent, strict=True):
+    assert copies[0] is here
+    for a, b in zip(copies[1:], sent, strict=True):
         assert a.device.type == "cpu"
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
@@ -36,6 +36,6 @@ def test_a_constant_is_copied_once() -> None:
     with second_device() as waits:
         there = rows.to(DEVICE)
         waits.clear()
-        found = [constant_on_host(there) for _ in range(3)]
+        copies = [constant_on_host(there) for _ in range(3)]
         assert len(waits) == 1
-    assert all(torch.equal(each, rows) for each in found)
+    assert all(torch.equal(copy, rows) for copy in copies)

@@ -34,11 +34,11 @@ def read_csv(folder: Path) -> list[dict[str, str]]:
 
 def test_csv(tmp_path: Path) -> None:
     tiny_trainer(tmp_path, tiny_settings(max_epoch=5, eval_period=2), reporters=[CSVLogger()]).run()
-    found = read_csv(tmp_path)
-    assert [row["epoch"] for row in found] == ["0", "1", "2", "3", "4"]
-    assert [bool(row["val/accuracy"]) for row in found] == [True, True, False, True, True]
+    rows = read_csv(tmp_path)
+    assert [row["epoch"] for row in rows] == ["0", "1", "2", "3", "4"]
+    assert [bool(row["val/accuracy"]) for row in rows] == [True, True, False, True, True]
     lines = (tmp_path / "tiny" / "0" / "train" / "stats.json").read_text().splitlines()
-    assert [float(row["train/loss"]) for row in found] == [json.loads(line)["loss"] for line in lines]
+    assert [float(row["train/loss"]) for row in rows] == [json.loads(line)["loss"] for line in lines]
 
 
 def test_csv_of_a_resumed_run_has_every_epoch_once(tmp_path: Path) -> None:

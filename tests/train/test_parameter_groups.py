@@ -27,8 +27,8 @@ def test_parts_have_their_own_weight_decay_and_the_longest_name_counts() -> None
     model.head.bias.requires_grad_(False)
     groups = parameter_groups(model, 0.1, {"attention": 0.0, "local": 0.2, "local.0.bias": 0.3})
     decay = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
-    found = {name: decay.get(id(parameter)) for name, parameter in model.named_parameters()}
-    assert found == {
+    by_name = {name: decay.get(id(parameter)) for name, parameter in model.named_parameters()}
+    assert by_name == {
         "attention.weight": 0.0,
         "attention.bias": 0.0,
         "local.0.weight": 0.2,
@@ -58,7 +58,7 @@ class WithFilters(nn.Module):
 def test_filters_are_not_decayed_and_have_their_own_rate(rate: float | None) -> None:
     model = WithFilters()
     groups = parameter_groups(model, 0.1, {"layers.1": 0.3}, filter_lr=rate)
-    found = {
+    settings = {
         id(parameter): {key: value for key, value in group.items() if key != "params"}
         for group in groups
         for parameter in group["params"]
@@ -66,7 +66,7 @@ def test_filters_are_not_decayed_and_have_their_own_rate(rate: float | None) -> 
     filters = {"weight_decay": 0.0} | ({} if rate is None else {"lr": rate})
     for name, parameter in model.named_parameters():
         plain = {"weight_decay": 0.3 if name.startswith("layers.1.") else 0.1}
-        assert found[id(parameter)] == (filters if ".filter." in name else plain), name
+        assert settings[id(parameter)] == (filters if ".filter." in name else plain), name
     assert len(groups) == 3, "one group per setting, not per layer"
     start = model.layers[2]["filter"].weight.detach().clone()
     optimizer = construct(lookup("train/optimizers", "adamW"), {"params": groups, "lr": 0.5, "weight_decay": 0.1})

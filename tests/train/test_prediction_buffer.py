@@ -21,7 +21,7 @@ def _filled(offset: float) -> PredictionBuffer:
 
 
 def test_rows_and_statistics_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "gather_objects", lambda own, fabric: [own, _filled(2.0).state_dict()])
+    monkeypatch.setattr(module, "gather_objects", lambda state, fabric: [state, _filled(2.0).state_dict()])
     whole = _filled(1.0).gathered(SimpleNamespace(world_size=2))
     assert whole.rows == 10
     assert torch.cat(whole.preds)[:, 0].tolist() == [1.0] * 5 + [2.0] * 5

@@ -154,7 +154,7 @@ def test_a_frozen_body_stays_to_the_last_bit_and_the_head_learns(tmp_path: Path)
     model = HeadedTiny()
     freeze_body(model)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimized = nn.ParameterList([each for each in model.parameters() if each.requires_grad])
+    optimized = nn.ParameterList([parameter for parameter in model.parameters() if parameter.requires_grad])
     assert len(optimized) == 2
     trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=3), model=model)
     outcome = trainer.run()
@@ -169,4 +169,5 @@ def test_norms_are_frozen_with_their_parameters_only() -> None:
     assert frozen_norms(model) == []
     freeze_body(model)
     assert frozen_norms(model) == [model.norm]
-    assert [name for name, each in model.named_parameters() if each.requires_grad] == ["head.weight", "head.bias"]
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert trained == ["head.weight", "head.bias"]

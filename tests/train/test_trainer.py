@@ -75,7 +75,7 @@ def test_the_best_epoch_is_the_first_with_the_best_validation_metric(tmp_path: P
     model = TinyModel()
     model.load_state_dict(saved["model"])
     model.eval()
-    (test,) = [each for each in tiny_loaders().passes if "test" in each.rows]
+    (test,) = [eval_pass for eval_pass in tiny_loaders().passes if "test" in eval_pass.rows]
     with torch.no_grad():
         right = sum((model(batch).argmax(1) == batch.y).sum().item() for batch in test.batches())
     (accuracy,) = [s.value for s in outcome.scores if (s.split, s.name) == ("test", "accuracy")]
@@ -229,8 +229,8 @@ def test_the_rate_may_change_before_every_step(tmp_path: Path) -> None:
     rates: list[float] = []
     trainer.schedule.optimizer.register_step_pre_hook(lambda opt, *_: rates.append(opt.param_groups[0]["lr"]))
     trainer.run()
-    assert rates[:6] == pytest.approx([0.01 * each for each in (0.4, 0.8, 1.0, 1.4, 1.8, 2.0)])
-    assert rates[6:] == pytest.approx([0.01 * each for each in (1.6, 1.2, 1.0, 0.6, 0.2, 0.0)], rel=1e-4, abs=2e-7)
+    assert rates[:6] == pytest.approx([0.01 * fraction for fraction in (0.4, 0.8, 1.0, 1.4, 1.8, 2.0)])
+    assert rates[6:] == pytest.approx([0.01 * part for part in (1.6, 1.2, 1.0, 0.6, 0.2, 0.0)], rel=1e-4, abs=2e-7)
 
 
 def test_plateau_takes_the_latest_validation_loss_every_epoch(tmp_path: Path) -> None:
@@ -251,8 +251,8 @@ def test_other_number_formats(tmp_path: Path, precision: str, level: str) -> Non
     trainer.run()
     train = lines(tmp_path, "train")
     assert train[-1]["loss"] < train[0]["loss"]
-    wanted = {"bf16-mixed": torch.float32, "bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
-    assert {parameter.dtype for parameter in trainer.model.parameters()} == {wanted}
+    dtype = {"bf16-mixed": torch.float32, "bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
+    assert {parameter.dtype for parameter in trainer.model.parameters()} == {dtype}
 
 
 class Ring(nn.Module):
