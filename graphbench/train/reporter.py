@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,35 +79,3 @@ class Reporter:
 
     def close(self) -> None:
         """Always called last, after a failure too."""
-
-
-class ReporterList(Reporter):
-    """Tells several reporters, in their order."""
-
-    def __init__(self, reporters: Iterable[Reporter]) -> None:
-        self._reporters = tuple(reporters)
-
-    def start(self, report: StartReport) -> None:
-        """Before the first epoch."""
-        for reporter in self._reporters:
-            reporter.start(report)
-
-    def batch(self, epoch: int, done: int, total: int) -> None:
-        """After every training batch."""
-        for reporter in self._reporters:
-            reporter.batch(epoch, done, total)
-
-    def epoch(self, report: EpochReport) -> None:
-        """After every epoch."""
-        for reporter in self._reporters:
-            reporter.epoch(report)
-
-    def finish(self, outcome: Outcome) -> None:
-        """After the last epoch."""
-        for reporter in self._reporters:
-            reporter.finish(outcome)
-
-    def close(self) -> None:
-        """Always, and last."""
-        for reporter in self._reporters:
-            reporter.close()

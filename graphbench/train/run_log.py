@@ -15,7 +15,7 @@ from graphbench.runs.record import Outcome, Score
 from graphbench.tasks.task import Task
 from graphbench.train.evaluation import SplitPredictions
 from graphbench.train.failures import no_best_epoch
-from graphbench.train.reporter import EpochReport, Reporter, ReporterList, StartReport
+from graphbench.train.reporter import EpochReport, Reporter, StartReport
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.state import TrainerState
 
@@ -46,7 +46,7 @@ class RunLog:
     ) -> None:
         self._path = path
         self._history = history
-        self._reporters = ReporterList(reporters)
+        self._reporters = tuple(reporters)
         self._settings = settings
         self._params = params
         self._device = device
@@ -62,11 +62,13 @@ class RunLog:
             params=self._params,
             history={split: self._history.read(split) for split in SPLITS},
         )
-        self._reporters.start(report)
+        for reporter in self._reporters:
+            reporter.start(report)
 
     def batch(self, epoch: int, done: int, total: int) -> None:
         """A training batch is over."""
-        self._reporters.batch(epoch, done, total)
+        for reporter in self._reporters:
+            reporter.batch(epoch, done, total)
 
     def epoch(
         self,
@@ -114,7 +116,8 @@ class RunLog:
             seconds_total=state.seconds,
             seconds_left=seconds_left,
         )
-        self._reporters.epoch(report)
+        for reporter in self._reporters:
+            reporter.epoch(report)
 
     def finish(self, state: TrainerState, task: Task) -> Outcome:
         """The run came to its end.
@@ -145,10 +148,12 @@ class RunLog:
             peak_memory=peak_memory(self._device),
         )
         logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
-        self._reporters.finish(outcome)
+        for reporter in self._reporters:
+            reporter.finish(outcome)
         return outcome
 
     def close(self) -> None:
         """Always called last, after a failure too."""
         self._history.close()
-        self._reporters.close()
+        for reporter in self._reporters:
+            reporter.close()
