@@ -12,7 +12,6 @@ docs/python-api.md has the examples, and single layers inside a model of PyTorch
 from __future__ import annotations
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
     from graphbench.structures import DataInfo
-
-# PyTorch then asks Linux for huge pages for tensors of 2 MiB and more. A step on a graph
-# of a million nodes spends most of its time on page faults otherwise. 0 in the environment switches it off.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
 __all__ = ["build_model", "load_config", "run"]

@@ -35,11 +35,11 @@ from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
-from graphbench.train.loop import Loop
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
 from graphbench.train.seeding import seed_everything
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.trainer import Trainer
 
 logger = logging.getLogger("graphbench")
 
@@ -54,7 +54,7 @@ class _Parts:
     loaders: DataLoaders | LargeLoader
     optimizer: Optimizer
     schedule: Schedule
-    settings: Settings
+    settings: TrainerSettings
     facts: dict[str, Any]
     pretrained: Pretrained | None
 
@@ -222,7 +222,7 @@ def _work(
             "PCQM4Mv2-inference": inference.ogb_submission,
             "log-attn-weights": inference.attention,
         }[mode]
-    loop = Loop(
+    trainer = Trainer(
         fabric,
         parts.model,
         parts.task,
@@ -233,7 +233,7 @@ def _work(
         run=directory,
         reporters=[*build_reporters(config, title, parts.info, directory.path.name), *reporters],
     )
-    return loop.run
+    return trainer.run
 
 
 @contextmanager
@@ -254,7 +254,7 @@ def _console(config: Config, fabric: Fabric) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(message)s"))
     quiet = config.tree.print == "file" or not fabric.is_global_zero
     handler.setLevel(logging.ERROR if quiet else logging.INFO)
-    # What the loop notes for logging.log, the progress bar shows already.
+    # What the trainer notes for logging.log, the progress bar shows already.
     handler.addFilter(lambda record: record.levelno > logging.INFO or not record.name.startswith("graphbench.train"))
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

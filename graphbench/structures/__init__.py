@@ -3,6 +3,7 @@
 from graphbench.structures.adjacency import Adjacency, adjacency
 from graphbench.structures.buckets import Bucket, PaddedLayout
 from graphbench.structures.data_info import DataInfo
+from graphbench.structures.data_loaders import DataLoaders, EvalPass
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.layer_state import LayerState
@@ -14,7 +15,9 @@ __all__ = [
     "Adjacency",
     "Bucket",
     "DataInfo",
+    "DataLoaders",
     "EdgeSet",
+    "EvalPass",
     "Features",
     "GraphBatch",
     "HopNeighbors",

@@ -8,8 +8,8 @@ Worked example: a triangle and a single edge, batched::
     x            (5, F)    edge_attr (8, D)    y (2,) for a graph task, (5,) for a node task
 
 Nothing writes onto a batch: layers take it beside the hidden state and return new tensors. What several layers
-derive from it (degrees, normalised adjacency) is computed once by :meth:`~graphbench.structures.memo.Memo.derived`; what encoders and
-layers compute for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
+derive from it (degrees, normalised adjacency) is computed once by ``batch.derived``; what encoders and layers compute
+for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the task offers to losses and metrics."""
+"""Values that the task offers to losses and metrics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What all losses share: shapes and labels are checked before a number comes out."""
+"""Base of the losses: shapes and labels are checked before a number comes out."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from torch import Tensor
@@ -12,7 +12,7 @@ from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
-class Loss:
+class Loss(ABC):
     """A scalar to minimise, from raw predictions and targets.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.

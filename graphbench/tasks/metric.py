@@ -1,9 +1,9 @@
-"""What all metrics share: one float from all predictions of a pass, and a reason where there is none."""
+"""Base of the metrics: one float from all predictions of a pass, and a reason where there is none."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -18,7 +18,7 @@ class Undefined(Exception):
     """These labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
 
 
-class Metric:
+class Metric(ABC):
     """A number that says how good predictions are.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors. Where the metric has
@@ -65,9 +65,9 @@ class Metric:
         """
         pred, true = align(pred.detach(), true.detach(), self.kind, self.out_dim)
         check_labels(true, self.kind, self.out_dim)
-        return self.of_aligned(pred, true, bool(pred.isnan().any()))
+        return self.compute_aligned(pred, true, bool(pred.isnan().any()))
 
-    def of_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
+    def compute_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
         """The metric from tensors that were aligned, checked and searched for NaN already (once for all metrics)."""
         try:
             if not len(true):
@@ -76,8 +76,8 @@ class Metric:
                 raise Undefined("the predictions contain NaN")
             self.reason = None
             return float(self.value(pred, true))
-        except Undefined as why:
-            self.reason = str(why)
+        except Undefined as undefined:
+            self.reason = str(undefined)
             return math.nan
 
     @abstractmethod
@@ -110,26 +110,26 @@ class StatisticMetric(Metric):
         self.reason = "it is computed by the head, in evaluation"
         return math.nan
 
-    def mean(self, values: Tensor, why: str) -> Tensor:
+    def mean(self, values: Tensor, reason: str) -> Tensor:
         """Mean over the graphs whose statistic is a number; infinity and all else spoils it, as it should.
 
         Raises:
-            Undefined: with the reason ``why``, where no graph has one.
+            Undefined: with this reason, where no graph has one.
         """
-        return mean_of_defined(wide(values), ~values.isnan(), why)
+        return mean_of_defined(to_double(values), ~values.isnan(), reason)
 
 
-def wide(values: Tensor) -> Tensor:
+def to_double(values: Tensor) -> Tensor:
     """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
     return values.float() if values.device.type == "mps" else values.double()
 
 
-def mean_of_defined(values: Tensor, defined: Tensor, why: str) -> Tensor:
+def mean_of_defined(values: Tensor, defined: Tensor, reason: str) -> Tensor:
     """Mean over the columns (tasks, classes) that have a value.
 
     Raises:
-        Undefined: with the reason ``why``, when none has.
+        Undefined: with this reason, when none has.
     """
     if not bool(defined.any()):
-        raise Undefined(why)
+        raise Undefined(reason)
     return values[defined].mean()

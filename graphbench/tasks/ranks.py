@@ -10,28 +10,28 @@ from torch import Tensor
 
 
 def tie_bounds(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last place of the run of equal values that every place lies in.
+    """First and last position of the run of equal values that every position lies in.
 
     Args:
         ordered: (T, R), sorted along R.
 
     Returns:
-        Two (T, R) int64 tensors of places.
+        Two (T, R) int64 tensors of positions.
 
     Example:
-        9, 7, 7, 2 has first places 0, 1, 1, 3 and last places 0, 2, 2, 3.
+        9, 7, 7, 2 has first positions 0, 1, 1, 3 and last positions 0, 2, 2, 3.
     """
     columns, rows = ordered.shape
-    place = torch.arange(rows, device=ordered.device).expand(columns, rows)
+    position = torch.arange(rows, device=ordered.device).expand(columns, rows)
     same = ordered[:, 1:] == ordered[:, :-1]
-    first, last = place.clone(), place.clone()
+    first, last = position.clone(), position.clone()
     first[:, 1:].masked_fill_(same, 0)
     last[:, :-1].masked_fill_(same, rows)
     return first.cummax(1).values, last.flip(1).cummin(1).values.flip(1)
 
 
 def average_ranks(values: Tensor) -> Tensor:
-    """Rank of every value among its column, from 0; equal values share the mean of their ranks.
+    """Rank of every value among its column, from 0; equal values get the mean of their ranks.
 
     Args:
         values: (T, R).

@@ -24,14 +24,16 @@ def set_sizes(pred: Tensor, true: Tensor, out_dim: int) -> tuple[Tensor, Tensor,
     """
     end, unknown = out_dim - 1, out_dim - 2
     words = pred.argmax(2) if pred.dim() == 3 else pred
-    spoken = (words == end).cumsum(1) == 0
-    found = predicted = torch.zeros(len(words), dtype=torch.int64, device=words.device)
+    before_end = (words == end).cumsum(1) == 0
+    common = torch.zeros(len(words), dtype=torch.int64, device=words.device)
+    predicted = common
     for position in range(words.shape[1]):  # a handful: ogbg-code2 predicts 5
         word = words[:, position : position + 1]
-        new = spoken[:, position] & ~((words[:, :position] == word) & spoken[:, :position]).any(1)
+        repeated = ((words[:, :position] == word) & before_end[:, :position]).any(1)
+        new = before_end[:, position] & ~repeated
         predicted = predicted + new
-        found = found + (new & (word[:, 0] != unknown) & (true == word).any(1))
+        common = common + (new & (word[:, 0] != unknown) & (true == word).any(1))
     ordered = true.masked_fill(true == end, -1).sort(1).values
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return found, predicted, (first & (ordered >= 0)).sum(1)
+    return common, predicted, (first & (ordered >= 0)).sum(1)

@@ -1,4 +1,4 @@
-"""What predictions and targets look like for each kind of task, and the messages when they do not.
+"""Shapes and types of predictions and targets by kind of task, and the messages when they are others.
 
 ============  =====================  ==============================================================
 kind          prediction             target
@@ -107,7 +107,7 @@ def _align_sequences(pred: Tensor, true: Tensor, out_dim: int, received: str) ->
 
 
 def compact(pred: Tensor, kind: str) -> Tensor:
-    """What of a batch's predictions the metrics of a whole pass need: all of it, but words instead of their logits.
+    """The part of a batch's predictions that the metrics of a whole pass need: all of it, but words instead of logits.
 
     Logits of subtokens are gigabytes: 25 000 numbers per graph of ogbg-code2.
     """

@@ -1,4 +1,4 @@
-"""A task: the loss to minimise and the metrics to report, on the predictions of one batch or of a whole pass."""
+"""Loss to minimise and metrics to report, on the predictions of one batch or of a whole pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.structures import DataInfo
 from graphbench.tasks.contract import MetricContext
-from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
 LOGGED = {
@@ -37,7 +37,7 @@ class Task:
 
     Args:
         loss: maps (pred, true) to a scalar, e.g. a :class:`~graphbench.tasks.loss.Loss`.
-        metrics: names from the room ``tasks/metrics``.
+        metrics: names from the namespace ``tasks/metrics``.
         task_type: see ``structures.data_info.TASK_TYPES``.
         out_dim: width of the prediction.
         thresh: probability above which a label counts as predicted (``model.thresh``).
@@ -117,10 +117,15 @@ class Task:
             ValueError: shapes that do not fit, or a label outside its range.
         """
         self.undefined = {}
-        described = {name: each for name, each in (statistics or {}).items() if not self._is_metric(name)}
-        found = {name: each for name, each in (statistics or {}).items() if name not in described}
-        chosen = [name for name in ((*self.metrics, *found) if only is None else only) if self._is_known(name, found)]
-        means = {name: self._mean(name, each) for name, each in described.items()}
+        of_metrics: dict[str, Tensor] = {}
+        means: dict[str, float] = {}
+        for name, values in (statistics or {}).items():
+            if self._is_metric(name):
+                of_metrics[name] = values
+            else:
+                means[name] = self._mean(name, values)
+        requested = (*self.metrics, *of_metrics) if only is None else only
+        chosen = [name for name in requested if self._is_computable(name, of_metrics)]
         if not loss and not chosen:
             return means
         pred, true = _joined(pred), _joined(true)
@@ -131,8 +136,10 @@ class Task:
         has_nan = bool(pred.isnan().any())
         for name in dict.fromkeys(chosen):
             metric = self.metrics.get(name) or self._metric(name)
-            of = (found[name], found[name]) if isinstance(metric, StatisticMetric) else (pred, true)
-            scores[name] = metric.of_aligned(*of, has_nan)
+            if isinstance(metric, StatisticMetric):
+                scores[name] = metric.compute_aligned(of_metrics[name], of_metrics[name], has_nan)
+            else:
+                scores[name] = metric.compute_aligned(pred, true, has_nan)
             if metric.reason is not None:
                 self.undefined[name] = metric.reason
         return scores | means
@@ -150,12 +157,13 @@ class Task:
 
     def _mean(self, name: str, values: Tensor) -> float:
         try:
-            return float(mean_of_defined(wide(values), ~values.isnan(), "no graph has a number"))
-        except Undefined as why:
-            self.undefined[name] = str(why)
+            return float(mean_of_defined(to_double(values), ~values.isnan(), "no graph has a number"))
+        except Undefined as undefined:
+            self.undefined[name] = str(undefined)
             return math.nan
 
-    def _is_known(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
+    def _is_computable(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
+        """Statistics of modules are known in evaluation only."""
         return name in statistics or not isinstance(self.metrics[name], StatisticMetric)
 
 

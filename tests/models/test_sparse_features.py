@@ -19,7 +19,7 @@ from graphbench.data.store import GraphStore
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.model import build_model
 from graphbench.structures import SparseRows
-from graphbench.train.forward import CarriedModel, Carrier
+from graphbench.train.forward import BatchAdapter, OpaqueBatch
 from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.paths import ROOT
 
@@ -153,9 +153,9 @@ def test_block_by_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_of_another_type() -> None:
     ours, theirs = stores()
     model = model_of("sgformer-cora", {}).bfloat16().eval()
-    carried = CarriedModel(model, "bf16-true")
+    carried = BatchAdapter(model, "bf16-true")
     with torch.no_grad():
-        found, expected = (carried(Carrier(each.gather([0]))) for each in (ours, theirs))
+        found, expected = (carried(OpaqueBatch(each.gather([0])))[0] for each in (ours, theirs))
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
 

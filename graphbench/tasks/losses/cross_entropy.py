@@ -32,8 +32,8 @@ class CrossEntropy(Loss):
             word = word.masked_fill(word >= self.out_dim, unknown).flatten()
             return self.reduce(F.cross_entropy(pred.flatten(0, 1), word, reduction="sum"), word.numel())
         known = ~true.isnan()
-        each = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
-        return self.reduce(each.masked_fill(~known, 0.0).sum(), known.sum())
+        losses = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
+        return self.reduce(losses.masked_fill(~known, 0.0).sum(), known.sum())
 
 
 @register("weighted_cross_entropy")
@@ -41,7 +41,7 @@ class WeightedCrossEntropy(Loss):
     """Cross entropy with class weights (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
 
     GraphGPS's loss for PATTERN, CLUSTER and the superpixel sets. The mean divides by the sum of the weights used
-    (multiclass) or by the number of rows (binary), as there.
+    (multiclass) or by the number of rows (binary), as in GraphGPS.
 
     Differences from GraphGPS:
         A batch whose rows all have one class has weights 0; the loss is 0 there (NaN in GraphGPS).
@@ -54,8 +54,8 @@ class WeightedCrossEntropy(Loss):
         label = true.long()
         weight = class_weights(label, max(self.out_dim, 2), pred.dtype)[label]
         if self.kind == "binary":
-            each = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
-            return self.reduce((weight * each).sum(), len(true))
+            losses = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
+            return self.reduce((weight * losses).sum(), len(true))
         total = (weight * F.cross_entropy(pred, label, reduction="none")).sum()
         return total if self.size_average == "sum" else total / weight.sum().clamp(min=torch.finfo(pred.dtype).tiny)
 

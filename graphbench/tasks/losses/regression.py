@@ -1,4 +1,4 @@
-"""Losses for numbers.
+"""Regression losses.
 
 GraphGPS accepts the two absolute losses for binary targets as well (a published PCQM-Contact file of Exphormer has
 ``l1``): the raw prediction is then drawn to 0 or 1, without a sigmoid in between.

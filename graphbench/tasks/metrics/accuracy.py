@@ -1,11 +1,11 @@
-"""Share of correct labels."""
+"""Accuracy, plain and balanced."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 
 
 @register("accuracy")
@@ -19,7 +19,7 @@ class Accuracy(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        correct = wide(self.predicted(pred) == true)
+        correct = to_double(self.predicted(pred) == true)
         if self.kind != "multilabel":
             return correct.mean()
         known = (~true.isnan()).sum(0)
@@ -28,16 +28,16 @@ class Accuracy(Metric):
 
 @register("accuracy-SBM")
 class BalancedAccuracy(Metric):
-    """Mean over classes of the share of the class that is found (PATTERN, CLUSTER).
+    """Mean over classes of the recall of the class (PATTERN, CLUSTER).
 
-    As in the benchmark's own code, a class that is predicted but does not occur counts as a class with share 0.
+    As in the benchmark's own code, a class that is predicted but does not occur counts as a class with recall 0.
     """
 
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        confusion = wide(self.confusion(pred, true))
+        confusion = to_double(self.confusion(pred, true))
         occurs = confusion.sum(1)
-        share = confusion.diagonal() / occurs.clamp(min=1)
-        return mean_of_defined(share, occurs + confusion.sum(0) > 0, "there are no rows")
+        recall = confusion.diagonal() / occurs.clamp(min=1)
+        return mean_of_defined(recall, occurs + confusion.sum(0) > 0, "there are no rows")

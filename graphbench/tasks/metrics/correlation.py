@@ -1,11 +1,11 @@
-"""How well predicted numbers follow true ones, per column, then the mean over columns that have a value."""
+"""Coefficient of determination and rank correlation, per column, then the mean over columns that have a value."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.ranks import average_ranks
 
 
@@ -17,7 +17,7 @@ class R2(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        pred, true = wide(pred), wide(true)
+        pred, true = to_double(pred), to_double(true)
         spread = (true - true.mean(0)).square().sum(0)
         varies = (true != true[:1]).any(0)
         return mean_of_defined(1 - (pred - true).square().sum(0) / spread, varies, "the targets are constant")
@@ -31,8 +31,13 @@ class SpearmanCorrelation(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        a, b = (average_ranks(wide(each).T.contiguous()) for each in (pred, true))
-        a, b = (each - each.mean(1, keepdim=True) for each in (a, b))
+        a, b = _centred_ranks(pred), _centred_ranks(true)
         varies = (a != 0).any(1) & (b != 0).any(1)
         correlation = (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
         return mean_of_defined(correlation, varies, "the targets or the predictions are constant")
+
+
+def _centred_ranks(values: Tensor) -> Tensor:
+    """(T, R) ranks of (R, T) values per column, minus their mean."""
+    ranks = average_ranks(to_double(values).T.contiguous())
+    return ranks - ranks.mean(1, keepdim=True)

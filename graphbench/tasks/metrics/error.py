@@ -1,11 +1,11 @@
-"""How far predicted numbers are from true ones."""
+"""Mean errors of predicted numbers."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, wide
+from graphbench.tasks.metric import Metric, to_double
 
 
 @register("mae")
@@ -17,7 +17,7 @@ class MeanAbsoluteError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (wide(pred) - wide(true)).abs().mean()
+        return (to_double(pred) - to_double(true)).abs().mean()
 
 
 @register("mse")
@@ -29,7 +29,7 @@ class MeanSquaredError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (wide(pred) - wide(true)).square().mean()
+        return (to_double(pred) - to_double(true)).square().mean()
 
 
 @register("rmse")
@@ -41,4 +41,4 @@ class RootMeanSquaredError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (wide(pred) - wide(true)).square().mean().sqrt()
+        return (to_double(pred) - to_double(true)).square().mean().sqrt()

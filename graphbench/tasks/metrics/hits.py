@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, Undefined, wide
+from graphbench.tasks.metric import Metric, Undefined, to_double
 
 
 class _Hits(Metric):
-    """Share of the positive rows that score strictly above the k-th best negative row (1 with fewer than k negatives).
+    """Fraction of the positive rows that score strictly above the k-th best negative row; 1 with fewer negatives.
 
     All pairs of a split compete with each other. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
     another measure: ranks inside every graph.
@@ -24,8 +24,8 @@ class _Hits(Metric):
         if not len(positive):
             raise Undefined("there is no linked pair")
         if len(negative) < self.k:
-            return wide(positive).new_ones(())
-        return wide(positive > negative.topk(self.k).values[-1]).mean()
+            return to_double(positive).new_ones(())
+        return to_double(positive > negative.topk(self.k).values[-1]).mean()
 
 
 @register("hits@20")

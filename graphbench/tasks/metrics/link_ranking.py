@@ -1,4 +1,4 @@
-"""Ranks of true pairs: among all nodes of their graph, as the head found out, or among given candidates."""
+"""Ranks of true pairs: among all nodes of their graph, as the head computed them, or among given candidates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, wide
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, to_double
 
 
 @register(
@@ -70,5 +70,5 @@ class CandidateMRR(Metric):
         score = pred[first][link]
         # Ranks count from 1, of which the link's own row, scoring the same, gives one half.
         ahead = (pred > score).to(torch.float32) + 0.5 * (pred == score).to(torch.float32)
-        rank = wide(torch.full_like(pred[first], 0.5)).index_add_(0, link, wide(ahead))
+        rank = to_double(torch.full_like(pred[first], 0.5)).index_add_(0, link, to_double(ahead))
         return (1 / rank).mean()

@@ -7,11 +7,13 @@ out (the rule of OGB's evaluator); when that leaves none the metric is NaN.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.ranks import tie_bounds
 
 
@@ -22,7 +24,7 @@ class _Ranking(Metric):
         """The metric from aligned tensors."""
         if self.kind == "multiclass":
             # Raw logits of different rows are not comparable for one class; probabilities are.
-            pred, true = wide(pred).log_softmax(1), F.one_hot(true, self.out_dim)
+            pred, true = to_double(pred).log_softmax(1), F.one_hot(true, self.out_dim)
         elif self.kind == "binary":
             pred, true = pred[:, None], true[:, None]
         ordered, order = pred.T.contiguous().sort(dim=1, descending=True)
@@ -35,16 +37,18 @@ class _Ranking(Metric):
         negatives_above = (negatives_to - negative).gather(1, first)
         negatives_to = negatives_to.gather(1, last)
         positives, negatives = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
-        credit = self.credit(wide(positives_to), wide(negatives_to), wide(negatives_above), wide(negatives))
+        credit = self.credit(
+            to_double(positives_to), to_double(negatives_to), to_double(negatives_above), to_double(negatives)
+        )
         return mean_of_defined(
-            (credit * positive).sum(1) / wide(positives[:, 0]),
+            (credit * positive).sum(1) / to_double(positives[:, 0]),
             (positives * negatives)[:, 0] > 0,
             "no task has both positive and negative labels" if len(label) > 1 else "the labels are all alike",
         )
 
+    @abstractmethod
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """(T, R): what a positive label at this place of the order contributes."""
-        raise NotImplementedError
+        """(T, R): what a positive label at this position of the order contributes."""
 
 
 @register("auc", "rocauc")
@@ -52,7 +56,7 @@ class AreaUnderROC(_Ranking):
     """Probability that a positive label scores higher than a negative one; equal scores count one half."""
 
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """Share of the negatives below this score, plus half of those at it."""
+        """Fraction of the negatives below this score, plus half of those at it."""
         return 1 - (negatives_above + negatives_to) / 2 / negatives.clamp(min=1)
 
 

@@ -1,4 +1,4 @@
-"""What the loop computes: which epochs, which forwards, which steps, which epoch is the best."""
+"""What the trainer computes: which epochs, which forwards, which steps, which epoch is the best."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision, Precision
 from torch import nn
 
 from graphbench.errors import RunFailed, UserError
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 from graphbench.train.reporter import Reporter
-from tests.train.tiny_run import Slowly, TinyModel, tiny_loaders, tiny_loop, tiny_settings, tiny_task
+from tests.train.tiny_run import PenalisedModel, Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
 def lines(folder: Path, split: str) -> list[dict]:
@@ -43,7 +45,7 @@ class Recorder(Reporter):
 
 def test_it_learns_and_writes_what_graphgps_writes(tmp_path: Path) -> None:
     recorder = Recorder()
-    outcome = tiny_loop(tmp_path, tiny_settings(max_epoch=15), reporters=[recorder]).run()
+    outcome = tiny_trainer(tmp_path, tiny_settings(max_epoch=15), reporters=[recorder]).run()
     train = lines(tmp_path, "train")
     assert [line["epoch"] for line in train] == list(range(15))
     assert train[-1]["loss"] < 0.8 * train[0]["loss"]
@@ -57,8 +59,8 @@ def test_it_learns_and_writes_what_graphgps_writes(tmp_path: Path) -> None:
 
 
 def test_the_best_epoch_is_the_first_with_the_best_validation_metric(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=12, metrics_period=1))
-    outcome = loop.run()
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=12, metrics_period=1))
+    outcome = trainer.run()
     val = [line["accuracy"] for line in lines(tmp_path, "val")]
     assert outcome.best_epoch == val.index(max(val))
     for split in ("train", "val", "test"):
@@ -68,12 +70,12 @@ def test_the_best_epoch_is_the_first_with_the_best_validation_metric(tmp_path: P
     assert {score.split: score.count for score in outcome.scores} == {"train": 18, "val": 9, "test": 9}
     assert {score.name: score.maximize for score in outcome.scores} == {"loss": False, "accuracy": True, "f1": True}
 
-    saved = read(loop._checkpoints.best)
+    saved = read_checkpoint(trainer._checkpointer.best)
     assert saved["epoch"] == outcome.best_epoch
     model = TinyModel()
     model.load_state_dict(saved["model"])
     model.eval()
-    (test,) = [each for each in tiny_loaders().passes if "test" in each.rows]
+    (test,) = [eval_pass for eval_pass in tiny_loaders().passes if "test" in eval_pass.rows]
     with torch.no_grad():
         right = sum((model(batch).argmax(1) == batch.y).sum().item() for batch in test.batches())
     (accuracy,) = [s.value for s in outcome.scores if (s.split, s.name) == ("test", "accuracy")]
@@ -81,31 +83,31 @@ def test_the_best_epoch_is_the_first_with_the_best_validation_metric(tmp_path: P
 
 
 def test_a_metric_to_minimise(tmp_path: Path) -> None:
-    outcome = tiny_loop(tmp_path, tiny_settings(metric="loss", maximize=False)).run()
+    outcome = tiny_trainer(tmp_path, tiny_settings(metric="loss", maximize=False)).run()
     val = [line["loss"] for line in lines(tmp_path, "val")]
     assert outcome.best_epoch == val.index(min(val))
 
 
 def test_evaluation_period(tmp_path: Path) -> None:
-    tiny_loop(tmp_path, tiny_settings(max_epoch=9, eval_period=3)).run()
+    tiny_trainer(tmp_path, tiny_settings(max_epoch=9, eval_period=3)).run()
     assert [line["epoch"] for line in lines(tmp_path, "val")] == [0, 2, 5, 8]
     assert len(lines(tmp_path, "train")) == 9
 
 
 def test_one_graph_is_passed_through_twice_per_epoch_not_four_times(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=5), level="node")
-    outcome = loop.run()
-    assert loop.model.forwards == 10
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=5), level="node")
+    outcome = trainer.run()
+    assert trainer.model.forwards == 10
     assert {score.split: score.count for score in outcome.scores} == {"train": 100, "val": 49, "test": 49}
 
 
 def test_training_metrics_come_from_the_training_passes(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=1, metrics_period=1))
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=1, metrics_period=1))
     seen = []
-    loss = loop.task.loss
-    loop.task.loss = lambda pred, true: seen.append((pred.detach(), true)) or loss(pred, true)
-    batches = loop.loaders.num_train_batches
-    loop.run()
+    loss = trainer.task.loss
+    trainer.task.loss = lambda pred, true: seen.append((pred.detach(), true)) or loss(pred, true)
+    batches = trainer.loaders.num_train_batches
+    trainer.run()
     right = sum((pred.argmax(1) == true).sum().item() for pred, true in seen[:batches])
     line = lines(tmp_path, "train")[0]
     assert line["accuracy"] == pytest.approx(right / 18)
@@ -113,9 +115,11 @@ def test_training_metrics_come_from_the_training_passes(tmp_path: Path) -> None:
     assert line["loss"] == pytest.approx(by_hand, rel=1e-6)
 
 
-def hand_written(level: str, epochs: int, accumulation: int, clip: float | None) -> dict[str, torch.Tensor]:
+def hand_written(
+    level: str, epochs: int, accumulation: int, clip: float | None, kind: type[TinyModel] = TinyModel
+) -> dict[str, torch.Tensor]:
     torch.manual_seed(5)
-    model, loaders = TinyModel(level=level), tiny_loaders(level)
+    model, loaders = kind(level=level), tiny_loaders(level)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, weight_decay=1e-3, momentum=0.9, fused=True)
     for epoch in range(epochs):
         model.train()
@@ -125,7 +129,10 @@ def hand_written(level: str, epochs: int, accumulation: int, clip: float | None)
             pred, true = model(batch), batch.y
             if rows is not None:
                 pred, true = pred[rows], true[rows]
-            nn.functional.cross_entropy(pred, true).backward()
+            loss = nn.functional.cross_entropy(pred, true)
+            if isinstance(model, PenalisedModel):
+                loss = loss + model.auxiliary_loss
+            loss.backward()
             waiting += 1
             if waiting == accumulation or number + 1 == total:
                 if clip is not None:
@@ -142,32 +149,62 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path, level: str, a
     settings = tiny_settings(
         max_epoch=3, batch_accumulation=accumulation, clip_grad_norm=clip is not None, clip_grad_norm_value=clip or 1.0
     )
-    loop = tiny_loop(tmp_path, settings, level=level, optimizer="sgd", scheduler="none")
-    loop.run()
+    trainer = tiny_trainer(tmp_path, settings, level=level, optimizer="sgd", scheduler="none")
+    trainer.run()
     expected = hand_written(level, 3, accumulation, clip)
-    for name, tensor in loop.model.state_dict().items():
+    for name, tensor in trainer.model.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_an_auxiliary_loss_is_minimised_and_not_reported(tmp_path: Path, accumulation: int) -> None:
+    settings = tiny_settings(max_epoch=3, batch_accumulation=accumulation)
+    trainer = tiny_trainer(tmp_path, settings, kind=PenalisedModel, optimizer="sgd", scheduler="none")
+    trainer.run()
+    expected = hand_written("graph", 3, accumulation, None, PenalisedModel)
+    assert expected["anchor"] != 1.0
+    for name, tensor in trainer.model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+    for name, kind in (("plain", TinyModel), ("penalised", PenalisedModel)):
+        tiny_trainer(tmp_path / name, tiny_settings(max_epoch=1), kind=kind, scheduler="none", lr=0.0).run()
+    for split in ("train", "val"):
+        (plain,), (penalised,) = (lines(tmp_path / name, split) for name in ("plain", "penalised"))
+        assert penalised["loss"] == plain["loss"]
+
+
+def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path) -> None:
+    """Float16 gradients are scaled before backward and unscaled before the step: also those of the auxiliary loss."""
+    anchors = []
+    for precision in (MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=1024.0)), Precision()):
+        fabric = Fabric(accelerator="cpu", devices=1, plugins=[precision])
+        torch.manual_seed(5)
+        model = PenalisedModel(norm=False, dropout=0.0)
+        options = {"model": model, "fabric": fabric, "optimizer": "sgd", "scheduler": "none"}
+        tiny_trainer(tmp_path / str(len(anchors)), tiny_settings(max_epoch=2), **options).run()
+        anchors.append(float(model.anchor.detach()))
+    assert anchors[0] != 1.0
+    assert anchors[0] == pytest.approx(anchors[1], rel=1e-2)
+
+
 def test_five_batches_in_groups_of_two_make_three_steps(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=1, batch_accumulation=2))
-    assert loop.loaders.num_train_batches == 5
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=1, batch_accumulation=2))
+    assert trainer.loaders.num_train_batches == 5
     steps = []
-    loop.optimizer.register_step_post_hook(lambda *_: steps.append(1))
-    loop.run()
+    trainer.optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    trainer.run()
     assert len(steps) == 3
 
 
 def test_early_stopping_counts_epochs_since_the_best(tmp_path: Path) -> None:
-    outcome = tiny_loop(tmp_path, tiny_settings(max_epoch=200, patience=4)).run()
+    outcome = tiny_trainer(tmp_path, tiny_settings(max_epoch=200, patience=4)).run()
     assert outcome.reason == "early stopping"
     assert outcome.epochs == outcome.best_epoch + 1 + 4
     assert outcome.epochs < 200
 
 
 def test_secondary_metrics_of_short_epochs(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=29))  # five batches per epoch
-    loop.run()
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=29))  # five batches per epoch
+    trainer.run()
     val = lines(tmp_path, "val")
     full = {line["epoch"] for line in val if "f1" in line}
     best, improved = -math.inf, set()
@@ -180,7 +217,7 @@ def test_secondary_metrics_of_short_epochs(tmp_path: Path) -> None:
 
 
 def test_rates_in_the_statistics_are_those_the_epoch_was_trained_with(tmp_path: Path) -> None:
-    tiny_loop(tmp_path, tiny_settings(max_epoch=4), lr=0.02).run()
+    tiny_trainer(tmp_path, tiny_settings(max_epoch=4), lr=0.02).run()
     rates = [line["lr"] for line in lines(tmp_path, "train")]
     assert rates[:3] == pytest.approx([0.02 * 1e-6, 0.01, 0.02])
 
@@ -188,21 +225,21 @@ def test_rates_in_the_statistics_are_those_the_epoch_was_trained_with(tmp_path: 
 def test_the_rate_may_change_before_every_step(tmp_path: Path) -> None:
     """Five batches in groups of two: the rates after 2/5, 4/5 and all of an epoch; warm-up over two epochs."""
     settings = tiny_settings(max_epoch=4, batch_accumulation=2, schedule_every_step=True)
-    loop = tiny_loop(tmp_path, settings, scheduler="polynomial_with_warmup", lr=0.02)
+    trainer = tiny_trainer(tmp_path, settings, scheduler="polynomial_with_warmup", lr=0.02)
     rates: list[float] = []
-    loop.schedule.optimizer.register_step_pre_hook(lambda opt, *_: rates.append(opt.param_groups[0]["lr"]))
-    loop.run()
-    assert rates[:6] == pytest.approx([0.01 * each for each in (0.4, 0.8, 1.0, 1.4, 1.8, 2.0)])
-    assert rates[6:] == pytest.approx([0.01 * each for each in (1.6, 1.2, 1.0, 0.6, 0.2, 0.0)], rel=1e-4, abs=2e-7)
+    trainer.schedule.optimizer.register_step_pre_hook(lambda opt, *_: rates.append(opt.param_groups[0]["lr"]))
+    trainer.run()
+    assert rates[:6] == pytest.approx([0.01 * fraction for fraction in (0.4, 0.8, 1.0, 1.4, 1.8, 2.0)])
+    assert rates[6:] == pytest.approx([0.01 * part for part in (1.6, 1.2, 1.0, 0.6, 0.2, 0.0)], rel=1e-4, abs=2e-7)
 
 
 def test_plateau_takes_the_latest_validation_loss_every_epoch(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=8, eval_period=4), scheduler="reduce_on_plateau", lr=0.0)
-    loop.schedule.optimizer.param_groups[0]["lr"] = 0.02  # rates fall, weights hardly matter
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=8, eval_period=4), scheduler="reduce_on_plateau", lr=0.0)
+    trainer.schedule.optimizer.param_groups[0]["lr"] = 0.02  # rates fall, weights hardly matter
     seen = []
-    step = loop.schedule.step
-    loop.schedule.step = lambda val_loss: seen.append(val_loss) or step(val_loss)
-    loop.run()
+    step = trainer.schedule.step
+    trainer.schedule.step = lambda val_loss: seen.append(val_loss) or step(val_loss)
+    trainer.run()
     val = {line["epoch"]: line["loss"] for line in lines(tmp_path, "val")}
     assert seen == [val[0]] * 3 + [val[3]] * 4 + [val[7]]
 
@@ -210,12 +247,12 @@ def test_plateau_takes_the_latest_validation_loss_every_epoch(tmp_path: Path) ->
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "64-true"])
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_other_number_formats(tmp_path: Path, precision: str, level: str) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=12), level=level, precision=precision, model=Ring(level))
-    loop.run()
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=12), level=level, precision=precision, model=Ring(level))
+    trainer.run()
     train = lines(tmp_path, "train")
     assert train[-1]["loss"] < train[0]["loss"]
-    wanted = {"bf16-mixed": torch.float32, "bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
-    assert {parameter.dtype for parameter in loop.model.parameters()} == {wanted}
+    dtype = {"bf16-mixed": torch.float32, "bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
+    assert {parameter.dtype for parameter in trainer.model.parameters()} == {dtype}
 
 
 class Ring(nn.Module):
@@ -253,27 +290,27 @@ class Breaks(TinyModel):
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_names_the_place(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(ckpt_period=1), model=Breaks(at=5 + 5 + 3))
+    trainer = tiny_trainer(tmp_path, tiny_settings(ckpt_period=1), model=Breaks(at=5 + 5 + 3))
     with pytest.raises(RunFailed, match=r"epoch 2, batch 3: the training loss is nan.*base_lr.*kept in") as error:
-        loop.run()
+        trainer.run()
     assert error.value.exit_code == 3
-    assert read(loop._checkpoints.last)["epoch"] == 2
-    assert all(tensor.isfinite().all() for tensor in read(loop._checkpoints.last)["model"].values())
+    assert read_checkpoint(trainer._checkpointer.last)["epoch"] == 2
+    assert all(tensor.isfinite().all() for tensor in read_checkpoint(trainer._checkpointer.last)["model"].values())
 
 
 def test_it_is_found_before_the_end_of_a_long_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbench.train.loop.CHECK_EVERY", 2)
+    monkeypatch.setattr("graphbench.train.trainer.CHECK_EVERY", 2)
     model = Breaks(at=1)
     with pytest.raises(RunFailed, match="epoch 0, batch 1"):
-        tiny_loop(tmp_path, model=model).run()
+        tiny_trainer(tmp_path, model=model).run()
     assert model.calls == 2
 
 
 def test_a_checkpoint_holds_no_spoiled_weights(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(ckpt_seconds=0.0), model=Breaks(at=5 + 2))
+    trainer = tiny_trainer(tmp_path, tiny_settings(ckpt_seconds=0.0), model=Breaks(at=5 + 2))
     with pytest.raises(RunFailed, match="epoch 1, batch 2"):
-        loop.run()
-    state = read(loop._checkpoints.last)
+        trainer.run()
+    state = read_checkpoint(trainer._checkpointer.last)
     assert (state["epoch"], state["batches_done"]) == (1, 2)
     assert all(tensor.isfinite().all() for tensor in state["model"].values())
 
@@ -285,7 +322,7 @@ def test_exhausted_memory_gives_advice(tmp_path: Path) -> None:
             return super().forward(batch)
 
     with pytest.raises(RunFailed, match=r"epoch 0, batch 0: the memory of this machine.*train.batch_size") as error:
-        tiny_loop(tmp_path, model=Greedy()).run()
+        tiny_trainer(tmp_path, model=Greedy()).run()
     assert error.value.exit_code == 3
 
 
@@ -295,33 +332,24 @@ def test_another_runtime_error_keeps_its_traceback(tmp_path: Path) -> None:
             return self.last(batch.x)
 
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
-        tiny_loop(tmp_path, model=Wrong()).run()
+        tiny_trainer(tmp_path, model=Wrong()).run()
 
 
 def test_an_unknown_selecting_metric_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'acuracy'. Did you mean 'accuracy'\?"):
-        tiny_loop(tmp_path, tiny_settings(metric="acuracy")).run()
+        tiny_trainer(tmp_path, tiny_settings(metric="acuracy")).run()
 
 
 def test_a_metric_that_is_never_a_number(tmp_path: Path) -> None:
     task = tiny_task()
     task.metrics["accuracy"].value = lambda pred, true: torch.tensor(math.nan)
     with pytest.raises(RunFailed, match="validation accuracy was NaN in every"):
-        tiny_loop(tmp_path, task=task).run()
+        tiny_trainer(tmp_path, task=task).run()
     assert lines(tmp_path, "val")[0]["accuracy"] is None
 
 
 def test_reporters_are_closed_after_a_failure(tmp_path: Path) -> None:
     recorder = Recorder()
     with pytest.raises(RunFailed):
-        tiny_loop(tmp_path, model=Breaks(at=0), reporters=[recorder, Slowly(0)]).run()
+        tiny_trainer(tmp_path, model=Breaks(at=0), reporters=[recorder, Slowly(0)]).run()
     assert recorder.events == ["start", "close"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("max_epoch", 0), ("eval_period", 0), ("batch_accumulation", -1), ("patience", -1), ("clip_grad_norm_value", 0.0)],
-)
-def test_settings_out_of_range(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be .*received {value}"):
-        tiny_settings(**{name: value})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphbench.train.state import copied
-from graphbench.train.transfer import constant_on_host, to_host
+from graphbench.train.host_copy import constant_on_host, to_host
 from tests.second_device import DEVICE, second_device
 
 
@@ -21,12 +20,12 @@ def test_everything_arrives_after_one_wait() -> None:
         torch.randn(3, 1).bfloat16(),
     ]
     with second_device() as waits:
-        there = [here, *(each.to(DEVICE) for each in sent)]
+        there = [here, *(tensor.to(DEVICE) for tensor in sent)]
         waits.clear()
-        found = to_host(there)
+        copies = to_host(there)
         assert len(waits) == 1
-    assert found[0] is here
-    for a, b in zip(found[1:], sent, strict=True):
+    assert copies[0] is here
+    for a, b in zip(copies[1:], sent, strict=True):
         assert a.device.type == "cpu"
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
@@ -37,19 +36,6 @@ def test_a_constant_is_copied_once() -> None:
     with second_device() as waits:
         there = rows.to(DEVICE)
         waits.clear()
-        found = [constant_on_host(there) for _ in range(3)]
+        copies = [constant_on_host(there) for _ in range(3)]
         assert len(waits) == 1
-    assert all(torch.equal(each, rows) for each in found)
-
-
-def test_a_state_is_copied_onto_an_older_copy_that_fits() -> None:
-    state = {"weight": torch.randn(2, 3), "steps": torch.tensor(4)}
-    first = copied(state, None)
-    state["weight"].add_(1)
-    state["steps"].add_(1)
-    assert not torch.equal(first["weight"], state["weight"])
-    second = copied(state, first)
-    assert second["weight"] is first["weight"]
-    torch.testing.assert_close(second, state, rtol=0, atol=0)
-    wider = copied({"weight": torch.zeros(3, 3), "steps": state["steps"]}, first)
-    assert wider["weight"].shape == (3, 3)
+    assert all(torch.equal(copy, rows) for copy in copies)

@@ -56,3 +56,13 @@ def test_no_value_where_rows_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> 
     metric = _mrr()
     assert math.isnan(metric(torch.zeros(2), torch.tensor([1, 0])))
     assert metric.reason.endswith("use one device")
+
+
+def test_statistics_are_means_over_the_graphs_that_have_one():
+    ranking = registry.lookup("tasks/metrics", "mrr_filt")("classification", 1)
+    values = torch.tensor([0.5, torch.nan, 1.0])
+    assert ranking.compute_aligned(values, values, False) == 0.75
+    assert math.isnan(ranking.compute_aligned(values[1:2], values[1:2], False))
+    assert ranking.reason == "no graph has a true pair"
+    assert math.isnan(ranking(torch.zeros(3, 1), torch.zeros(3)))
+    assert "computed by the head" in ranking.reason

@@ -15,7 +15,7 @@ from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import adopt_pretrained, load_pretrained
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -64,7 +64,7 @@ def test_before_the_first_stage_it_can_be_counted_but_not_trained(
 
 def test_shared_parameters_go_on_and_friction_starts_fresh(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--cfg", "dfi.yaml"]) == 0
-    stored = read(folder / "results/dfi/0/ckpt/best.ckpt")["model"]
+    stored = read_checkpoint(folder / "results/dfi/0/ckpt/best.ckpt")["model"]
 
     config = load_config("sfi-plus.yaml")
     info = declared_info(config)
