@@ -12,6 +12,7 @@ docs/python-api.md has the examples, and single layers inside a model of PyTorch
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
     from graphbench.structures import DataInfo
+
+# Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
 __all__ = ["build_model", "load_config", "run"]

@@ -17,8 +17,6 @@ from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.large.loader import LargeLoader
-from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import build_splits, dataset_builder, encode, read_data
@@ -32,7 +30,7 @@ from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.summary import final_line, results_table
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
@@ -51,7 +49,7 @@ class _Parts:
     info: DataInfo
     model: nn.Module
     task: Task
-    loaders: DataLoaders | LargeLoader
+    loaders: DataLoaders
     optimizer: Optimizer
     schedule: Schedule
     settings: TrainerSettings

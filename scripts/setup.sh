@@ -1,8 +1,6 @@
 # Sourced by run.sh and test.sh: creates .venv on first use and leaves it alone while setup.cfg and constraints.txt
 # stay as they are. PYTHON=/path/to/python3.12 chooses the interpreter; pip's own variables (index, cache) are honoured.
 set -euo pipefail
-# Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
-export THP_MEM_ALLOC_ENABLE=${THP_MEM_ALLOC_ENABLE:-1}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 stamp=.venv/.graphbench-installed

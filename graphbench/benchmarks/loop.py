@@ -11,7 +11,7 @@ import torch
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, now
 from graphbench.config import load_config
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
@@ -35,7 +35,7 @@ def run(device: torch.device) -> list[Case]:
     info = loaded.card.info(loaded.store)
     seed_everything(0)
     model = build_model(config, info).to(device)
-    loaders = DataLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
+    loaders = GraphLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
 
     def ours(folder: Path) -> float:
         trained = copy.deepcopy(model)

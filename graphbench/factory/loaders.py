@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from graphbench.blockwise.graph import BlockwiseModel
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.large.loader import LargeLoader, NeighborLoader, PartitionLoader
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
@@ -22,7 +22,7 @@ from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, DataLoaders
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -86,7 +86,7 @@ def _try_blocks(model: nn.Module) -> None:
         tried.edge_encoder = EdgeEncoder(None, {}, columns[1], False)
     tried.eval()
     with torch.no_grad():
-        found = tried.forward_blockwise(StoredBlocks.of(store, max_nodes=2))
+        found = tried.forward_blockwise(StoredBlocks(store, max_nodes=2))
         expected = tried(store.gather([0]))
     if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
         raise ValueError(
@@ -95,9 +95,7 @@ def _try_blocks(model: nn.Module) -> None:
         )
 
 
-def build_loaders(
-    config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric
-) -> DataLoaders | LargeLoader:
+def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric) -> DataLoaders:
     """The loader that ``train.sampler`` names.
 
     Args:
@@ -117,7 +115,7 @@ def build_loaders(
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         with config_errors(config, *keys, "train.batch_size", "dataset.split"):
-            return DataLoaders(
+            return GraphLoaders(
                 loaded.store,
                 splits,
                 batch_size=train.batch_size,
@@ -130,7 +128,11 @@ def build_loaders(
                 batch_transform=batch_transform(config),
                 **place,
             )
-    place |= {"parts": train.train_parts, "evaluation": config.tree.val.sampler}
+    place |= {
+        "parts": train.train_parts,
+        "evaluation": config.tree.val.sampler,
+        "blocks": lambda incoming: StoredBlocks(loaded.store, incoming=incoming, device=fabric.device),
+    }
     with config_errors(config, "train.sampler", "train.train_parts", "train.neighbor_sizes", "val.sampler"):
         if sampler == "random_node":
             return PartitionLoader(loaded.store, splits, **place)

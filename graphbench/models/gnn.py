@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -21,6 +21,7 @@ from graphbench.models.contract import Model
 from graphbench.models.pre_layers import LayerSettings, PostLayer
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
+from graphbench.structures.node_blocks import NodeBlocks
 
 STAGES = ("stack", "skipsum", "skipconcat")
 
@@ -114,7 +115,7 @@ class GNN(Model, BlockwiseModel):
             h = blocks.rows(layer, h)
         for number, layer in enumerate(self.layers, 1):
             h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, number=number))
-        return blocks.rows(self._predict, h).tensor
+        return blocks.rows(self._predict, h, part=self.head).tensor
 
     def _finished(self, new: Tensor, h: Features, number: int) -> Tensor:
         """The state behind layer ``number``, from what its convolution returned and the state before."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -20,6 +20,7 @@ from graphbench.layers.sharing import tie_layers
 from graphbench.models.contract import Model
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("GPSModel")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, HostRows, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -28,6 +28,7 @@ from graphbench.layers.sharing import tie_layers
 from graphbench.models.contract import Model
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
+from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 @register("TwoBranch")
@@ -149,9 +150,8 @@ class TwoBranch(Model, BlockwiseModel):
         blocks = Blockwise(graph, self)
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         x = blocks.nodes(self.encoder)
-        return blocks.rows(
-            self._predict, *[branch.forward_blockwise(x, e, blocks) for branch in self._branches()]
-        ).tensor
+        states = [branch.forward_blockwise(x, e, blocks) for branch in self._branches()]
+        return blocks.rows(self._predict, *states, part=self.head).tensor
 
     def mix(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """The hidden state that the head reads: (N, dim), or (N, 2 dim) side by side."""

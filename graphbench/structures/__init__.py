@@ -3,7 +3,7 @@
 from graphbench.structures.adjacency import Adjacency, adjacency
 from graphbench.structures.buckets import Bucket, PaddedLayout
 from graphbench.structures.data_info import DataInfo
-from graphbench.structures.data_loaders import DataLoaders, EvalPass
+from graphbench.structures.data_loaders import DataLoaders, EvaluationPass
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.layer_state import LayerState
@@ -17,7 +17,7 @@ __all__ = [
     "DataInfo",
     "DataLoaders",
     "EdgeSet",
-    "EvalPass",
+    "EvaluationPass",
     "Features",
     "GraphBatch",
     "HopNeighbors",

@@ -12,38 +12,43 @@ Example: an epoch of training, and one evaluation::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from graphbench.structures.graph_batch import GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 
 
-class EvalPass(ABC):
+@dataclass(frozen=True)
+class EvaluationPass:
     """One sweep of forward passes without gradients that serves one or several splits.
 
     Attributes:
         rows: split -> indices into the predictions of all batches, concatenated; None for all of them. With several
             processes each has its own rows (or batches), disjoint and together complete.
+        batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
+            none where this process has no graph of the split.
     """
 
     rows: Mapping[str, Tensor | None]
-
-    @abstractmethod
-    def batches(self) -> Iterator[GraphBatch]:
-        """The batches on the device, in a fixed order; a large graph may come as its blocks of nodes instead."""
+    batches: Callable[[], Iterator[GraphBatch | NodeBlocks]]
 
 
 class DataLoaders(ABC):
     """Batches of all splits, in one process.
 
     Attributes:
-        num_train_batches: batches of an epoch, the same in every process.
         passes: together they hold every split.
     """
 
-    num_train_batches: int
-    passes: Iterable[EvalPass]
+    passes: Iterable[EvaluationPass]
+
+    @property
+    @abstractmethod
+    def num_train_batches(self) -> int:
+        """Batches of an epoch, the same in every process."""
 
     @abstractmethod
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:

@@ -86,8 +86,8 @@ class GraphBatch(Memo):
 
     @property
     def device(self) -> torch.device:
-        """Where the batch lies."""
-        return self.edge_index.device
+        """Device of its tensors."""
+        return self.ragged.device
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
         """The edges sorted by target and by source, built on first use and kept with the batch.

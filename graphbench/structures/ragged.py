@@ -14,7 +14,6 @@ jagged, flash-attention a variable-length batch.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,17 +24,27 @@ from graphbench.structures.buckets import Bucket, PaddedLayout, bounded_pairs, p
 from graphbench.structures.memo import Memo
 
 
-@dataclass(frozen=True, eq=False)
 class Ragged(Memo):
     """Partition of the rows of a tensor into graphs. Empty graphs are legal, and so is a batch of none.
 
-    Attributes:
+    Args:
         ptr: (G+1,) int64, first row of every graph and the total, on the device of the batch.
         sizes: rows per graph, on the host.
     """
 
-    ptr: Tensor
-    sizes: tuple[int, ...]
+    def __init__(self, ptr: Tensor, sizes: tuple[int, ...]) -> None:
+        self._ptr = ptr
+        self._sizes = sizes
+
+    @property
+    def ptr(self) -> Tensor:
+        """(G+1,) int64, first row of every graph and the total, on the device of the batch."""
+        return self._ptr
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows per graph, on the host."""
+        return self._sizes
 
     @classmethod
     def from_sizes(cls, sizes: Iterable[int], device: torch.device | str | None = None) -> Ragged:
@@ -69,7 +78,7 @@ class Ragged(Memo):
     @property
     def device(self) -> torch.device:
         """Where ``ptr`` and everything derived from it lies."""
-        return self.ptr.device
+        return self._ptr.device
 
     @cached_property
     def graph_id(self) -> Tensor:

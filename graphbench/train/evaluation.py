@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from graphbench.structures import EvalPass
+from graphbench.structures import EvaluationPass
 from graphbench.tasks.task import Task
 from graphbench.train.forward import Predictor
 from graphbench.train.host_copy import constant_on_host
@@ -33,7 +33,7 @@ class SplitPredictions:
 
 
 def evaluate(
-    predict: Predictor, task: Task, passes: Iterable[EvalPass], fabric: Fabric, skip: tuple[str, ...] = ("train",)
+    predict: Predictor, task: Task, passes: Iterable[EvaluationPass], fabric: Fabric, skip: tuple[str, ...] = ("train",)
 ) -> dict[str, SplitPredictions]:
     """Predictions and losses per split.
 
@@ -63,7 +63,7 @@ def evaluate(
     return results
 
 
-def _predictions(predict: Predictor, task: Task, eval_pass: EvalPass, by_batch: bool) -> PredictionBuffer:
+def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:
     """Predictions of all batches; with losses and what heads say only where a split has all rows of a batch."""
     buffer = PredictionBuffer()
     for batch in eval_pass.batches():

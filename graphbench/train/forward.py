@@ -13,10 +13,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_loss
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
 

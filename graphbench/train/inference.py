@@ -100,6 +100,8 @@ class Inference:
         done = 0
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
         for batch in test_pass.batches():
+            if not isinstance(batch, GraphBatch):
+                raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
             with torch.no_grad(), self.fabric.strategy.precision.forward_context(), observer() as answers:
                 self._adapter(OpaqueBatch(batch))
             kept = min(batch.num_graphs, ATTENTION_GRAPHS - done)

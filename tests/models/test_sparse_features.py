@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench.blockwise.graph import BlockwiseModel
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
 from graphbench.data.single_graph import node_store
@@ -143,10 +143,10 @@ def test_block_by_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         expected = model(theirs.gather([0]))
         if name in FALLS_BACK:
-            found = model.forward_blockwise(StoredBlocks.of(ours, max_nodes=25))
+            found = model.forward_blockwise(StoredBlocks(ours, max_nodes=25))
         else:
             with never_dense(monkeypatch):
-                found = model.forward_blockwise(StoredBlocks.of(ours, max_nodes=25))
+                found = model.forward_blockwise(StoredBlocks(ours, max_nodes=25))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 

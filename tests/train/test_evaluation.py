@@ -160,6 +160,7 @@ def model():
 
 def large_trainer(folder, store, sampler, evaluation, *, epochs=2, made=None, **options):
     options |= {"seed": 0, "evaluation": evaluation}
+    options["blocks"] = lambda incoming: stored.StoredBlocks(store, incoming=incoming)
     splits = split_of(store)
     if sampler == "random_node":
         loaders = PartitionLoader(store, splits, parts=4, **options)
@@ -176,7 +177,7 @@ def scores(outcome, split):
 
 @pytest.mark.parametrize("sampler", ["random_node", "neighbor"])
 def test_evaluation_in_blocks_gives_the_scores_of_the_whole_graph(tmp_path, monkeypatch, store, sampler):
-    monkeypatch.setattr(stored.StoredBlocks, "max_nodes", 100)
+    monkeypatch.setattr(stored, "NODES", 100)
     whole = large_trainer(tmp_path / "whole", store, sampler, "full_batch", epochs=6).run()
     blocks = large_trainer(tmp_path / "blocks", store, sampler, "blocks", epochs=6).run()
     assert blocks.best_epoch == whole.best_epoch

@@ -22,7 +22,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
@@ -85,12 +85,12 @@ def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
     )
 
 
-def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> DataLoaders:
+def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> GraphLoaders:
     store = tiny_store(level)
     count = store.num_graphs if level == "graph" else store.num_nodes
     order = torch.randperm(count, generator=torch.Generator().manual_seed(4))
     splits = Splits(*order.split([count - 2 * (count // 4), count // 4, count // 4]))
-    return DataLoaders(
+    return GraphLoaders(
         store,
         splits,
         batch_size=batch_size,
