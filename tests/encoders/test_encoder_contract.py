@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.data.store import GraphStore
 from graphbench.encoders.contract import BatchEncoder
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
 
@@ -85,16 +86,30 @@ def _graph(size, edges, seed, name):
         "SVDPE.vectors": numbers(size, 8),
         "states": numbers(size, DIM),  # what an encoder that works on the concatenation is given
     }
+    edge_index = torch.randint(0, max(size, 1), (2, edges), generator=generator)
+    edge_pe = {"RWSEEdge.landing": numbers(edges, 6), "ERE.resistance": numbers(edges, 1)}
+    if _transform(name) and not any(key.startswith(f"{name}.") for key in (*pe, *edge_pe)):
+        transform = registry.construct(_transform(name), CONTEXT)
+        encodings = transform(GraphStore.from_arrays([size], [edges], edge_index))
+        into = {"node": pe, "edge": edge_pe}.get(transform.level, {})  # pairs are below
+        into |= {f"{name}.{output}": values.double() for output, values in encodings.items()}
     return GraphBatch(
         Ragged.from_sizes([size]),
-        torch.randint(0, max(size, 1), (2, edges), generator=generator),
+        edge_index,
         x=torch.randint(0, 2, (size, NODE_IN.get(name, 9)), generator=generator),
         edge_attr=torch.randint(0, 2, (edges, EDGE_IN.get(name, 3)), generator=generator),
         pe=pe,
-        edge_pe={"RWSEEdge.landing": numbers(edges, 6), "ERE.resistance": numbers(edges, 1)},
+        edge_pe=edge_pe,
         pair_pe={"GraphormerBias.edge_types": torch.randint(0, 2, (size * size, 3), generator=generator).byte()},
         pairs=PairBlocks(torch.randint(0, 6, (size * size,), generator=generator).byte(), (size,)),
     )
+
+
+def _transform(name):
+    if name not in registry.names("encoders/positional"):
+        return None
+    transform = registry.lookup("encoders/positional", name).transform
+    return None if transform is None else registry.lookup("transforms", transform)
 
 
 def _graphs(name):

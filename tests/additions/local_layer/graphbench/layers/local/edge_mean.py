@@ -19,17 +19,18 @@ class EdgeMean(LocalLayer):
         h'_i = W mean_(j -> i) h_j
 
     Args:
-        dim: channels.
+        dim_in: channels of the input.
+        dim_out: channels of the output.
         bias: whether the map has one.
 
     Shape:
-        h (N, dim) -> (N, dim)
+        h (N, dim_in) -> (N, dim_out)
     """
 
-    def __init__(self, dim: FromContext[int], *, bias: bool = True) -> None:
+    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, bias: bool = True) -> None:
         super().__init__()
-        self.lin = nn.Linear(dim, dim, bias=bias)
+        self.lin = nn.Linear(dim_in, dim_out, bias=bias)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
-        return propagate(batch.adjacency(norm="row"), self.lin(h))
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """No residual, no norm; edge states as they came."""
+        return propagate(batch.adjacency(norm="row"), self.lin(h)), e

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, wide
+from graphbench.tasks.metric import Metric, to_double
 
 
 @register("medae")
@@ -17,4 +17,4 @@ class MedianAbsoluteError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (wide(pred) - wide(true)).abs().median()
+        return (to_double(pred) - to_double(true)).abs().median()
