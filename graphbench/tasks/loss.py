@@ -1,4 +1,4 @@
-"""What all losses share: shapes and labels are checked before a number comes out."""
+"""Base class of losses: checks of shapes and labels, reduction over rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Loss:
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
-        kinds: of task that it is for.
+        kinds: kinds of task that it is for, see :data:`graphbench.tasks.targets.KINDS`.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -30,7 +30,9 @@ class Loss:
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
+    def __init__(
+        self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"
+    ) -> None:
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
@@ -41,14 +43,14 @@ class Loss:
         self.size_average = size_average
 
     def __call__(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss.
+        """The loss, a scalar.
 
         Args:
             pred: (R, out_dim) raw predictions.
             true: targets, see :mod:`graphbench.tasks.targets`.
 
         Raises:
-            ValueError: shapes that do not fit, or (on CPU, where looking is free) a label outside its range.
+            ValueError: shapes that do not fit, or (on CPU, where reading values is cheap) a label outside its range.
         """
         pred, true = align(pred, true, self.kind, self.out_dim)
         if true.device.type == "cpu":
@@ -57,10 +59,12 @@ class Loss:
 
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss from aligned tensors."""
+        """The loss, a scalar, from aligned tensors."""
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
-        """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""
+        """``total`` or ``total / count``; 0 for an empty batch, so that it has no gradient."""
         if self.size_average == "sum":
             return total
-        return total / (count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1))
+        if isinstance(count, Tensor):
+            return total / count.clamp(min=1)
+        return total / max(count, 1)

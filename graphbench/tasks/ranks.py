@@ -1,6 +1,6 @@
-"""Order statistics with ties, all columns at once and without a loop over rows.
+"""Order statistics with ties, vectorised over columns and rows.
 
-Columns (tasks, classes) come first here, (T, R): then every sort and every running sum is over adjacent memory.
+Columns (tasks, classes) are the first dimension here, (T, R): sorts and running sums are over adjacent memory.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from torch import Tensor
 
 
 def tie_bounds(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last place of the run of equal values that every place lies in.
+    """First and last position of the run of equal values around every position.
 
     Args:
         ordered: (T, R), sorted along R.
 
     Returns:
-        Two (T, R) int64 tensors of places.
+        Two (T, R) int64 tensors of positions.
 
     Example:
-        9, 7, 7, 2 has first places 0, 1, 1, 3 and last places 0, 2, 2, 3.
+        9, 7, 7, 2 has first positions 0, 1, 1, 3 and last positions 0, 2, 2, 3.
     """
     columns, rows = ordered.shape
-    place = torch.arange(rows, device=ordered.device).expand(columns, rows)
+    position = torch.arange(rows, device=ordered.device).expand(columns, rows)
     same = ordered[:, 1:] == ordered[:, :-1]
-    first, last = place.clone(), place.clone()
+    first = position.clone()
+    last = position.clone()
     first[:, 1:].masked_fill_(same, 0)
     last[:, :-1].masked_fill_(same, rows)
     return first.cummax(1).values, last.flip(1).cummin(1).values.flip(1)
 
 
 def average_ranks(values: Tensor) -> Tensor:
-    """Rank of every value among its column, from 0; equal values share the mean of their ranks.
+    """Rank of every value in its column, from 0; equal values have the mean of their ranks.
 
     Args:
         values: (T, R).

@@ -14,6 +14,7 @@ from graphbench.errors import UserError
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
+from graphbench.models.branches import LocalSettings
 from graphbench.models.two_branch import TwoBranch
 from tests.data.large.large_graphs import split_of
 from tests.train.tiny_run import TinyModel, tiny_loop, tiny_settings, tiny_task
@@ -34,8 +35,7 @@ def model():
         attention=lambda: SGFormer(8, 1),
         local=GCN,
         head=lambda width: NodeHead(width, 3),
-        local_norm=True,
-        local_stem=True,
+        local_branch=LocalSettings(local_norm=True, local_stem=True),
     )
 
 

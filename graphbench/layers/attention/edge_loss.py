@@ -1,4 +1,4 @@
-"""A loss that a layer adds to the task's, without the model or the training loop knowing of it."""
+"""Penalty of a layer, added to the gradient of the training loss."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def with_penalty(x: Tensor, penalty: Tensor) -> Tensor:
-    """``x``; whenever a gradient passes back through it, the gradient of ``penalty`` is added to all that led to it.
+    """``x``; a backward pass through it also adds the gradient of ``penalty``.
 
     Training then minimises task loss + penalty, however often ``x`` is read on the way to the loss, while the loss
     that is reported stays the task's, comparable between models. A loss that is scaled before ``backward`` (precision
     16-mixed) does not scale the penalty with it; bf16-mixed and 32-true scale nothing.
 
     Args:
-        x: what the layer returns.
+        x: output of the layer.
         penalty: () added to the loss.
     """
     result: Tensor = _WithPenalty.apply(x, penalty)  # type: ignore[no-untyped-call]

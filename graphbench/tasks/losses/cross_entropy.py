@@ -21,7 +21,7 @@ class CrossEntropy(Loss):
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss from aligned tensors."""
+        """The loss, a scalar, from aligned tensors."""
         if self.kind == "multiclass":
             return self.reduce(F.cross_entropy(pred, true, reduction="sum"), len(true))
         if self.kind == "binary":
@@ -32,8 +32,8 @@ class CrossEntropy(Loss):
             word = word.masked_fill(word >= self.out_dim, unknown).flatten()
             return self.reduce(F.cross_entropy(pred.flatten(0, 1), word, reduction="sum"), word.numel())
         known = ~true.isnan()
-        each = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
-        return self.reduce(each.masked_fill(~known, 0.0).sum(), known.sum())
+        losses = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
+        return self.reduce(losses.masked_fill(~known, 0.0).sum(), known.sum())
 
 
 @register("weighted_cross_entropy")
@@ -50,12 +50,12 @@ class WeightedCrossEntropy(Loss):
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss from aligned tensors."""
+        """The loss, a scalar, from aligned tensors."""
         label = true.long()
         weight = class_weights(label, max(self.out_dim, 2), pred.dtype)[label]
         if self.kind == "binary":
-            each = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
-            return self.reduce((weight * each).sum(), len(true))
+            losses = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
+            return self.reduce((weight * losses).sum(), len(true))
         total = (weight * F.cross_entropy(pred, label, reduction="none")).sum()
         return total if self.size_average == "sum" else total / weight.sum().clamp(min=torch.finfo(pred.dtype).tiny)
 

@@ -1,4 +1,4 @@
-"""Share of correct labels."""
+"""Accuracy, and its mean over classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Accuracy(Metric):
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         correct = wide(self.predicted(pred) == true)
         if self.kind != "multilabel":
             return correct.mean()
@@ -28,16 +28,16 @@ class Accuracy(Metric):
 
 @register("accuracy-SBM")
 class BalancedAccuracy(Metric):
-    """Mean over classes of the share of the class that is found (PATTERN, CLUSTER).
+    """Mean recall over classes (PATTERN, CLUSTER).
 
-    As in the benchmark's own code, a class that is predicted but does not occur counts as a class with share 0.
+    As in the code of the benchmark, a class that is predicted but does not occur counts with recall 0.
     """
 
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         confusion = wide(self.confusion(pred, true))
         occurs = confusion.sum(1)
-        share = confusion.diagonal() / occurs.clamp(min=1)
-        return mean_of_defined(share, occurs + confusion.sum(0) > 0, "there are no rows")
+        recall = confusion.diagonal() / occurs.clamp(min=1)
+        return mean_of_defined(recall, occurs + confusion.sum(0) > 0, "there are no rows")

@@ -1,4 +1,4 @@
-"""How well predicted numbers follow true ones, per column, then the mean over columns that have a value."""
+"""Correlation of predicted and true numbers per column, then the mean over columns that have a value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class R2(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         pred, true = wide(pred), wide(true)
         spread = (true - true.mean(0)).square().sum(0)
         varies = (true != true[:1]).any(0)
@@ -30,9 +30,15 @@ class SpearmanCorrelation(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
-        a, b = (average_ranks(wide(each).T.contiguous()) for each in (pred, true))
-        a, b = (each - each.mean(1, keepdim=True) for each in (a, b))
+        """The metric, a scalar, from aligned tensors."""
+        a = _centred_ranks(pred)
+        b = _centred_ranks(true)
         varies = (a != 0).any(1) & (b != 0).any(1)
         correlation = (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
         return mean_of_defined(correlation, varies, "the targets or the predictions are constant")
+
+
+def _centred_ranks(values: Tensor) -> Tensor:
+    """(T, R) ranks minus their mean, from (R, T)."""
+    ranks = average_ranks(wide(values).T.contiguous())
+    return ranks - ranks.mean(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""How far predicted numbers are from true ones."""
+"""Errors of predicted numbers: mean absolute, mean squared, root mean squared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MeanAbsoluteError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         return (wide(pred) - wide(true)).abs().mean()
 
 
@@ -28,7 +28,7 @@ class MeanSquaredError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         return (wide(pred) - wide(true)).square().mean()
 
 
@@ -40,5 +40,5 @@ class RootMeanSquaredError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         return (wide(pred) - wide(true)).square().mean().sqrt()

@@ -9,17 +9,17 @@ from graphbench.tasks.metric import Metric, Undefined, wide
 
 
 class _Hits(Metric):
-    """Share of the positive rows that score strictly above the k-th best negative row (1 with fewer than k negatives).
+    """Fraction of the positive rows that score strictly above the k-th best negative row; 1 with fewer negatives.
 
-    All pairs of a split compete with each other. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
-    another measure: ranks inside every graph.
+    All pairs of a split are ranked together. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are another
+    measure: ranks inside every graph.
     """
 
     kinds = ("binary",)
     k: int
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         positive, negative = pred[true == 1], pred[true == 0]
         if not len(positive):
             raise Undefined("there is no linked pair")

@@ -7,35 +7,41 @@ the mean over rows (the evaluator of ogbg-code2).
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, Undefined, mean_of_defined, wide
 from graphbench.tasks.subtokens import set_sizes
 
 
 class _PerClass(Metric):
+    """A metric of the counts of correct, predicted and labelled rows (words), class by class (row by row)."""
+
     kinds = ("binary", "multiclass", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         if self.kind == "subtoken":
-            return self.share(*(wide(each) for each in set_sizes(pred, true, self.out_dim))).mean()
+            correct, predicted, labelled = set_sizes(pred, true, self.out_dim)
+            return self.ratio(wide(correct), wide(predicted), wide(labelled)).mean()
         confusion = wide(self.confusion(pred, true))
-        found, predicted, labelled = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
-        share = self.share(found, predicted, labelled)
+        predicted = confusion.sum(0)
+        labelled = confusion.sum(1)
+        ratio = self.ratio(confusion.diagonal(), predicted, labelled)
         if self.kind == "binary":
-            return mean_of_defined(share[1:], self.defined(predicted, labelled)[1:], "no label is positive")
-        return mean_of_defined(share, predicted + labelled > 0, "there are no rows")
+            return mean_of_defined(ratio[1:], self.defined(predicted, labelled)[1:], "no label is positive")
+        return mean_of_defined(ratio, predicted + labelled > 0, "there are no rows")
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
         """Which classes have a value."""
         return labelled > 0
 
-    def share(self, found: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
+    @abstractmethod
+    def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class, 0 where its denominator is 0."""
-        raise NotImplementedError
 
 
 @register("precision")
@@ -46,18 +52,18 @@ class Precision(_PerClass):
         """Which classes have a value."""
         return torch.ones_like(labelled, dtype=torch.bool)
 
-    def share(self, found: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
+    def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
-        return found / predicted.clamp(min=1)
+        return correct / predicted.clamp(min=1)
 
 
 @register("recall")
 class Recall(_PerClass):
     """Correct positives / positive labels. Binary: NaN when no label is positive."""
 
-    def share(self, found: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
+    def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
-        return found / labelled.clamp(min=1)
+        return correct / labelled.clamp(min=1)
 
 
 @register("f1", "f1-macro")
@@ -68,9 +74,9 @@ class F1(_PerClass):
         """Which classes have a value."""
         return predicted + labelled > 0
 
-    def share(self, found: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
+    def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
-        return 2 * found / (predicted + labelled).clamp(min=1)
+        return 2 * correct / (predicted + labelled).clamp(min=1)
 
 
 @register("f1-micro")
@@ -80,11 +86,13 @@ class MicroF1(Metric):
     kinds = ("multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         predicted = self.predicted(pred)
         if self.kind == "multiclass":
             return wide(predicted == true).mean()
         known = ~true.isnan()
-        found = (predicted.bool() & (true == 1)).sum()
-        named = (predicted.bool() & known).sum() + (true == 1).sum()
-        return mean_of_defined(2 * wide(found)[None] / named, named[None] > 0, "no label and no prediction is positive")
+        correct = (predicted.bool() & (true == 1)).sum()
+        positive = (predicted.bool() & known).sum() + (true == 1).sum()
+        if not positive:
+            raise Undefined("no label and no prediction is positive")
+        return 2 * wide(correct) / positive

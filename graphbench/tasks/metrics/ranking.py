@@ -1,4 +1,4 @@
-"""Metrics of the order of the scores: area under the ROC curve, average precision.
+"""Ranking metrics: area under the ROC curve, average precision.
 
 Multiclass tasks: one class against the rest, on probabilities, then the mean over classes. Multilabel tasks: per task
 over its known labels, then the mean over tasks. Classes and tasks that lack a positive or a negative label are left
@@ -6,6 +6,8 @@ out (the rule of OGB's evaluator); when that leaves none the metric is NaN.
 """
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -16,25 +18,31 @@ from graphbench.tasks.ranks import tie_bounds
 
 
 class _Ranking(Metric):
+    """A mean over positive labels of a credit that depends on the labels scored above and at the same score."""
+
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric from aligned tensors."""
+        """The metric, a scalar, from aligned tensors."""
         if self.kind == "multiclass":
             # Raw logits of different rows are not comparable for one class; probabilities are.
-            pred, true = wide(pred).log_softmax(1), F.one_hot(true, self.out_dim)
+            pred = wide(pred).log_softmax(1)
+            true = F.one_hot(true, self.out_dim)
         elif self.kind == "binary":
-            pred, true = pred[:, None], true[:, None]
+            pred = pred[:, None]
+            true = true[:, None]
         ordered, order = pred.T.contiguous().sort(dim=1, descending=True)
         label = true.T.contiguous().gather(1, order)
-        positive, negative = (label == 1).long(), (label == 0).long()
+        positive = (label == 1).long()
+        negative = (label == 0).long()
         first, last = tie_bounds(ordered)
         # Positives and negatives at this score or above, and negatives strictly above.
         positives_to = positive.cumsum(1).gather(1, last)
         negatives_to = negative.cumsum(1)
         negatives_above = (negatives_to - negative).gather(1, first)
         negatives_to = negatives_to.gather(1, last)
-        positives, negatives = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
+        positives = positive.sum(1, keepdim=True)
+        negatives = negative.sum(1, keepdim=True)
         credit = self.credit(wide(positives_to), wide(negatives_to), wide(negatives_above), wide(negatives))
         return mean_of_defined(
             (credit * positive).sum(1) / wide(positives[:, 0]),
@@ -42,9 +50,9 @@ class _Ranking(Metric):
             "no task has both positive and negative labels" if len(label) > 1 else "the labels are all alike",
         )
 
+    @abstractmethod
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """(T, R): what a positive label at this place of the order contributes."""
-        raise NotImplementedError
+        """(T, R) contribution of a positive label at this position of the order."""
 
 
 @register("auc", "rocauc")
@@ -52,7 +60,7 @@ class AreaUnderROC(_Ranking):
     """Probability that a positive label scores higher than a negative one; equal scores count one half."""
 
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """Share of the negatives below this score, plus half of those at it."""
+        """Fraction of the negatives below this score, plus half of those at it."""
         return 1 - (negatives_above + negatives_to) / 2 / negatives.clamp(min=1)
 
 
