@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from graphbench.experiment import run
     from graphbench.structures import DataInfo
 
-# PyTorch then asks Linux for huge pages for tensors of 2 MiB and more. A step on a graph
-# of a million nodes spends most of its time on page faults otherwise. 0 in the environment switches it off.
+# Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"

@@ -53,7 +53,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="e.g. optim.base_lr 0.001 seed 7")
     options = parser.parse_intermixed_args(arguments)
     # In `--cfg FILE key value` argparse gives the pairs to --cfg; only the leading names of files belong to it.
-    pairs = itertools.dropwhile(lambda each: each.endswith((".yaml", ".yml", ".yaml_done")), options.cfg[1:])
+    pairs = itertools.dropwhile(lambda argument: argument.endswith((".yaml", ".yml", ".yaml_done")), options.cfg[1:])
     options.overrides = [*(rest := list(pairs)), *options.overrides]
     options.cfg = options.cfg[: len(options.cfg) - len(rest)]
     if options.repeat < 1:

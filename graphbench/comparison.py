@@ -34,7 +34,7 @@ def check_together(configs: Sequence[Config], *, repeat: int = 1, overwrite: boo
                 "file without its ending. Rename one of the files, or give one of them a name_tag."
             )
         several[checked.folder] = checked
-    processes = {folder.name: each.fabric.world_size for folder, each in several.items()}
+    processes = {folder.name: checked.fabric.world_size for folder, checked in several.items()}
     if len(set(processes.values())) > 1:
         text = ", ".join(f"{count} in {name}" for name, count in processes.items())
         raise UserError(f"command line: configurations of one command need equally many devices, received {text}.")
@@ -49,9 +49,9 @@ def compare(several: Sequence[Checked], failures: Sequence[str]) -> None:
         failures: why a configuration has not all of its runs; empty where it has.
     """
     rows = []
-    for each, failure in zip(several, failures, strict=True):
-        layers = " ".join(dict.fromkeys(each.description["layers"]))
-        rows.append(Compared(each.description["dataset"], layers, each.result(), failure))
+    for checked, failure in zip(several, failures, strict=True):
+        layers = " ".join(dict.fromkeys(checked.description["layers"]))
+        rows.append(Compared(checked.description["dataset"], layers, checked.result(), failure))
     terminal = Console(stderr=True)
     # A file or a pipe has no width of its own that a table would have to be folded into.
     console = terminal if terminal.is_terminal else Console(stderr=True, width=WIDE)

@@ -7,9 +7,11 @@ components are in the ``contract.py`` of their package.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
 class HasStatistics:
@@ -47,3 +49,28 @@ class HasOptimizerGroup:
     """
 
     optimizer_group: ClassVar[str]
+
+
+class HasAuxiliaryLoss:
+    """A module that adds a term to the loss that training minimises; the loss that is reported stays the task's.
+
+    Attributes:
+        auxiliary_loss: () what the forward pass in training leaves here, differentiable; None in evaluation. Whoever
+            trains takes it with :func:`take_auxiliary_loss` and adds it before ``backward``.
+    """
+
+    auxiliary_loss: Tensor | None = None
+
+
+def take_auxiliary_loss(modules: Iterable[nn.Module]) -> Tensor | None:
+    """() sum of the auxiliary losses of the last forward pass, which the modules then forget; None without any.
+
+    Args:
+        modules: of a model; those that are no :class:`HasAuxiliaryLoss` do not count.
+    """
+    losses = []
+    for module in modules:
+        if isinstance(module, HasAuxiliaryLoss) and module.auxiliary_loss is not None:
+            losses.append(module.auxiliary_loss)
+            module.auxiliary_loss = None
+    return torch.stack(losses).sum() if losses else None

@@ -17,8 +17,6 @@ from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.large.loader import LargeLoader
-from graphbench.data.loading.loader import DataLoaders
 from graphbench.data.splits import Splits
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import build_splits, dataset_builder, encode, read_data
@@ -32,14 +30,14 @@ from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.summary import final_line, results_table
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
-from graphbench.train.loop import Loop
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
 from graphbench.train.seeding import seed_everything
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.trainer import Trainer
 
 logger = logging.getLogger("graphbench")
 
@@ -51,10 +49,10 @@ class _Parts:
     info: DataInfo
     model: nn.Module
     task: Task
-    loaders: DataLoaders | LargeLoader
+    loaders: DataLoaders
     optimizer: Optimizer
     schedule: Schedule
-    settings: Settings
+    settings: TrainerSettings
     facts: dict[str, Any]
     pretrained: Pretrained | None
 
@@ -91,15 +89,15 @@ def run(
         for notice in config.notices:
             logger.info(notice)
         data = _Data(config)
-        for each in checked.runs:
-            directory = checked.directory(each)
+        for planned in checked.runs:
+            directory = checked.directory(planned)
             if not overwrite and fabric.broadcast(_is_finished(directory, config)):
                 logger.info("%s: finished earlier with the same configuration, skipped.", directory.path)
                 continue
             # Everything is built before anything is written: wrong input leaves no trace.
-            parts = _prepare(config, fabric, data, each)
+            parts = _prepare(config, fabric, data, planned)
             with directory.open(config_hash=config.hash, config_text=config.dump(), overwrite=overwrite) as decision:
-                _train(config, fabric, parts, each, directory, decision == "resume", reporters)
+                _train(config, fabric, parts, planned, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None
         write_aggregate(checked.folder, config_hash=config.hash)
@@ -222,7 +220,7 @@ def _work(
             "PCQM4Mv2-inference": inference.ogb_submission,
             "log-attn-weights": inference.attention,
         }[mode]
-    loop = Loop(
+    trainer = Trainer(
         fabric,
         parts.model,
         parts.task,
@@ -233,7 +231,7 @@ def _work(
         run=directory,
         reporters=[*build_reporters(config, title, parts.info, directory.path.name), *reporters],
     )
-    return loop.run
+    return trainer.run
 
 
 @contextmanager
@@ -254,7 +252,7 @@ def _console(config: Config, fabric: Fabric) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(message)s"))
     quiet = config.tree.print == "file" or not fabric.is_global_zero
     handler.setLevel(logging.ERROR if quiet else logging.INFO)
-    # What the loop notes for logging.log, the progress bar shows already.
+    # What the trainer notes for logging.log, the progress bar shows already.
     handler.addFilter(lambda record: record.levelno > logging.INFO or not record.name.startswith("graphbench.train"))
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -156,8 +156,8 @@ def names(namespace: str) -> list[str]:
 
 def components(namespace: str) -> list[Any]:
     """Every component once, in the order of the names they were registered with; imports all of them."""
-    found = {lookup(namespace, name) for name in names(namespace)}
-    return sorted(found, key=lambda component: str(component.registered_name))
+    components = {lookup(namespace, name) for name in names(namespace)}
+    return sorted(components, key=lambda component: str(component.registered_name))
 
 
 def group_of(component: Callable[..., Any]) -> str:
@@ -165,9 +165,9 @@ def group_of(component: Callable[..., Any]) -> str:
     return _groups.get(component, "")
 
 
-def forget(namespace: str, *unwanted: str) -> None:
+def forget(namespace: str, *forgotten: str) -> None:
     """Removes names, for tests that register components of their own."""
-    for name in unwanted:
+    for name in forgotten:
         _registered[namespace].pop(name, None)
 
 
@@ -336,15 +336,15 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
 def _sources(namespace: str) -> Mapping[str, str]:
     """Name -> module that registers it, read from the text of the modules of a namespace."""
     package = importlib.import_module("graphbench." + namespace.replace("/", "."))
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         spec = importlib.util.find_spec(module.name)
         if spec is None or spec.origin is None:
             continue
         for call in _REGISTER.findall(Path(spec.origin).read_text(encoding="utf-8")):
             positional = re.sub(r'\w+\s*=\s*"[^"]*"', "", call)
-            found.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
-    return found
+            modules.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
+    return modules
 
 
 _REGISTER = re.compile(r"^@(?:registry\.)?register\(([^()]*)\)", re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Writes everything in the repository that is generated from the code: ``python -m scripts.regenerate [--check]``.
+"""Writes everything in the repository that is generated: ``python -m scripts.regenerate [--check]``.
 
-What a test demands after a component, key, data set or record was added, this one command writes. ``--check`` writes
-nothing and ends with 1 if a file is not what the code says.
+What a test demands after a component, key, configuration, data set or record was added, this one command writes.
+``--check`` writes nothing and ends with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from graphbench import registry
-from graphbench.config.components import own_keys
+from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
-from scripts import config_reference, dataset_pages
+from graphbench.errors import UserError
+from scripts import config_overview, config_reference, dataset_pages
+from study import claims, reproduction_guide
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,7 +30,7 @@ def baseline() -> str:
         for namespace in namespaces_of_group(group):
             for name in registry.names(namespace) if namespace != "encoders/positional" else ():
                 if f"{group}.{name}" not in GROUPS:
-                    keys = own_keys(registry.lookup(namespace, name))
+                    keys = component_keys(registry.lookup(namespace, name))
                     values |= {f"{group}.{name}.{argument}": key.default for argument, key in keys.items()}
     return json.dumps(dict(sorted({**values, **released_values()}.items())), indent=1) + "\n"
 
@@ -37,6 +39,9 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "graphbench/config/baseline.json": baseline,
     "docs/config-reference.md": config_reference.reference,
     "datasets/README.md": dataset_pages.page,
+    "configs/README.md": config_overview.page,
+    "docs/reproducing.md": reproduction_guide.guide,
+    "docs/claims.md": claims.page,
 }
 """File -> its content."""
 
@@ -48,7 +53,12 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, content in GENERATED.items():
-        path, text = ROOT / name, content()
+        path = ROOT / name
+        try:
+            text = content()
+        except UserError as error:
+            print(f"error: {name}: {error}", file=sys.stderr)
+            return UserError.exit_code
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not check:

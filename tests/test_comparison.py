@@ -18,7 +18,7 @@ import pytest
 
 from graphbench.cli import main
 from graphbench.runs.record import Outcome
-from graphbench.train.loop import Loop
+from graphbench.train.trainer import Trainer
 from tests.test_main import ROOT, TINY, call
 
 QUICKSTART = [str(ROOT / f"configs/quickstart{end}.yaml") for end in ("-gps", "-dfi", "")]
@@ -35,13 +35,13 @@ def rows_of(text: str) -> dict[str, list[str]]:
     return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines[::2]}
 
 
-def _second_is_stopped(run: Callable[[Loop], Outcome]) -> Callable[[Loop], Outcome]:
+def _second_is_stopped(run: Callable[[Trainer], Outcome]) -> Callable[[Trainer], Outcome]:
     calls = itertools.count()
 
-    def stopped(loop: Loop) -> Outcome:
+    def stopped(trainer: Trainer) -> Outcome:
         if next(calls):
             raise KeyboardInterrupt
-        return run(loop)
+        return run(trainer)
 
     return stopped
 
@@ -129,7 +129,7 @@ def test_files_are_marked_when_all_of_them_had_their_turn(
     """The second one is stopped: the same command must still find the first."""
     command = ["--cfg", write(here, "first"), write(here, "second"), *TINY, "--mark_done"]
     with monkeypatch.context() as stopped:
-        stopped.setattr("graphbench.train.loop.Loop.run", _second_is_stopped(Loop.run))
+        stopped.setattr("graphbench.train.trainer.Trainer.run", _second_is_stopped(Trainer.run))
         assert main(command) == 130
     assert not list(here.glob("*_done"))
     assert main(command) == 0

@@ -67,12 +67,6 @@ def test_every_fragment_is_used() -> None:
     assert not {path.resolve() for path in FRAGMENTS} - used
 
 
-def test_the_overview_lists_every_file() -> None:
-    listed = re.findall(r"^\| \[[\w.-]+\]\(([\w./-]+)\)", (ROOT / "configs/README.md").read_text(), re.MULTILINE)
-    configs = [name for name in listed if not name.startswith("sweeps/")]  # tests/test_sweeps.py looks after those
-    assert sorted(configs) == sorted(str(path.relative_to(ROOT / "configs")) for path in CONFIGS)
-
-
 def _base_of(path: Path) -> str:
     """The lines of ``_base_``, in any of its forms."""
     found = re.search(r"^_base_:.*\n(?:  - .*\n)*", path.read_text(), re.MULTILINE)

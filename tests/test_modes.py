@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graphbench.cli import main
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 
 HERE = Path(__file__).resolve().parent
 CONTACTS = f"""
@@ -120,7 +120,7 @@ def test_a_pretrained_body_is_frozen_and_a_new_head_learns(
         capsys, "contacts.yaml", "name_tag", "tuned", "pretrained.dir", str(trained),
         "pretrained.freeze_main", "true",
     )  # fmt: skip
-    before, after = (read(each / "ckpt/best.ckpt")["model"] for each in (trained, folder / line["run_dir"]))
+    before, after = (read_checkpoint(each / "ckpt/best.ckpt")["model"] for each in (trained, folder / line["run_dir"]))
     assert before.keys() == after.keys()
     for name, value in before.items():
         assert torch.equal(value, after[name]) is not name.startswith("head."), name
@@ -141,7 +141,7 @@ def test_the_architecture_comes_from_the_pretrained_run(
     assert f"pretrained: {trained}, epoch" in log
     assert "parameters and buffers copied" in log
     assert "command line: gt.attn_dropout is 0.1, in the pretrained run 0.0." in caplog.text
-    assert set(read(folder / line["run_dir"] / "ckpt/best.ckpt")["model"]) > {"head.mlp.lin.1.weight"}
+    assert set(read_checkpoint(folder / line["run_dir"] / "ckpt/best.ckpt")["model"]) > {"head.mlp.lin.1.weight"}
 
 
 def test_pretrained_models_that_cannot_be_used(folder: Path, trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

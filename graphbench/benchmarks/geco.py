@@ -32,7 +32,7 @@ from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, ROOT, device_name, paired, peak, peaks, seconds_of, step
 from graphbench.data.generators import erdos_renyi
 from graphbench.layers.attention.geco.layer import GECO
-from graphbench.ops.circular_conv import circular_conv, sizes_of
+from graphbench.ops.circular_conv import circular_conv
 from graphbench.structures import GraphBatch, Ragged
 
 PUBLISHED = ROOT / "results/published/geco_table10.csv"
@@ -65,7 +65,8 @@ def _operator(device: torch.device) -> Iterable[Case]:
         sizes = np.clip(random.normal(mean, spread, graphs), low, high).astype(int).tolist()
         ragged = Ragged.from_sizes(sizes, device)
         rows = [
-            torch.randn(n, width, device=device, requires_grad=True) for n in (ragged.num_rows, sum(sizes_of(ragged)))
+            torch.randn(n, width, device=device, requires_grad=True)
+            for n in (ragged.num_rows, sum(ragged.distinct_sizes))
         ]
         ours = step(functools.partial(circular_conv, *rows, ragged), rows)
         peer = step(functools.partial(padded_fft, *rows, ragged), rows)
@@ -83,7 +84,7 @@ def _operator(device: torch.device) -> Iterable[Case]:
 def padded_fft(u: Tensor, filters: Tensor, ragged: Ragged) -> Tensor:
     """The plain way: all graphs padded to twice the longest (or a little more), one FFT, folded; autograd."""
     length = next_fast_len(2 * ragged.max_size, real=True)
-    sizes = sizes_of(ragged)
+    sizes = ragged.distinct_sizes
     number = {n: index for index, n in enumerate(sizes)}
     which = torch.tensor([number[n] for n in ragged.sizes]).to(u.device)
 

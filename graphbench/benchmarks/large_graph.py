@@ -31,9 +31,9 @@ from graphbench.runs.environment import peak_memory
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric
-from graphbench.train.loop import Loop
 from graphbench.train.seeding import seed_everything
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES, EDGES, PARTS = 10_000_000, 100_000_000, 50
@@ -76,7 +76,7 @@ def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float
     for _ in loaders.train(0):
         pass
     note("epoch_of_batches")
-    outcome = _loop(loaders, folder).run()
+    outcome = _trainer(loaders, folder).run()
     note("train_and_evaluate")
     for split in ("train", "val", "test"):
         line = json.loads((folder / "runs" / "large" / "0" / split / "stats.json").read_text().splitlines()[-1])
@@ -86,7 +86,7 @@ def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float
     return measured
 
 
-def _loop(loaders: PartitionLoader, folder: Path) -> Loop:
+def _trainer(loaders: PartitionLoader, folder: Path) -> Trainer:
     model = TwoBranch(
         encoder=NodeEncoder(None, {}, COLUMNS, False),
         dim_encoded=COLUMNS,
@@ -104,14 +104,14 @@ def _loop(loaders: PartitionLoader, folder: Path) -> Loop:
     context = {"params": list(model.parameters()), "lr": 0.005, "weight_decay": 0.0, "momentum": 0.0}
     optimizer = construct(lookup("train/optimizers", "adam"), {}, context)
     schedule = construct(lookup("train/schedules", "none"), {}, {"optimizer": optimizer, "max_epoch": 1})
-    return Loop(
+    return Trainer(
         make_fabric("cpu"),
         model,
         Task(loss, ["accuracy"], KIND, CLASSES),
         loaders,
         optimizer,
         schedule,
-        Settings(max_epoch=1, metric="accuracy", maximize=True, eval_period=1),
+        TrainerSettings(max_epoch=1, metric="accuracy", maximize=True, eval_period=1),
         run=RunDirectory(folder / "runs", "large", 0),
     )
 

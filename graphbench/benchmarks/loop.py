@@ -11,14 +11,14 @@ import torch
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, now
 from graphbench.config import load_config
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.train.loop import Loop
 from graphbench.train.seeding import seed_everything
+from graphbench.train.trainer import Trainer
 
 EPOCHS = 250
 PAIRS = 7
@@ -35,7 +35,7 @@ def run(device: torch.device) -> list[Case]:
     info = loaded.card.info(loaded.store)
     seed_everything(0)
     model = build_model(config, info).to(device)
-    loaders = DataLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
+    loaders = GraphLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
 
     def ours(folder: Path) -> float:
         trained = copy.deepcopy(model)
@@ -43,7 +43,7 @@ def run(device: torch.device) -> list[Case]:
         fabric = build_fabric(config)
         fabric.launch()
         directory = RunDirectory(folder, "bench", 0)
-        loop = Loop(
+        trainer = Trainer(
             fabric,
             trained,
             build_task(config, info),
@@ -57,7 +57,7 @@ def run(device: torch.device) -> list[Case]:
         with directory.open(config_hash="0", config_text=""):
             seed_everything(0)
             start = now(device)
-            loop.run()
+            trainer.run()
             return (now(device) - start) / EPOCHS
 
     def by_hand() -> float:

@@ -34,8 +34,8 @@ from graphbench.factory.training import build_fabric, build_optimizer, build_sch
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
-from graphbench.train.loop import Loop
 from graphbench.train.seeding import seed_everything
+from graphbench.train.trainer import Trainer
 
 THREADS = 2
 PAIRS = 5
@@ -95,7 +95,7 @@ class Training:
         optimizer = build_optimizer(self.config, trained)
         self._runs += 1
         directory = RunDirectory(self._folder, f"{id(self)}", self._runs)
-        loop = Loop(
+        trainer = Trainer(
             self._fabric,
             trained,
             build_task(self.config, self.info),
@@ -106,7 +106,7 @@ class Training:
             run=directory,
         )
         with directory.open(config_hash="0", config_text=""):
-            loop.run()
+            trainer.run()
 
     def seconds(self, runs: int) -> list[float]:
         """Per epoch, of every run."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks, step
-from graphbench.ops.sparse_flow import flow_diagnostics, sparse_flow
+from graphbench.ops.sparse_flow import FlowProblem, flow_diagnostics, sparse_flow
 from graphbench.structures import Ragged
 
 GRAPHS, NODES, HEADS, WIDTH = 8, 479, 4, 68
@@ -37,7 +37,7 @@ def run(device: torch.device) -> list[Case]:
 
 def _times(device: torch.device, dtype: torch.dtype) -> Iterable[Case]:
     ragged, inputs, lam = problem(device, dtype)
-    zeros = flow_diagnostics(*inputs[:4], ragged, lam=lam).zero_share.mean().item()
+    zeros = flow_diagnostics(FlowProblem(*inputs[:4], ragged, lam=lam)).zero_fraction.mean().item()
     name = f"{SIZES}, {zeros:.0%} zero flows, exact, {device_name(device)}"
     if device.type != "cpu":
         name += f", {str(dtype).removeprefix('torch.')}"

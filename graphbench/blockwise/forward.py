@@ -1,29 +1,29 @@
-"""The parts of a model applied to one graph block by block; see :mod:`graphbench.blockwise.graph`.
+"""The parts of a model applied to one graph block by block; see :mod:`graphbench.structures.node_blocks`.
 
 Three kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
 a node depends on the node, on its incoming edges and on their sources; global attentions that read the other nodes
 through sums only (:class:`~graphbench.layers.contract.BlockwiseAttention`). A part that asks for more (the size of the
-graph, where it begins, its edges elsewhere) is refused by name: :class:`~graphbench.blockwise.graph.RowsOfGraph` does
-not have it.
+graph, where it begins, its edges elsewhere) is refused by name, see :mod:`graphbench.blockwise.part`.
 """
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
-from graphbench.blockwise.graph import HostRows, NodeBlocks, NodeRows, WholeGraphNeeded
 from graphbench.blockwise.neighborhood import NeighborhoodBatch
+from graphbench.blockwise.part import named, nodes_of_graph
+from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.layers.contract import BlockwiseAttention, GraphLayer, LocalLayer, StatefulAttention
 from graphbench.layers.gps import GPSBlock, SubLayer
 from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
-from graphbench.structures import Features, SparseRows
+from graphbench.structures import Features, GraphBatch, SparseRows
+from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 class Blockwise:
@@ -38,15 +38,21 @@ class Blockwise:
     """
 
     def __init__(self, graph: NodeBlocks, model: nn.Module) -> None:
-        if any(each.training for each in model.modules()):
+        if any(module.training for module in model.modules()):
             raise ValueError("block by block a model only predicts; call eval() before")
         self.graph = graph
 
     def nodes(self, encoder: nn.Module) -> HostRows:
         """First states of the nodes, from an encoder ``batch -> ((B, d), batch')``."""
+        contextual = list(encoder.contextual) if isinstance(encoder, NodeEncoder) else []
+        if contextual:
+            raise ValueError(
+                f"{contextual[0]} leaves something with the whole graph for the layers. Use val.sampler full_batch"
+            )
         out = _Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
-            h, _ = _applied(encoder, self.graph.nodes(block))
+            with named(encoder):
+                h, _ = encoder(self.graph.nodes(block))
             if h.shape[0] != last - first:
                 raise ValueError(
                     f"{type(encoder).__name__} gave {h.shape[0]} rows for {last - first} nodes; "
@@ -59,25 +65,32 @@ class Blockwise:
         """First states of the edges, sorted by target, from an encoder ``batch -> (E, d)``."""
         out, first = _Collected(self.graph, self.graph.num_edges), 0
         for block, _, _ in self._blocks():
-            e = _applied(encoder, self.graph.edges(block))
+            e = encoder(self.graph.edges(block))
             out.put(e, first)
             first += e.shape[0]
         return out.rows()
 
-    def rows(self, function: Callable[..., Tensor], *states: HostRows) -> HostRows:
-        """``function(*rows, batch=...)`` of every row by itself; the batch holds no features and no edges."""
+    def rows(self, function: Callable[..., Tensor], *states: HostRows, part: nn.Module | None = None) -> HostRows:
+        """``function(*rows, batch=...)`` of every row by itself; the batch holds no features and no edges.
+
+        Args:
+            function: a module, or a function.
+            states: whose rows it reads.
+            part: module inside the function, to be named where it needs the whole graph.
+        """
         out = _Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
-            batch = NodeRows.of(last - first, self.graph.device)
-            new = _applied(function, *(self._slice(each, first, last) for each in states), batch=batch)
+            batch = nodes_of_graph(last - first, self.graph.device)
+            with named(part or function):
+                new = function(*(self._slice(state, first, last) for state in states), batch=batch)
             if new.shape[0] != last - first:
                 raise ValueError(
                     f"a head gave {new.shape[0]} rows for {last - first} nodes; block by block "
                     "there is one prediction per node. Use val.sampler full_batch"
                 )
             out.put(new, first)
-            for each in states:
-                each.release()
+            for state in states:
+                state.release()
         return out.rows()
 
     def messages(
@@ -94,18 +107,19 @@ class Blockwise:
         """
         out, edges = _Collected(self.graph, self.graph.bounds[-1]), _Collected(self.graph, self.graph.num_edges)
         for block, first, last in self._blocks():
-            near = self.graph.neighborhood(block)
-            seen = NeighborhoodBatch.of(near)
-            h_near = h.tensor.index_select(0, near.nodes).to(seen.device)
-            e_near = None if e is None else self._slice(e, *near.edges)
-            new, e_new, _ = _applied(layer.step, readable(h_near, layer), e_near, seen)
-            rest = (self._slice(each, first, last) for each in others)
-            out.put(_applied(then, new[: near.size], *rest), first)
-            for each in others if e is None else (e, *others):
-                if each is not h:  # which is read all over the place
-                    each.release()
-            if e_new is not None and e_new is not e_near:
-                edges.put(e_new, near.edges[0])
+            neighborhood = self.graph.neighborhood(block)
+            batch = NeighborhoodBatch.of(neighborhood)
+            h_local = readable(h.tensor.index_select(0, neighborhood.nodes).to(batch.device), layer)
+            e_local = None if e is None else self._slice(e, *neighborhood.edges)
+            with named(layer):
+                new, e_new, _ = layer.step(h_local, e_local, batch)
+                rest = (self._slice(state, first, last) for state in others)
+                out.put(then(new[: neighborhood.size], *rest), first)
+            for state in (e, *others):
+                if state is not None and state is not h:  # which is read all over the place
+                    state.release()
+            if e_new is not None and e_new is not e_local:
+                edges.put(e_new, neighborhood.edges[0])
         h.release()
         return out.rows(), edges.rows() if edges.started else e
 
@@ -117,15 +131,17 @@ class Blockwise:
             return self.messages(layer, h, e, h, *others, then=then)[0]
         summary: Any = None
         for _, first, last in self._blocks():
-            own = layer.reduce_nodes(self._slice(h, first, last))
-            summary = own if summary is None else summary + own
+            of_block = layer.reduce_nodes(self._slice(h, first, last))
+            summary = of_block if summary is None else summary + of_block
             h.release()
         out = _Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
-            rows, *rest = (self._slice(each, first, last) for each in (h, *others))
-            out.put(_applied(then, layer.apply_summary(rows, summary), rows, *rest), first)
-            for each in (h, *others):
-                each.release()
+            rows = self._slice(h, first, last)
+            rest = (self._slice(state, first, last) for state in others)
+            with named(layer):
+                out.put(then(layer.apply_summary(rows, summary), rows, *rest), first)
+            for state in (h, *others):
+                state.release()
         return out.rows()
 
     def step(
@@ -150,10 +166,10 @@ class Blockwise:
                 x, e = self._branch(branch, h, e, pairs, *summed)
                 summed = (x,)
 
-        def finish(x: Tensor, batch: NodeRows) -> Tensor:
+        def finish(x: Tensor, batch: GraphBatch) -> Tensor:
             return block.norm_out(x + block.feed_forward(x), batch)
 
-        return self.rows(finish, *(summed or (h,))), e
+        return self.rows(finish, *(summed or (h,)), part=block.norm_out), e
 
     def _branch(
         self, branch: SubLayer, h: HostRows, e: HostRows | None, pairs: HostRows | None, *summed: HostRows
@@ -168,13 +184,14 @@ class Blockwise:
 
         def finish(new: Tensor, old: Tensor, *before: Tensor) -> Tensor:
             x = old + branch.dropout(new) if branch.adds_residual else new
-            return sum(before, branch.norm(x, NodeRows.of(x.shape[0], x.device)))
+            with named(branch.norm):
+                return sum(before, branch.norm(x, nodes_of_graph(x.shape[0], x.device)))
 
         assert part is not None
         if isinstance(part, LocalLayer):
             return self.messages(part, h, e, h, *summed, then=finish)
-        seen = pairs if pairs is not None and isinstance(part, StatefulAttention) else e
-        return self.attend(part, h, *summed, then=finish, e=seen), e
+        states = pairs if pairs is not None and isinstance(part, StatefulAttention) else e
+        return self.attend(part, h, *summed, then=finish, e=states), e
 
     def pairs(self, prepare: nn.Module | None, e: HostRows | None) -> HostRows | None:
         """States of the pairs that Exphormer attends along: those of the edges, where there are no other pairs.
@@ -200,7 +217,7 @@ class Blockwise:
 
 
 class _Collected:
-    """Rows written block by block; room is made when the first block shows type and width."""
+    """Rows written block by block; memory is allocated when the first block shows type and width."""
 
     def __init__(self, graph: NodeBlocks, total: int) -> None:
         self._graph, self._total = graph, total
@@ -228,23 +245,9 @@ class _Collected:
         return self._rows
 
 
-def _applied(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """``function(*arguments, **named)``; if it needs the whole graph, the message says which module does."""
-    try:
-        return function(*arguments, **named)
-    except WholeGraphNeeded as error:
-        callers = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        name = next((type(each).__name__ for each in reversed(callers) if isinstance(each, nn.Module)), "a function")
-        raise ValueError(
-            f"{name} reads the graph as a whole. Block by block a layer sees nodes, their incoming edges and the "
-            "sources of these; an attention may read all other nodes through sums, as SGFormer does, and a norm no "
-            "more than its row (BatchNorm is such a norm in evaluation). Use val.sampler full_batch"
-        ) from error
-
-
 def _same(h: Tensor) -> Tensor:
     return h
 
 
-def _relu(h: Tensor, batch: NodeRows) -> Tensor:
+def _relu(h: Tensor, batch: GraphBatch) -> Tensor:
     return h.relu()

@@ -7,9 +7,10 @@ from typing import Any, Literal, NoReturn
 
 import torch
 
-from graphbench.blockwise.graph import Neighborhood, WholeGraphNeeded
+from graphbench.blockwise.part import WholeGraphNeeded
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency, Csr, normalised
+from graphbench.structures.node_blocks import Neighborhood
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +21,12 @@ class NeighborhoodBatch(GraphBatch):
     anything sorted: edges come sorted by target, and lists by source are for gradients only.
     """
 
-    near: Neighborhood | None = None
+    neighborhood: Neighborhood | None = None
 
     @classmethod
-    def of(cls, near: Neighborhood) -> NeighborhoodBatch:
-        """What a layer sees of a block."""
-        return cls(near.batch.ragged, near.batch.edge_index, near=near)
+    def of(cls, neighborhood: Neighborhood) -> NeighborhoodBatch:
+        """The batch that a layer reads for a block."""
+        return cls(neighborhood.batch.ragged, neighborhood.batch.edge_index, neighborhood=neighborhood)
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
         """The rows of the block in the adjacency of the whole graph."""
@@ -41,25 +42,23 @@ class NeighborhoodBatch(GraphBatch):
 
 
 def _block_adjacency(batch: NeighborhoodBatch, norm: str, self_loops: bool) -> Adjacency:
-    assert batch.near is not None
-    return _adjacency(batch.near, norm, self_loops)
-
-
-def _adjacency(near: Neighborhood, norm: str, self_loops: bool) -> Adjacency:
     """As :func:`graphbench.structures.adjacency` of the whole graph, for the rows of the block."""
-    source, target = near.batch.edge_index
-    nodes, block = near.batch.num_nodes, torch.arange(near.size, device=source.device)
-    degree, weight = near.in_degree, None
+    neighborhood = batch.neighborhood
+    assert neighborhood is not None
+    source, target = batch.edge_index
+    nodes, size = batch.num_nodes, neighborhood.size
+    block = torch.arange(size, device=source.device)
+    degree, weight = neighborhood.in_degree, None
     ptr = torch.zeros(nodes + 1, dtype=torch.int64, device=source.device)
-    ptr[1 : near.size + 1] = degree[: near.size] + int(self_loops)
+    ptr[1 : size + 1] = degree[:size] + int(self_loops)
     ptr = ptr.cumsum(0)
     entry = torch.arange(source.numel(), device=source.device)
     if self_loops:
-        weight = torch.cat([(source != target).double(), block.new_ones(near.size, dtype=torch.float64)])
-        position = torch.cat([entry + target, ptr[1 : near.size + 1] - 1])
+        weight = torch.cat([(source != target).double(), block.new_ones(size, dtype=torch.float64)])
+        position = torch.cat([entry + target, ptr[1 : size + 1] - 1])
         source, target = torch.cat([source, block]), torch.cat([target, block])
         entry = torch.empty_like(position).index_copy_(0, position, torch.arange(position.numel(), device=ptr.device))
-        degree = degree - near.loops + 1
+        degree = degree - neighborhood.loops + 1
     if norm != "none":
         if weight is None:
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)

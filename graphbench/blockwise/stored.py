@@ -1,20 +1,19 @@
-"""The only graph of a store in blocks of nodes, for evaluation in bounded memory; interface in ``structures``."""
+"""The only graph of a store in blocks of nodes, for evaluation in bounded memory."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from functools import cached_property
+import copy
 
 import torch
 from torch import Tensor
 
-from graphbench.blockwise.graph import HostRows, Neighborhood, NodeRows, RowsOfGraph
+from graphbench.blockwise.part import PartOfGraph, nodes_of_graph
 from graphbench.data.large.arrays import allocate
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.subgraph import edge_rows, has_edge_rows, node_rows
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, GraphBatch, Ragged
+from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeBlocks
 
 CPU = torch.device("cpu")
 
@@ -22,59 +21,46 @@ NODES, EDGES = 2**14, 2**18
 """Largest block. Small enough that the allocator gives memory of the block before again: larger ones are slower."""
 
 
-@dataclass(frozen=True, eq=False)
-class StoredBlocks:
-    """Implements :class:`~graphbench.blockwise.graph.NodeBlocks`.
+class StoredBlocks(NodeBlocks):
+    """The graph of a store in blocks.
 
-    Attributes:
+    Args:
         store: one graph, see :func:`~graphbench.data.large.subgraph.check_one_graph`.
-        incoming: its edges sorted by target, numbered where something is stored for every edge.
-        device: where blocks are computed.
-        max_nodes: of a block.
-        max_edges: into a block; a single node may have more.
-        in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.room`.
+        incoming: its edges sorted by target, numbered where something is stored for every edge; None: sorted here.
+        device: on which blocks are computed.
+        max_nodes: of a block, None: :data:`NODES`.
+        max_edges: into a block, None: :data:`EDGES`; a single node may have more.
+        in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.allocate`.
         dtype: of floating features, None: as stored, at least the default type.
     """
 
-    store: GraphStore
-    incoming: IncomingEdges
-    device: torch.device = CPU
-    max_nodes: int = NODES
-    max_edges: int = EDGES
-    in_memory: int | None = None
-    dtype: torch.dtype | None = None
+    def __init__(
+        self,
+        store: GraphStore,
+        *,
+        incoming: IncomingEdges | None = None,
+        device: torch.device = CPU,
+        max_nodes: int | None = None,
+        max_edges: int | None = None,
+        in_memory: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        if incoming is None:
+            incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
+        self.store = store
+        self.incoming = incoming
+        self.device = device
+        self.in_memory = in_memory
+        self.dtype = dtype
+        self.num_edges = store.num_edges
+        self.y = store.y
+        self.bounds = _bounds(incoming.ptr, max_nodes or NODES, max_edges or EDGES)
 
-    @classmethod
-    def of(cls, store: GraphStore, **options: object) -> StoredBlocks:
-        """Sorts the edges of a store; options as the attributes."""
-        sorted_edges = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
-        return cls(store, sorted_edges, **options)  # type: ignore[arg-type]
-
-    @cached_property
-    def bounds(self) -> tuple[int, ...]:
-        """First node of every block and the number of nodes."""
-        ptr, bounds = self.incoming.ptr, [0]
-        while bounds[-1] < self.store.num_nodes:
-            first = bounds[-1]
-            full = int(torch.searchsorted(ptr, ptr[first] + self.max_edges, right=True)) - 1
-            bounds.append(min(max(full, first + 1), first + self.max_nodes, self.store.num_nodes))
-        return tuple(bounds)
-
-    @property
-    def num_edges(self) -> int:
-        """E, directed."""
-        return self.store.num_edges
-
-    @property
-    def y(self) -> Tensor | None:
-        """Targets of all nodes."""
-        return self.store.y
-
-    def nodes(self, block: int) -> NodeRows:
+    def nodes(self, block: int) -> GraphBatch:
         """The nodes of a block with features and encodings, on the device."""
         first, last = self.bounds[block : block + 2]
         fields = node_rows(self.store, slice(first, last))
-        return NodeRows.of(
+        return nodes_of_graph(
             last - first,
             self.device,
             x=self._moved(fields["x"]),
@@ -107,7 +93,7 @@ class StoredBlocks:
         source -= first
         source[outside] = position + size
         edge_index = torch.stack([source, target])
-        batch = GraphBatch(RowsOfGraph(nodes.numel(), self.device), edge_index.to(self.device))
+        batch = GraphBatch(PartOfGraph(nodes.numel(), self.device), edge_index.to(self.device))
         loops = self.incoming.loops[nodes].to(torch.int64)
         return Neighborhood(batch, nodes, edges, degree.to(self.device), loops.to(self.device), size)
 
@@ -117,7 +103,9 @@ class StoredBlocks:
 
     def cast(self, dtype: torch.dtype) -> StoredBlocks:
         """The same graph with floating features in another type."""
-        return dataclasses.replace(self, dtype=dtype)
+        blocks = copy.copy(self)
+        blocks.dtype = dtype
+        return blocks
 
     def _edges(self, block: int) -> tuple[int, int]:
         first, last = self.bounds[block : block + 2]
@@ -128,3 +116,19 @@ class StoredBlocks:
             return None
         moved = values.to(self.device)
         return moved.to(self.dtype) if self.dtype is not None and values.is_floating_point() else moved
+
+
+def _bounds(ptr: Tensor, max_nodes: int, max_edges: int) -> tuple[int, ...]:
+    """First node of every block and the number of nodes.
+
+    Args:
+        ptr: (N+1,) first incoming edge of every node, and their number.
+        max_nodes: of a block.
+        max_edges: into a block.
+    """
+    bounds, nodes = [0], ptr.numel() - 1
+    while bounds[-1] < nodes:
+        first = bounds[-1]
+        full = int(torch.searchsorted(ptr, ptr[first] + max_edges, right=True)) - 1
+        bounds.append(min(max(full, first + 1), first + max_nodes, nodes))
+    return tuple(bounds)

@@ -22,11 +22,11 @@ from graphbench.registry import UNSET
 POSITIONAL = "encoders/positional"
 
 
-def find(group: str, name: str) -> tuple[str, Any] | None:
-    """Namespace and class of the component whose section ``<group>.<name>`` is; None where there is none."""
+def component_of_section(group: str, name: str) -> Any | None:
+    """The component whose keys are ``<group>.<name>.*``; None where there is none."""
     for namespace in namespaces_of_group(group):
         if namespace != POSITIONAL and name in registry.names(namespace):
-            return namespace, registry.lookup(namespace, name)
+            return registry.lookup(namespace, name)
     return None
 
 
@@ -38,7 +38,7 @@ def settable_keys(component: Any) -> Mapping[str, Key]:
 
 
 @functools.cache
-def own_keys(component: Any) -> Mapping[str, Key]:
+def component_keys(component: Any) -> Mapping[str, Key]:
     """Those of :func:`settable_keys` that have a default and neither the context nor another group fills."""
     group = registry.group_of(component)
     filled = set(GROUPS[group]) if group else set()
@@ -54,10 +54,13 @@ def own_keys(component: Any) -> Mapping[str, Key]:
 def encoding_keys(name: str) -> Mapping[str, Key]:
     """Keys ``posenc_<name>.*`` of an encoder that the schema does not list: its arguments and its transform's."""
     encoder = registry.lookup(POSITIONAL, name)
-    transform = {} if encoder.transform is None else own_keys(registry.lookup("transforms", encoder.transform))
-    own = {key: value for key, value in settable_keys(encoder).items() if not _filled(encoder, key)}
-    width = {"dim_pe": ENCODING["dim_pe"]} if "dim_pe" in own and own["dim_pe"].default is None else {}
-    keys = {"enable": ENCODING["enable"], **transform, **own, **width}
+    keys = {"enable": ENCODING["enable"]}
+    if encoder.transform is not None:
+        keys |= component_keys(registry.lookup("transforms", encoder.transform))
+    parameters = registry.parameters(encoder)
+    keys |= {name: key for name, key in settable_keys(encoder).items() if not parameters[name].from_context}
+    if "dim_pe" in keys and keys["dim_pe"].default is None:
+        keys["dim_pe"] = ENCODING["dim_pe"]
     return {f"posenc_{name}.{argument}": key for argument, key in keys.items()}
 
 
@@ -69,13 +72,16 @@ def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
     """
     for key, declared in SCHEMA.items():
         group = key.rpartition(".")[0]
-        for name in component_names(values.get(key, declared.default)) if declared.namespaces else ():
-            # A model's own arguments are keys below gt, next to those of its layers.
-            yield ("gt" if key == "model.type" else group), name, key
+        if not declared.namespaces:
+            continue
+        # A model's own arguments are keys below gt, next to those of its layers.
+        section = "gt" if key == "model.type" else group
+        for name in component_names(values.get(key, declared.default)):
+            yield section, name, key
 
 
 def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
-    """Adds the defaults of every named component's own keys, so that dump and hash are complete.
+    """Adds the defaults of the keys of every named component, so that dump and hash are complete.
 
     Args:
         values: by dotted key; changed in place.
@@ -85,21 +91,21 @@ def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
         UserError: a component has a parameter without default that nothing fills.
     """
     for group, name, named_by in sections_in_use(values):
-        found = find(group, name) if group else None
-        if found is None:
+        component = component_of_section(group, name) if group else None
+        if component is None:
             continue
-        for argument, key in own_keys(found[1]).items():
+        for argument, key in component_keys(component).items():
             values.setdefault(f"{group}.{name}.{argument}", key.default)
-        for parameter in registry.parameters(found[1]).values():
+        for parameter in registry.parameters(component).values():
             if parameter.from_context or parameter.default is not UNSET:
                 continue
             if f"{group}.{name}.{parameter.name}" in values:
                 continue
-            place = where.get(named_by, f"{named_by} (default)")
-            if parameter.name in settable_keys(found[1]):
-                raise UserError(f"{place}: {name} needs {group}.{name}.{parameter.name}, which has no default; set it.")
+            line = where.get(named_by, f"{named_by} (default)")
+            if parameter.name in settable_keys(component):
+                raise UserError(f"{line}: {name} needs {group}.{name}.{parameter.name}, which has no default; set it.")
             raise UserError(
-                f"{place}: the parameter '{parameter.name}' of {name} is no key (its type cannot be written in YAML), "
+                f"{line}: the parameter '{parameter.name}' of {name} is no key (its type cannot be written in YAML), "
                 "has no default and is not annotated FromContext[...]."
             )
 
@@ -116,7 +122,3 @@ def check_names(schema: Mapping[str, Key], values: Mapping[str, Any], where: Map
             for component in component_names(values[name]):
                 if component not in allowed:
                     raise unknown(f"name in {name}", component, allowed, where[name])
-
-
-def _filled(component: Any, parameter: str) -> bool:
-    return registry.parameters(component)[parameter].from_context

@@ -50,20 +50,21 @@ def infer(
         UserError: two forks are pointed to.
     """
     signs: dict[str, str] = {}
-    for fork, own in KEYS.items():
+    for fork, declared in KEYS.items():
+        groups = tuple(name for name in declared if name.endswith("."))
         for key, where in origin.items():
-            if any(key.startswith(each) if each.endswith(".") else key == each for each in own):
+            if key in declared or key.startswith(groups):
                 signs.setdefault(fork, f"{where}: {key}")
     for fork, names in VALUES.items():
-        for key, own in names.items():
-            if key in origin and set(own) & set(names_in(values[key])):
+        for key, components in names.items():
+            if key in origin and set(components) & set(names_in(values[key])):
                 signs.setdefault(fork, f"{origin[key]}: {key} is '{values[key]}'")
     if values["model.type"] == "custom_gnn" and values["gnn.layer_type"] == "gcnconv" and "gnn.layer_type" in origin:
         signs.setdefault("lrgb", f"{origin['gnn.layer_type']}: gnn.layer_type is 'gcnconv' in a custom_gnn")
     if len(signs) > 1:
-        (first, why), (second, but) = list(signs.items())[:2]
+        (first, why), (second, why_not) = list(signs.items())[:2]
         raise UserError(
-            f"{why}, which only {first} has; {but}, which only {second} has. The forks of GraphGPS give some keys "
+            f"{why}, which only {first} has; {why_not}, which only {second} has. The forks of GraphGPS give some keys "
             f"different meanings: say which is meant with 'compat: {first}' or 'compat: {second}'."
         )
     for fork, why in signs.items():

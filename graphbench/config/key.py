@@ -23,7 +23,7 @@ class Key:
         minimum: smallest valid number (included).
         optional: None is valid as well.
         item: type of the elements of a list; None: any.
-        namespaces: registry rooms the value is a name in; parts joined by ``+`` are looked up one by one.
+        namespaces: of the registry, in which the value is a name; names joined by ``+`` are looked up one by one.
         extra: further valid names, which no namespace holds.
         neutral: does not influence results, so it is left out of the configuration hash.
         inert: why setting it changes nothing here; the log says so once.

@@ -1,4 +1,4 @@
-"""Names joined by ``+``: the sublayers of ``gt.layer_type``, the parts of an encoder."""
+"""Names joined by ``+``: the sublayers of ``gt.layer_type``, the encoders of ``dataset.node_encoder_name``."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from graphbench.config import dialect
 from graphbench.config.components import (
     POSITIONAL,
     check_names,
+    component_of_section,
     encoding_keys,
-    find,
     open_sections,
     sections_in_use,
     settable_keys,
@@ -77,15 +77,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def _load_plugins(leaves: Leaves, path: Path) -> None:
     sources, where = leaves.get("plugins", ([], ""))
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
-        beside = path.parent / source
-        registry.load_plugin(str(beside) if source.endswith(".py") and beside.is_file() else source, where)
+        neighbor = path.parent / source
+        registry.load_plugin(str(neighbor) if source.endswith(".py") and neighbor.is_file() else source, where)
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:
     """Keys ``posenc_<Name>.*`` of the encoders that are named or set here and that the schema does not list."""
-    named = [
-        name for key in _ENCODER_KEYS if isinstance(leaves.get(key, ("",))[0], str) for name in _names(leaves, key)
-    ]
+    named = [name for key in _ENCODER_KEYS if key in leaves for name in _encoders(leaves[key][0])]
     mentioned = [key.partition(".")[0].removeprefix("posenc_") for key in leaves if key.startswith("posenc_")]
     keys: dict[str, Key] = {}
     for name in dict.fromkeys([*named, *mentioned]):
@@ -94,8 +92,8 @@ def _further_encodings(leaves: Leaves) -> dict[str, Key]:
     return keys
 
 
-def _names(leaves: Leaves, key: str) -> list[str]:
-    return component_names(leaves[key][0]) if key in leaves else []
+def _encoders(value: Any) -> list[str]:
+    return component_names(value) if isinstance(value, str) else []  # another type is refused later
 
 
 def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | None:
@@ -104,14 +102,14 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         return schema[name]
     group, _, rest = name.partition(".")
     component, _, argument = rest.partition(".")
-    found = find(group, component) if rest else None
-    is_section = name in GROUPS or any(key.startswith(name + ".") for key in schema) or (found and not argument)
+    owner = component_of_section(group, component) if rest else None
+    is_section = name in GROUPS or any(key.startswith(name + ".") for key in schema) or (owner and not argument)
     if is_section:
         if value is None:
             return None
         raise UserError(f"{where}: {name} is a section of keys, received {value!r}.")
-    if found:
-        keys = settable_keys(found[1])
+    if owner:
+        keys = settable_keys(owner)
         if argument in keys:
             return keys[argument]
         raise unknown(f"argument of {component}", argument, keys, where)

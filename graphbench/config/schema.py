@@ -51,6 +51,6 @@ SCHEMA: dict[str, Key] = {
 def namespaces_of_group(group: str) -> tuple[str, ...]:
     """Namespaces whose components may have a section below ``group`` (``gt``: layers and models)."""
     named = {namespace for key in GROUPS.get(group, {}).values() for namespace in key.namespaces}
-    if group == "gt":  # a model's own arguments stand beside those of its layers
+    if group == "gt":  # a model's own arguments stand next to those of its layers
         named.add("models")
     return tuple(sorted(named))

@@ -17,7 +17,13 @@ from importlib import resources
 from typing import Any
 
 from graphbench import registry
-from graphbench.config.components import POSITIONAL, encoding_keys, find, own_keys, sections_in_use
+from graphbench.config.components import (
+    POSITIONAL,
+    component_keys,
+    component_of_section,
+    encoding_keys,
+    sections_in_use,
+)
 from graphbench.config.schema import SCHEMA
 
 _UNKNOWN = object()
@@ -63,12 +69,13 @@ def baseline(name: str) -> Any:
     if name in SCHEMA:
         return SCHEMA[name].default
     group, _, rest = name.partition(".")
-    component = rest.partition(".")[0]
+    component_name = rest.partition(".")[0]
     if group.startswith("posenc_") and group.removeprefix("posenc_") in registry.names(POSITIONAL):
         keys = encoding_keys(group.removeprefix("posenc_"))
     else:
-        found = find(group, component)
-        keys = {} if found is None else {f"{group}.{component}.{own}": key for own, key in own_keys(found[1]).items()}
+        component = component_of_section(group, component_name)
+        keys = {} if component is None else component_keys(component)
+        name = rest.partition(".")[2]
     return keys[name].default if name in keys else _UNKNOWN
 
 

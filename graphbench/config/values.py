@@ -54,14 +54,13 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:
-        value = [check(Key(None, "", holds=key.item), each, f"{name}[{i}]", where) for i, each in enumerate(value)]
+        item = Key(None, "", holds=key.item)
+        value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]
     if key.allowed is not None and value not in key.allowed:
-        hint = nearest(str(value), [str(each) for each in key.allowed])
-        raise UserError(
-            f"{where}: {name} received {value!r}."
-            + (f" Did you mean '{hint}'?" if hint else "")
-            + f" Allowed: {', '.join(str(each) for each in key.allowed)}."
-        )
+        names = [str(choice) for choice in key.allowed]
+        hint = nearest(str(value), names)
+        similar = f" Did you mean '{hint}'?" if hint else ""
+        raise UserError(f"{where}: {name} received {value!r}.{similar} Allowed: {', '.join(names)}.")
     return value
 
 
@@ -71,7 +70,7 @@ def key_of(parameter: Parameter) -> Key | None:
     default = None if parameter.default is UNSET else parameter.default
     optional = False
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        members = [each for each in typing.get_args(annotation) if each is not type(None)]
+        members = [member for member in typing.get_args(annotation) if member is not type(None)]
         optional = len(members) < len(typing.get_args(annotation))
         if len(members) != 1:
             return None
@@ -80,10 +79,9 @@ def key_of(parameter: Parameter) -> Key | None:
     if origin is typing.Literal:
         return Key(default, "", holds=type(arguments[0]), allowed=arguments, optional=optional)
     if origin in (list, tuple) or annotation in (list, tuple):
-        plain = [each for each in arguments if each in (bool, int, float, str)]
-        return Key(
-            list(default) if default else default, "", holds=list, optional=optional, item=plain[0] if plain else None
-        )
+        plain = [argument for argument in arguments if argument in (bool, int, float, str)]
+        item = plain[0] if plain else None
+        return Key(list(default) if default else default, "", holds=list, optional=optional, item=item)
     if annotation in (bool, int, float, str):
         return Key(default, "", holds=annotation, optional=optional)
     return None
@@ -108,5 +106,5 @@ def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:
     if isinstance(value, dict):
         return UserError(f"{where}: {name} is not a section; it takes {_NAMES[key.kind]}.")
     received = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
-    allowed = f" Allowed: {', '.join(str(each) for each in key.allowed)}." if key.allowed else ""
+    allowed = f" Allowed: {', '.join(map(str, key.allowed))}." if key.allowed else ""
     return UserError(f"{where}: {name} must be {_NAMES[key.kind]}, received {received}.{allowed}")

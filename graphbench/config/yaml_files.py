@@ -71,15 +71,15 @@ def read_file(
         return
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
-    own: Leaves = {}
-    _walk(root, "", path, own, whole)
-    if "_base_" in own:
-        bases, base_where = own.pop("_base_")
+    written: Leaves = {}
+    _walk(root, "", path, written, whole)
+    if "_base_" in written:
+        bases, base_where = written.pop("_base_")
         for base in [bases] if isinstance(bases, str) else bases or []:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
             read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
-    leaves.update(own)
+    leaves.update(written)
 
 
 def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole: Collection[str]) -> None:
@@ -126,6 +126,6 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
 
 
 def _similar_file(path: Path) -> str:
-    candidates = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    candidates = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     hint = nearest(path.name, candidates)
     return f" Did you mean '{path.parent / hint}'?" if hint else ""

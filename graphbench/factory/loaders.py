@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from graphbench.blockwise.graph import BlockwiseModel
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.large.loader import LargeLoader, NeighborLoader, PartitionLoader
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
@@ -21,7 +21,7 @@ from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
 from graphbench.models.contract import EncodedModel, Model
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, DataLoaders
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -70,8 +70,6 @@ def _check_blockwise(model: Model) -> None:
     """
     if not isinstance(model, EncodedModel) or not isinstance(model, BlockwiseModel):
         return
-    for name in model.encoder.batch_encoders:
-        raise ValueError(f"{name} needs the whole graph, to compute state for the layers. Use val.sampler full_batch")
     random = np.random.default_rng(0)
     edge_index = np.array([[0, 1, 2, 3, 4, 0, 5], [1, 2, 3, 4, 0, 2, 2]])
     dim = model.encoder.dim
@@ -79,13 +77,12 @@ def _check_blockwise(model: Model) -> None:
     x = random.standard_normal((7, dim), dtype=np.float32)
     edge_attr = random.standard_normal((7, dim_edge), dtype=np.float32)
     store = GraphStore.from_arrays([7], [7], edge_index, x=x, edge_attr=edge_attr, y=np.zeros(7), y_level="node")
-    model.encoder = NodeEncoder(None, {}, dim, False)
+    model.encoder = NodeEncoder(None, {}, dim, False, batch_encoders=model.encoder.batch_encoders)
     if model.edge_encoder is not None:
         model.edge_encoder = EdgeEncoder(None, {}, dim_edge, False)
     model.eval()
     with torch.no_grad():
-        blocks: Any = StoredBlocks.of(store, max_nodes=2)
-        blockwise = model.forward_blockwise(blocks)
+        blockwise = model.forward_blockwise(StoredBlocks(store, max_nodes=2))
         expected = model(store.gather([0]))
     if not torch.allclose(blockwise, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
         raise ValueError(
@@ -94,9 +91,7 @@ def _check_blockwise(model: Model) -> None:
         )
 
 
-def build_loaders(
-    config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric
-) -> DataLoaders | LargeLoader:
+def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: int, fabric: Fabric) -> DataLoaders:
     """The loader that ``train.sampler`` names.
 
     Args:
@@ -117,7 +112,7 @@ def build_loaders(
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         with config_errors(config, *keys, "train.batch_size", "dataset.split"):
-            return DataLoaders(
+            return GraphLoaders(
                 loaded.store,
                 splits,
                 batch_size=train.batch_size,
@@ -130,7 +125,12 @@ def build_loaders(
                 batch_transform=batch_transform(config),
                 **process,
             )
-    options = {**process, "parts": train.train_parts, "evaluation": config.tree.val.sampler}
+    options = {
+        **process,
+        "parts": train.train_parts,
+        "evaluation": config.tree.val.sampler,
+        "blocks": lambda incoming: StoredBlocks(loaded.store, incoming=incoming, device=fabric.device),
+    }
     with config_errors(config, "train.sampler", "train.train_parts", "train.neighbor_sizes", "val.sampler"):
         if sampler == "random_node":
             return PartitionLoader(loaded.store, splits, **options)

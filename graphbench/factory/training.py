@@ -18,7 +18,7 @@ from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from graphbench.train.parameter_groups import parameter_groups
 from graphbench.train.progress import ProgressBar
 from graphbench.train.reporter import Reporter
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Any:
@@ -63,12 +63,12 @@ def build_schedule(config: Config, optimizer: Any) -> Any:
         return registry.construct(schedule_class, config.component_args("optim", optim.scheduler), context)
 
 
-def build_settings(config: Config, info: DataInfo) -> Settings:
-    """Settings of the training loop."""
+def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
+    """Settings of the trainer."""
     optim, train = config.tree.optim, config.tree.train
     filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
     with config_errors(config, "optim.max_epoch", filled=filled):
-        return Settings(
+        return TrainerSettings(
             max_epoch=optim.max_epoch,
             metric=info.metric,
             maximize=info.maximize,

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import HostRows
 from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import Attention, LocalLayer, StatefulAttention
@@ -21,6 +20,7 @@ from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.layers.sharing import tie_layers
 from graphbench.structures import Features, GraphBatch
+from graphbench.structures.node_blocks import HostRows
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -22,6 +22,7 @@ from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import LayerSettings, PostLayer, PreLayer
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
+from graphbench.structures.node_blocks import NodeBlocks
 
 STAGES = ("stack", "skipsum", "skipconcat")
 
@@ -114,7 +115,7 @@ class GNN(EncodedModel, BlockwiseModel):
             h = blocks.rows(pre, h)
         for number, layer in enumerate(self.layers, 1):
             h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, layer=layer, number=number))
-        return as_dense(blocks.rows(self._predict, h).tensor)
+        return as_dense(blocks.rows(self._predict, h, part=self.head).tensor)
 
     def _finished(self, new: Tensor, h: Features, layer: ConvLayer, number: int) -> Tensor:
         """h_l, from the output of the convolution of layer l = ``number`` and h_{l-1}."""

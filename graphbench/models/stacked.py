@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -21,6 +21,7 @@ from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import PreLayer
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("GPSModel")

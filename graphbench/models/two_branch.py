@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -23,6 +23,7 @@ from graphbench.models.branches import AttentionBranch, AttentionSettings, Local
 from graphbench.models.contract import EncodedModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
+from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("TwoBranch")
@@ -108,7 +109,7 @@ class TwoBranch(EncodedModel, BlockwiseModel):
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         x = blocks.nodes(self.encoder)
         states = [branch.forward_blockwise(x, e, blocks) for branch in self._branches()]
-        return as_dense(blocks.rows(self._predict, *states).tensor)
+        return as_dense(blocks.rows(self._predict, *states, part=self.head).tensor)
 
     def mix(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """Input of the head: (N, dim), or (N, 2 dim) with ``cat``."""

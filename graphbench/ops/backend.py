@@ -1,4 +1,4 @@
-"""Choice between the implementations of one operator."""
+"""What all operators share: the choice of an implementation, and the type it computes in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +34,11 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels can be asked to run where a tensor lies."""
     return x.is_cuda and _triton_is_installed()
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """Half precision is widened piece by piece: sums over many rows need more digits than it has."""
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
 @functools.cache

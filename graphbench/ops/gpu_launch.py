@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,13 +10,11 @@ import triton
 from torch import Tensor
 
 from graphbench.ops.gpu_tiles import dot
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # By bytes of a number: queries and keys of a tile, warps.
 BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
-# Wider heads would not fit beside their sums.
+# Wider heads and their sums would not fit into the registers.
 WIDEST = 128
 
 
@@ -58,18 +55,16 @@ def span_of(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-_TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Tensor]]] = WeakKeyDictionary()
+def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) -> Tensor:
+    """(T, 2) int64, graph of every tile of ``rows`` rows and its first row within the graph.
 
-
-def tiles_of(ragged: Ragged, rows: int) -> tuple[Tensor, Tensor]:
-    """(T, 2) int64 graph of every tile and its first row within the graph; (G+1,) first pair of every graph."""
-    known = _TILES.setdefault(ragged, {})
-    if rows not in known:
-        sizes = np.asarray(ragged.sizes, dtype=np.int64)
-        each = -(-sizes // rows)
-        within = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-        table = np.stack([np.repeat(np.arange(len(each)), each), rows * within], axis=1)
-        pairs = np.concatenate([[0], np.cumsum(sizes * sizes)])
-        found = (torch.from_numpy(value).to(ragged.device, non_blocking=True) for value in (table, pairs))
-        known[rows] = (next(found), next(found))
-    return known[rows]
+    Args:
+        ragged: the partition; use ``ragged.derived(row_tiles, rows)``.
+        rows: of a tile.
+        graphs: in their order; None for all.
+    """
+    chosen = np.arange(ragged.num_graphs) if graphs is None else np.asarray(graphs, dtype=np.int64)
+    count = -(-np.asarray(ragged.sizes, dtype=np.int64)[chosen] // rows)
+    within = np.arange(count.sum()) - np.repeat(count.cumsum() - count, count)
+    table = np.stack([np.repeat(chosen, count), rows * within], axis=1)
+    return torch.from_numpy(table).to(ragged.device, non_blocking=True)

@@ -2,6 +2,14 @@
 
 A program handles a tile of queries (or of keys) of one graph and head and goes through all keys (or queries) of the
 graph, so that nothing of size n^2 is stored and sums have a fixed order. Everything is computed in ``ACC``.
+
+Names in all kernels:
+
+* arguments without a prefix are pointers to whole tensors, capitals are known to the compiler;
+* ``i_`` indices: ``i_g`` graph, ``i_h`` head, ``i_t`` first row and ``i_s`` first key of a tile, ``i_c`` first column;
+* ``bos`` is the first row of the graph in the batch, ``n`` its number of rows;
+* ``o_`` offsets: ``o_q`` rows and ``o_k`` keys of a tile within the graph, ``o_c`` columns, ``o_x`` of a tensor x;
+* ``m_`` masks, ``p_`` pointers into a tensor, ``b_`` values in registers, their shape in a comment (none: a number).
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -16,39 +24,39 @@ _PRECISION = tl.constexpr("tf32x3")
 
 @triton.jit
 def locate(tiles, ptr, SIZE: tl.constexpr):
-    """(graph, its first row, its rows, rows of the tile counted from that)."""
-    graph = tl.load(tiles + 2 * tl.program_id(0))
-    start = tl.load(ptr + graph)
-    rows = tl.load(tiles + 2 * tl.program_id(0) + 1) + tl.arange(0, SIZE).to(tl.int64)
-    return graph, start, tl.load(ptr + graph + 1) - start, rows
+    """(graph, its first row in the batch, its rows, [SIZE] rows of the tile within the graph)."""
+    i_g = tl.load(tiles + 2 * tl.program_id(0))
+    bos = tl.load(ptr + i_g)
+    o_q = tl.load(tiles + 2 * tl.program_id(0) + 1) + tl.arange(0, SIZE)
+    return i_g, bos, tl.load(ptr + i_g + 1) - bos, o_q
 
 
 @triton.jit
-def block(x, start, rows, size, head, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
-    """(rows, SPAN) of one head; 0 where there is nothing."""
-    cols = tl.arange(0, SPAN)
-    places = ((start + rows)[:, None] * HEADS + head) * WIDTH + cols[None, :]
-    return tl.load(x + places, mask=(rows < size)[:, None] & (cols < WIDTH)[None, :], other=0.0).to(ACC)
+def load_rows(x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
+    """[rows, SPAN] of one head; 0 where there is nothing."""
+    o_c = tl.arange(0, SPAN)
+    o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
+    return tl.load(x + o_x, mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :], other=0.0).to(ACC)
 
 
 @triton.jit
-def put(x, values, start, rows, size, head, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
-    """Inverse of :func:`block`."""
-    cols = tl.arange(0, SPAN)
-    places = ((start + rows)[:, None] * HEADS + head) * WIDTH + cols[None, :]
-    tl.store(x + places, values.to(x.dtype.element_ty), mask=(rows < size)[:, None] & (cols < WIDTH)[None, :])
+def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
+    """Inverse of :func:`load_rows`."""
+    o_c = tl.arange(0, SPAN)
+    o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
+    tl.store(x + o_x, b_x.to(x.dtype.element_ty), mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :])
 
 
 @triton.jit
-def dot(a, b, ACC: tl.constexpr):
+def dot(b_a, b_b, ACC: tl.constexpr):
     """``a b`` without loss of precision."""
-    return tl.dot(a, b, input_precision=_PRECISION, out_dtype=ACC)
+    return tl.dot(b_a, b_b, input_precision=_PRECISION, out_dtype=ACC)
 
 
 @triton.jit
-def dropped(x, seed, rows, keys, row_length, P: tl.constexpr, SCALE: tl.constexpr):
-    """``x`` with entries set to 0 with probability P and the others times SCALE; the pair alone decides."""
+def dropout(b_x, seed, o_rows, o_k, row_length, P: tl.constexpr, KEEP: tl.constexpr):
+    """Entries of ``b_x`` set to 0 with probability P and the others times KEEP; row and key alone decide."""
     if P == 0.0:
-        return x
+        return b_x
     # 64-bit counter: one stream per call, whatever the tiles are.
-    return tl.where(tl.rand(seed, rows * row_length + keys) >= P, x * SCALE, 0.0)
+    return tl.where(tl.rand(seed, o_rows * row_length + o_k) >= P, b_x * KEEP, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from graphbench.config import load_config
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
@@ -95,7 +95,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
-        loaders = DataLoaders(
+        loaders = GraphLoaders(
             loaded.store,
             splits,
             batch_size=1,

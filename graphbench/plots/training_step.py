@@ -19,6 +19,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphbench.config import load_config
+from graphbench.contract import take_auxiliary_loss
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
@@ -74,8 +75,9 @@ def measure(
             pred, true = model(batch), batch.y
             if rows is not None:
                 pred, true = pred.index_select(0, rows), true.index_select(0, rows)
+            loss, auxiliary_loss = task.loss(pred, true), take_auxiliary_loss(model.modules())
             optimizer.zero_grad()
-            task.loss(pred, true).backward()
+            (loss if auxiliary_loss is None else loss + auxiliary_loss).backward()
             optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize(device)

@@ -41,10 +41,10 @@ class History:
         self.close()
         self.lines = {split: list(lines.get(split, ())) for split in SPLITS}
         if self._folder is not None:
-            for split, each in self.lines.items():
+            for split, written in self.lines.items():
                 path = self._folder / split / "stats.json"
-                if each or path.exists():
-                    atomic.write_text(path, "".join(line + "\n" for line in each))
+                if written or path.exists():
+                    atomic.write_text(path, "".join(line + "\n" for line in written))
 
     def read(self, split: str) -> list[dict[str, Any]]:
         """The lines of a split as dictionaries."""

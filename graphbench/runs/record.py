@@ -142,8 +142,9 @@ class RunRecord:
 
     def score(self, split: str, name: str | None = None) -> float | None:
         """Value of a metric (default: the selecting one) in a split, None where it was not computed."""
-        wanted = name or self.metric
-        return next((each.value for each in self.scores if (each.split, each.name) == (split, wanted)), None)
+        metric = name or self.metric
+        values = (score.value for score in self.scores if (score.split, score.name) == (split, metric))
+        return next(values, None)
 
     def to_json(self) -> str:
         """The record as text; NaN is written as null, so that every JSON reader takes it."""
@@ -171,7 +172,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, path: Path) -> RunRecord | None:
-        """The record in a file; None where there is no file or it is none of ours."""
+        """The record in a file; None where there is no file or it is no record."""
         try:
             record = cls.from_json(path.read_text())
         except (OSError, ValueError):
@@ -198,9 +199,10 @@ class RunRecord:
         return dataclasses.replace(self, settings=settings, config_hash=settings_hash(settings))
 
 
-def _score(each: Mapping[str, Any]) -> Score:
-    value = each["value"]
-    return Score(each["split"], each["name"], float("nan") if value is None else value, each["maximize"], each["count"])
+def _score(content: Mapping[str, Any]) -> Score:
+    value = content["value"]
+    number = float("nan") if value is None else value
+    return Score(content["split"], content["name"], number, content["maximize"], content["count"])
 
 
 def _now() -> str:

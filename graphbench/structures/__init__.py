@@ -1,23 +1,28 @@
 """What flows between the rooms: ragged batches of graphs, pair distances, and the facts a model is built from."""
 
 from graphbench.structures.adjacency import Adjacency, adjacency
+from graphbench.structures.buckets import Bucket, PaddedLayout
 from graphbench.structures.data_info import DataInfo
+from graphbench.structures.data_loaders import DataLoaders, EvaluationPass
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.layer_state import LayerState
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
-from graphbench.structures.ragged import Bucket, Ragged
+from graphbench.structures.ragged import Ragged
 from graphbench.structures.sparse_rows import Features, SparseRows, as_dense
 
 __all__ = [
     "Adjacency",
     "Bucket",
     "DataInfo",
+    "DataLoaders",
     "EdgeSet",
+    "EvaluationPass",
     "Features",
     "GraphBatch",
     "HopNeighbors",
     "LayerState",
+    "PaddedLayout",
     "PairBlocks",
     "Ragged",
     "SparseRows",

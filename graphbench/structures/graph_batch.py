@@ -8,14 +8,14 @@ Worked example: a triangle and a single edge, batched::
     x            (5, F)    edge_attr (8, D)    y (2,) for a graph task, (5,) for a node task
 
 Nothing writes onto a batch: layers take it beside the hidden state and return new tensors. What several layers
-derive from it (degrees, normalised adjacency) is computed once by :meth:`GraphBatch.derived`; what encoders and
-layers compute for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
+derive from it (degrees, normalised adjacency) is computed once by ``batch.derived``; what encoders and layers compute
+for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels in ``state``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -25,6 +25,7 @@ from torch import Tensor
 from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.layer_state import LayerState
+from graphbench.structures.memo import Memo
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
 from graphbench.structures.sparse_rows import Features, SparseRows
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class GraphBatch:
+class GraphBatch(Memo):
     """A batch of G graphs with N nodes and E directed edges in all; one big graph is a batch of one.
 
     Attributes:
@@ -67,7 +68,6 @@ class GraphBatch:
     pairs: PairBlocks | None = None
     hops: HopNeighbors | None = None
     state: LayerState = field(default_factory=LayerState)
-    _derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def num_graphs(self) -> int:
@@ -86,22 +86,8 @@ class GraphBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where the batch lies."""
-        return self.edge_index.device
-
-    def derived(self, compute: Callable[..., T], *arguments: Hashable) -> T:
-        """``compute(batch, *arguments)``, computed the first time it is asked for and kept with the batch.
-
-        Args:
-            compute: a module-level function (it is the key, together with its arguments). It must depend on nothing
-                else, nor on ``state``, and must not need gradients.
-            arguments: hashable further arguments.
-        """
-        key = (compute, *arguments)
-        if key not in self._derived:
-            self._derived[key] = compute(self, *arguments)
-        value: T = self._derived[key]
-        return value
+        """Device of its tensors."""
+        return self.ragged.device
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
         """The edges sorted by target and by source, built on first use and kept with the batch.
@@ -136,7 +122,7 @@ class GraphBatch:
             changes: fields of :class:`LayerState` to exchange.
         """
         new = dataclasses.replace(self, state=dataclasses.replace(state or self.state, **changes))
-        object.__setattr__(new, "_derived", self._derived)
+        new.share_derived(self)
         return new
 
     def on_edges(self, name: str) -> GraphBatch:

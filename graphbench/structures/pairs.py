@@ -12,6 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from graphbench.structures.memo import Memo
+
 UNREACHABLE = 255
 """Distance stored for a pair without a path (or beyond the cut-off of the transform that made it)."""
 
@@ -24,8 +26,8 @@ LONGEST = TOKEN - 1
 
 
 @dataclass(frozen=True, eq=False)
-class PairBlocks:
-    """One n x n block of shortest-path distances per graph, behind each other in a flat tensor.
+class PairBlocks(Memo):
+    """One n x n block of shortest-path distances per graph, one after the other in a flat tensor.
 
     Worked example: graphs of 2 and 3 nodes hold 4 + 9 = 13 distances; ``pair_ptr = [0, 4, 13]``; the distance from
     node i to node j of graph 1 is ``distance[4 + 3 * i + j]``.
@@ -50,8 +52,7 @@ class PairBlocks:
     @cached_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, first pair of every graph and the total."""
-        squares = torch.as_tensor([0, *(size * size for size in self.sizes)], dtype=torch.int64)
-        return squares.cumsum(0).to(self.distance.device, non_blocking=True)
+        return torch.tensor(self._first, dtype=torch.int64).to(self.distance.device, non_blocking=True)
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
@@ -67,7 +68,7 @@ class PairBlocks:
 
     @classmethod
     def collate(cls, parts: Sequence[PairBlocks]) -> PairBlocks:
-        """Blocks of several batches behind each other."""
+        """Blocks of several batches, concatenated."""
         distance = torch.cat([part.distance for part in parts]) if parts else torch.empty(0, dtype=torch.uint8)
         return cls(distance, tuple(size for part in parts for size in part.sizes))
 
@@ -81,7 +82,7 @@ class PairBlocks:
 
 
 @dataclass(frozen=True, eq=False)
-class HopNeighbors:
+class HopNeighbors(Memo):
     """All nodes within a cut-off of every node, as CSR lists: for graphs too large for n x n blocks.
 
     Worked example: path 0-1-2 with cut-off 1: ``row_ptr = [0, 2, 5, 7]``, ``col = [0, 1, 0, 1, 2, 1, 2]``,
@@ -104,7 +105,7 @@ class HopNeighbors:
 
     @classmethod
     def collate(cls, parts: Sequence[HopNeighbors]) -> HopNeighbors:
-        """Lists of several batches behind each other, node numbers shifted."""
+        """Lists of several batches, concatenated, node numbers shifted."""
         row_ptr, col = [torch.zeros(1, dtype=torch.int64)], []
         nodes = pairs = 0
         for part in parts:
@@ -118,9 +119,7 @@ class HopNeighbors:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> HopNeighbors:
         """The same lists on another device."""
-        return HopNeighbors(
-            *(each.to(device, non_blocking=non_blocking) for each in (self.row_ptr, self.col, self.hop))
-        )
+        return HopNeighbors(*(x.to(device, non_blocking=non_blocking) for x in (self.row_ptr, self.col, self.hop)))
 
     def pin_memory(self) -> HopNeighbors:
         """The same lists in page-locked memory."""

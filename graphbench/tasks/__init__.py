@@ -1,13 +1,13 @@
-"""Tasks: loss and metrics of a data set, on the predictions of a batch or of a whole pass.
+"""Loss and metrics of a data set, on raw predictions (logits) and targets.
 
-:class:`~graphbench.tasks.task.Task` has the loss to minimise and the metrics to report; both read predictions and
-targets in the shapes of :mod:`graphbench.tasks.targets`::
+:class:`~graphbench.tasks.task.Task` holds both: ``task.loss(pred, true)`` is minimised batch by batch,
+``task.evaluate(preds, trues)`` gives ``{"loss": ..., metric: ...}`` of a whole pass::
 
-    task = Task(loss, ["mae", "r2"], "regression", out_dim=1)
-    task.loss(pred, true).backward()
-    scores = task.evaluate(pred, true)  # {"loss": ..., "mae": ..., "r2": ...}
+    task = Task(CrossEntropy("classification", 7), ["accuracy", "f1"], "classification", out_dim=7)
 
-- ``losses``, ``metrics``: components, subclasses of :class:`~graphbench.tasks.loss.Loss` and
-  :class:`~graphbench.tasks.metric.Metric`. ``contract``: their contexts.
-- ``ranks``, ``subtokens``: order statistics, sets of words.
+- ``targets``: kinds of task (binary, multiclass, multilabel, regression, subtoken), their shapes, checks of labels.
+- ``loss``, ``losses/``; ``metric``, ``metrics/``: base classes and components; ``contract``: what they are built from.
+- ``ranks`` (order statistics with ties), ``subtokens`` (sequences as sets): what several metrics compute.
+
+A metric that has no value is NaN, with a reason in ``task.undefined``; it never raises because of the numbers it gets.
 """

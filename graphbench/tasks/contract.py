@@ -1,4 +1,4 @@
-"""Contexts that the task offers to losses and metrics."""
+"""Values that the task offers to losses and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphbench.registry import UNSET
 
 @dataclass(frozen=True)
 class LossContext:
-    """Values that fill the ``FromContext`` parameters of losses, see :class:`~graphbench.tasks.loss.Loss`.
+    """Values for losses, subclasses of :class:`~graphbench.tasks.loss.Loss`.
 
     Attributes:
         task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
@@ -24,7 +24,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class MetricContext:
-    """Values that fill the ``FromContext`` parameters of metrics, see :class:`~graphbench.tasks.metric.Metric`.
+    """Values for metrics, subclasses of :class:`~graphbench.tasks.metric.Metric`.
 
     Attributes:
         task_type: kind of target, see ``structures.data_info.TASK_TYPES``.

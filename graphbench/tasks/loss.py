@@ -1,8 +1,8 @@
-"""Base class of losses: checks of shapes and labels, reduction over rows."""
+"""Base of the losses: shapes and labels are checked before a number comes out."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from torch import Tensor
@@ -12,14 +12,14 @@ from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
-class Loss:
+class Loss(ABC):
     """A scalar to minimise, from raw predictions and targets.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
-        kinds: kinds of task that it is for, see :data:`graphbench.tasks.targets.KINDS`.
+        kinds: of task that it is for.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -30,9 +30,7 @@ class Loss:
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"
-    ) -> None:
+    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
@@ -43,14 +41,14 @@ class Loss:
         self.size_average = size_average
 
     def __call__(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar.
+        """The loss.
 
         Args:
             pred: (R, out_dim) raw predictions.
             true: targets, see :mod:`graphbench.tasks.targets`.
 
         Raises:
-            ValueError: shapes that do not fit, or (on CPU, where reading values is cheap) a label outside its range.
+            ValueError: shapes that do not fit, or (on CPU, where looking is free) a label outside its range.
         """
         pred, true = align(pred, true, self.kind, self.out_dim)
         if true.device.type == "cpu":
@@ -59,12 +57,10 @@ class Loss:
 
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
-        """``total`` or ``total / count``; 0 for an empty batch, so that it has no gradient."""
+        """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""
         if self.size_average == "sum":
             return total
-        if isinstance(count, Tensor):
-            return total / count.clamp(min=1)
-        return total / max(count, 1)
+        return total / (count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1))

@@ -1,9 +1,9 @@
-"""Base class of metrics: one float from all predictions of a pass, or NaN and the reason for it."""
+"""Base of the metrics: one float from all predictions of a pass, and a reason where there is none."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -15,15 +15,15 @@ from graphbench.tasks.targets import align, check_labels, kind_of
 
 
 class Undefined(Exception):
-    """The metric has no value for these labels; the text is the reason. Becomes NaN in :meth:`Metric.__call__`."""
+    """These labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
 
 
-class Metric:
-    """A measure of the quality of predictions.
+class Metric(ABC):
+    """A number that says how good predictions are.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors. Where the metric has
-    no value (no rows, one class only, all labels missing, NaN among the predictions) calling it gives NaN and sets
-    :attr:`reason`; it never raises because of the values of its inputs.
+    no value (no rows, one class only, all labels missing, NaN among the predictions) calling it gives NaN and
+    :attr:`reason` says why; it never raises because of the numbers it gets.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -33,8 +33,7 @@ class Metric:
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         maximize: True when larger values are better.
-        needs_order: the value depends on the order of rows, which several processes do not keep.
-        kinds: kinds of task that it is for, see :data:`graphbench.tasks.targets.KINDS`.
+        needs_order: rows belong together by their order, so that processes must not take turns with them.
         reason: why the last call gave NaN; None when it gave a number.
     """
 
@@ -43,9 +42,7 @@ class Metric:
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, task_type: FromContext[str], out_dim: FromContext[int], thresh: FromContext[float] = 0.5
-    ) -> None:
+    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], thresh: FromContext[float] = 0.5):
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
@@ -68,10 +65,10 @@ class Metric:
         """
         pred, true = align(pred.detach(), true.detach(), self.kind, self.out_dim)
         check_labels(true, self.kind, self.out_dim)
-        return self.of_aligned(pred, true, bool(pred.isnan().any()))
+        return self.compute_aligned(pred, true, bool(pred.isnan().any()))
 
-    def of_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
-        """The metric from tensors that are aligned, checked and searched for NaN (once for all metrics)."""
+    def compute_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
+        """The metric from tensors that were aligned, checked and searched for NaN already (once for all metrics)."""
         try:
             if not len(true):
                 raise Undefined("there are no rows")
@@ -79,8 +76,8 @@ class Metric:
                 raise Undefined("the predictions contain NaN")
             self.reason = None
             return float(self.value(pred, true))
-        except Undefined as reason:
-            self.reason = str(reason)
+        except Undefined as undefined:
+            self.reason = str(undefined)
             return math.nan
 
     @abstractmethod
@@ -105,25 +102,25 @@ class Metric:
 class StatisticMetric(Metric):
     """A metric of numbers per graph that the head computes in evaluation, under the metric's name.
 
-    It has no value in training, where hidden states are not kept until metrics are computed.
+    They are not known in training, where hidden states are gone when metrics are computed.
     """
 
     def __call__(self, pred: Tensor, true: Tensor) -> float:
-        """NaN: it does not follow from predictions and targets of rows."""
+        """NaN: predictions and targets of rows say nothing about it."""
         self.reason = "it is computed by the head, in evaluation"
         return math.nan
 
     def mean(self, values: Tensor, reason: str) -> Tensor:
-        """Mean over the graphs whose statistic is not NaN.
+        """Mean over the graphs whose statistic is a number; infinity and all else spoils it, as it should.
 
         Raises:
-            Undefined: with the given reason, where no graph has one.
+            Undefined: with this reason, where no graph has one.
         """
-        return mean_of_defined(wide(values), ~values.isnan(), reason)
+        return mean_of_defined(to_double(values), ~values.isnan(), reason)
 
 
-def wide(values: Tensor) -> Tensor:
-    """``values`` in float64, in which sums over millions of rows are exact enough (float32 on MPS, which has none)."""
+def to_double(values: Tensor) -> Tensor:
+    """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
     return values.float() if values.device.type == "mps" else values.double()
 
 
@@ -131,7 +128,7 @@ def mean_of_defined(values: Tensor, defined: Tensor, reason: str) -> Tensor:
     """Mean over the columns (tasks, classes) that have a value.
 
     Raises:
-        Undefined: with the given reason, when none has.
+        Undefined: with this reason, when none has.
     """
     if not bool(defined.any()):
         raise Undefined(reason)

@@ -1,6 +1,6 @@
-"""Order statistics with ties, vectorised over columns and rows.
+"""Order statistics with ties, all columns at once and without a loop over rows.
 
-Columns (tasks, classes) are the first dimension here, (T, R): sorts and running sums are over adjacent memory.
+Columns (tasks, classes) come first here, (T, R): then every sort and every running sum is over adjacent memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def tie_bounds(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last position of the run of equal values around every position.
+    """First and last position of the run of equal values that every position lies in.
 
     Args:
         ordered: (T, R), sorted along R.
@@ -24,15 +24,14 @@ def tie_bounds(ordered: Tensor) -> tuple[Tensor, Tensor]:
     columns, rows = ordered.shape
     position = torch.arange(rows, device=ordered.device).expand(columns, rows)
     same = ordered[:, 1:] == ordered[:, :-1]
-    first = position.clone()
-    last = position.clone()
+    first, last = position.clone(), position.clone()
     first[:, 1:].masked_fill_(same, 0)
     last[:, :-1].masked_fill_(same, rows)
     return first.cummax(1).values, last.flip(1).cummin(1).values.flip(1)
 
 
 def average_ranks(values: Tensor) -> Tensor:
-    """Rank of every value in its column, from 0; equal values have the mean of their ranks.
+    """Rank of every value among its column, from 0; equal values get the mean of their ranks.
 
     Args:
         values: (T, R).

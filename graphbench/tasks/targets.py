@@ -1,4 +1,4 @@
-"""Shapes and types of predictions and targets for every kind of task, and their checks.
+"""Shapes and types of predictions and targets by kind of task, and the messages when they are others.
 
 ============  =====================  ==============================================================
 kind          prediction             target
@@ -11,9 +11,9 @@ subtoken      (R, P, V) logits       (R, L) int64, words of a sequence, L >= P (
 ============  =====================  ==============================================================
 
 A subtoken task predicts P words per row out of V. Word V - 1 ends a sequence and fills the rest of its row, V - 2
-represents every word outside the vocabulary. A target may be longer than the prediction, and may number words outside
-the vocabulary from V on: the loss reads the first P columns and replaces those words by V - 2, the metrics (those of
-ogbg-code2) read all columns.
+stands for every word outside the vocabulary. A target may be longer than the prediction, and may name words outside
+the vocabulary by numbers of their own from V on: the loss reads the first P columns and takes those for V - 2, the
+metrics (those of ogbg-code2) read them all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kind_of(task_type: str, out_dim: int) -> str:
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
-        out_dim: width of the prediction; decides between binary and multiclass for plain ``classification``.
+        out_dim: width of the prediction; decides what plain ``classification`` means.
 
     Raises:
         ValueError: the two contradict each other, or the type is not one of these kinds.
@@ -64,15 +64,15 @@ def kind_of(task_type: str, out_dim: int) -> str:
 def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, Tensor]:
     """Brings both to one shape: (R,) and (R,) for binary, (R, C) and (R,) for multiclass, (R, T) twice otherwise.
 
-    Subtokens stay as they are: (R, P, V), or (R, P) after :func:`compact`, and (R, L).
+    Subtokens stay as they are: (R, P, V), or (R, P) where :func:`compact` has been at work, and (R, L).
 
-    Reads shapes and types only, never values, so that it does not wait for the device.
+    Looks at shapes and types only, so it costs nothing and waits for no device.
 
     Raises:
         ValueError: they do not fit each other; the message names both.
     """
     if pred.dtype in (torch.float16, torch.bfloat16):
-        pred = pred.float()  # targets and sums would lose digits in mixed precision
+        pred = pred.float()  # targets and sums would lose digits in a mixed-precision run
     received = f"received predictions {tuple(pred.shape)} and targets {tuple(true.shape)}"
     if kind == "subtoken":
         return _align_sequences(pred, true, out_dim, received)
@@ -107,7 +107,7 @@ def _align_sequences(pred: Tensor, true: Tensor, out_dim: int, received: str) ->
 
 
 def compact(pred: Tensor, kind: str) -> Tensor:
-    """The predictions of a batch as the metrics of a whole pass need them: words instead of their logits.
+    """The part of a batch's predictions that the metrics of a whole pass need: all of it, but words instead of logits.
 
     Logits of subtokens are gigabytes: 25 000 numbers per graph of ogbg-code2.
     """
@@ -115,7 +115,7 @@ def compact(pred: Tensor, kind: str) -> Tensor:
 
 
 def check_labels(true: Tensor, kind: str, out_dim: int) -> None:
-    """Refuses labels outside the class range. Reads values: on an accelerator this waits for the device.
+    """Refuses labels outside the class range. Looks at the values: on an accelerator this waits for the device.
 
     Args:
         true: as returned by :func:`align`.

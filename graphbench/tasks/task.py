@@ -1,4 +1,4 @@
-"""A task: the loss to minimise and the metrics to report, on the predictions of one batch or of a whole pass."""
+"""Loss to minimise and metrics to report, on the predictions of one batch or of a whole pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.structures import DataInfo
 from graphbench.tasks.contract import MetricContext
-from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
 LOGGED = {
@@ -37,7 +37,7 @@ class Task:
 
     Args:
         loss: maps (pred, true) to a scalar, e.g. a :class:`~graphbench.tasks.loss.Loss`.
-        metrics: names in the namespace ``tasks/metrics``.
+        metrics: names from the namespace ``tasks/metrics``.
         task_type: see ``structures.data_info.TASK_TYPES``.
         out_dim: width of the prediction.
         thresh: probability above which a label counts as predicted (``model.thresh``).
@@ -59,7 +59,7 @@ class Task:
         out_dim: int,
         *,
         thresh: float = 0.5,
-    ) -> None:
+    ):
         self.kind = kind_of(task_type, out_dim)
         self.out_dim = out_dim
         self._loss = loss
@@ -86,7 +86,7 @@ class Task:
         check_labels(align(pred, true, self.kind, self.out_dim)[1], self.kind, self.out_dim)
 
     def keep(self, pred: Tensor) -> Tensor:
-        """The predictions of a batch, as small as :meth:`evaluate` can use them."""
+        """What to collect of a batch's predictions for :meth:`evaluate`: the smallest thing that metrics can use."""
         return compact(pred.detach(), self.kind)
 
     @torch.no_grad()
@@ -102,13 +102,13 @@ class Task:
         """Loss and metrics of a whole pass.
 
         Args:
-            pred: (R, out_dim) all raw predictions, or the results of :meth:`keep`; or those of all batches.
+            pred: (R, out_dim) all raw predictions, or what :meth:`keep` left of them; or those of all batches.
             true: (R, ...) all targets, or those of all batches.
             only: names of the metrics to compute; all by default.
             loss: compute the loss, too.
-            statistics: (G,) numbers that modules computed per graph; None in training. One with the name of a metric
-                is its input (:class:`~graphbench.tasks.metric.StatisticMetric`); of the others the mean over the
-                graphs that have a number is returned, independent of ``only``.
+            statistics: (G,) numbers that modules computed per graph; None in training. What bears the name of a
+                metric is given to it (:class:`~graphbench.tasks.metric.StatisticMetric`), for anything else the mean
+                over the graphs that have a number is returned, whatever ``only`` says.
 
         Returns:
             ``{"loss": ..., metric: ..., statistic: ...}``; NaN where one has no value, see :attr:`undefined`.
@@ -117,11 +117,15 @@ class Task:
             ValueError: shapes that do not fit, or a label outside its range.
         """
         self.undefined = {}
-        statistics = statistics or {}
-        inputs = {name: values for name, values in statistics.items() if self._is_metric(name)}
-        means = {name: self._mean(name, values) for name, values in statistics.items() if name not in inputs}
-        names = dict.fromkeys([*self.metrics, *inputs] if only is None else only)
-        chosen = [name for name in names if self._has_value(name, inputs)]
+        of_metrics: dict[str, Tensor] = {}
+        means: dict[str, float] = {}
+        for name, values in (statistics or {}).items():
+            if self._is_metric(name):
+                of_metrics[name] = values
+            else:
+                means[name] = self._mean(name, values)
+        requested = (*self.metrics, *of_metrics) if only is None else only
+        chosen = [name for name in requested if self._is_computable(name, of_metrics)]
         if not loss and not chosen:
             return means
         pred, true = _joined(pred), _joined(true)
@@ -130,18 +134,18 @@ class Task:
         if not loss or true.device.type != "cpu":  # on the CPU computing the loss has checked them
             check_labels(true, self.kind, self.out_dim)
         has_nan = bool(pred.isnan().any())
-        for name in chosen:
+        for name in dict.fromkeys(chosen):
             metric = self.metrics.get(name) or self._metric(name)
             if isinstance(metric, StatisticMetric):
-                scores[name] = metric.of_aligned(inputs[name], inputs[name], has_nan)
+                scores[name] = metric.compute_aligned(of_metrics[name], of_metrics[name], has_nan)
             else:
-                scores[name] = metric.of_aligned(pred, true, has_nan)
+                scores[name] = metric.compute_aligned(pred, true, has_nan)
             if metric.reason is not None:
                 self.undefined[name] = metric.reason
         return scores | means
 
     def maximize(self, name: str) -> bool:
-        """Whether larger values of a metric are better; False for other statistics."""
+        """Whether larger values of a metric are better; False for a statistic that is none."""
         return self._is_metric(name) and (self.metrics.get(name) or self._metric(name)).maximize
 
     def _metric(self, name: str) -> Metric:
@@ -153,13 +157,13 @@ class Task:
 
     def _mean(self, name: str, values: Tensor) -> float:
         try:
-            return float(mean_of_defined(wide(values), ~values.isnan(), "no graph has a number"))
-        except Undefined as reason:
-            self.undefined[name] = str(reason)
+            return float(mean_of_defined(to_double(values), ~values.isnan(), "no graph has a number"))
+        except Undefined as undefined:
+            self.undefined[name] = str(undefined)
             return math.nan
 
-    def _has_value(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
-        """False for a metric of statistics that nobody computed."""
+    def _is_computable(self, name: str, statistics: Mapping[str, Tensor]) -> bool:
+        """Statistics of modules are known in evaluation only."""
         return name in statistics or not isinstance(self.metrics[name], StatisticMetric)
 
 

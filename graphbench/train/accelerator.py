@@ -1,4 +1,4 @@
-"""From the keys ``accelerator``, ``devices``, ``strategy`` and ``precision`` to a Lightning Fabric."""
+"""Lightning Fabric from the keys ``accelerator``, ``devices``, ``strategy`` and ``precision``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import warnings
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
-from lightning_fabric.strategies import DDPStrategy
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.strategies.ddp import DDPStrategy
 
 from graphbench.errors import ArgumentError
 
@@ -23,7 +23,7 @@ def make_fabric(
     precision: str = "32-true",
     num_nodes: int = 1,
 ) -> Fabric:
-    """The object that knows device, number format and processes. Launch it before anything is built on it.
+    """A Fabric for devices, number format and processes. Launch it before anything is built on it.
 
     Args:
         accelerator: ``auto``, ``cpu``, ``cuda`` (or ``gpu``), ``cuda:N`` for one particular GPU, ``mps``.
@@ -35,8 +35,9 @@ def make_fabric(
     Raises:
         ValueError: an unknown name, or a device that is not there.
     """
-    kind, _, number = accelerator.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "gpu", "mps") or (number and not (kind == "cuda" and number.isdigit())):
+    device_type, _, index = accelerator.partition(":")
+    known = device_type in ("auto", "cpu", "cuda", "gpu", "mps")
+    if not known or (index and not (device_type == "cuda" and index.isdigit())):
         raise ArgumentError(
             "accelerator", f"accelerator must be auto, cpu, cuda, cuda:N or mps, received {accelerator!r}"
         )
@@ -45,24 +46,24 @@ def make_fabric(
     if precision not in PRECISIONS:
         raise ArgumentError("precision", f"precision must be one of {PRECISIONS}, received {precision!r}")
     present = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if kind in ("cuda", "gpu") and present <= int(number or 0):
+    if device_type in ("cuda", "gpu") and present <= int(index or 0):
         raise ArgumentError(
             "accelerator", f"accelerator is {accelerator!r}, but PyTorch sees {present} CUDA devices here; use 'cpu'"
         )
-    if kind == "auto" and not present:
-        kind = "cpu"  # not mps: half of the sparse operators are missing there
+    if device_type == "auto" and not present:
+        device_type = "cpu"  # not mps: half of the sparse operators are missing there
     count = 1 if devices is None else devices
     if count < 1:
         raise ArgumentError("devices", f"devices must be at least 1, received {count}")
-    if number and count > 1:
+    if index and count > 1:
         raise ArgumentError("accelerator", f"accelerator {accelerator!r} names one device, but devices is {count}")
     several = count * num_nodes > 1 or strategy == "ddp"
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
             warnings.filterwarnings("ignore", "The `srun` command is available")
         return Fabric(
-            accelerator=kind,
-            devices=[int(number)] if number else count,
+            accelerator=device_type,
+            devices=[int(index)] if index else count,
             num_nodes=num_nodes,
             # A part switched off in a GPS block still owns parameters, which then never get a gradient.
             strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",

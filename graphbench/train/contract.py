@@ -1,4 +1,4 @@
-"""What the configuration offers to optimisers and learning-rate schedules."""
+"""Values that the configuration offers to optimizers and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphbench.registry import UNSET
 
 @dataclass(frozen=True)
 class OptimizerContext:
-    """Values for optimisers, subclasses of :class:`torch.optim.Optimizer`.
+    """Values for optimizers, subclasses of :class:`torch.optim.Optimizer`.
 
     Attributes:
         params: tensors or parameter groups.

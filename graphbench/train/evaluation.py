@@ -3,112 +3,88 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from graphbench.structures import GraphBatch
+from graphbench.structures import EvaluationPass
+from graphbench.tasks.task import Task
 from graphbench.train.forward import Predictor
-from graphbench.train.tally import Tally, Task
-from graphbench.train.transfer import constant_on_host
-
-
-class EvalPass(Protocol):
-    """One sweep of forward passes that serves one or several splits.
-
-    Attributes:
-        rows: split -> indices into the predictions of all batches behind each other, None for all of them. With
-            several processes each has its own rows (or batches), disjoint and together complete.
-    """
-
-    rows: Mapping[str, Tensor | None]
-
-    def batches(self) -> Iterator[GraphBatch]:
-        """The batches, on the device."""
-        ...
-
-
-class Loaders(Protocol):
-    """Where the loop's batches come from."""
-
-    num_train_batches: int
-    passes: Iterable[EvalPass]
-
-    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
-        """Batches and the rows of their prediction that count (None: all); order given by the epoch alone."""
-        ...
+from graphbench.train.host_copy import constant_on_host
+from graphbench.train.prediction_buffer import PredictionBuffer
 
 
 @dataclass(frozen=True)
-class Collected:
+class SplitPredictions:
     """One split's predictions.
 
     Attributes:
-        tally: of all processes.
+        buffer: of all processes.
         seconds: time of the pass.
         batches: batches of the pass, in this process.
     """
 
-    tally: Tally
+    buffer: PredictionBuffer
     seconds: float
     batches: int
 
 
 def evaluate(
-    predict: Predictor, task: Task, passes: Iterable[EvalPass], fabric: Fabric, skip: tuple[str, ...] = ("train",)
-) -> dict[str, Collected]:
+    predict: Predictor, task: Task, passes: Iterable[EvaluationPass], fabric: Fabric, skip: tuple[str, ...] = ("train",)
+) -> dict[str, SplitPredictions]:
     """Predictions and losses per split.
-
-    Args:
-        predict: gives the predictions; the model must be in evaluation mode.
-        task: gives the loss of a batch.
-        passes: see :class:`EvalPass`.
-        fabric: its processes' rows are gathered.
-        skip: splits left out; training is measured from the training passes.
 
     Where splits share the rows of one batch, its graphs belong to all of them: what layers say about a graph is kept
     for each split. The head is not asked, because it judges the predictions of all splits together. Training passes are
     not observed: there dropout is on, and every step would pay for it.
+
+    Args:
+        predict: gives the predictions; the model must be in evaluation mode.
+        task: gives the loss of a batch.
+        passes: of the data loaders.
+        fabric: its processes' rows are gathered.
+        skip: splits left out; training is measured from the training passes.
     """
-    results: dict[str, Collected] = {}
-    for each in passes:
-        splits = {split: rows for split, rows in each.rows.items() if split not in skip}
+    results: dict[str, SplitPredictions] = {}
+    for eval_pass in passes:
+        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
         if not splits:
             continue
         start = time.perf_counter()
-        whole = Tally()
-        in_batches = any(rows is None for rows in splits.values())
-        for batch in each.batches():
-            prediction, statistics = predict(batch, heads=in_batches)
-            loss = task.loss(prediction, batch.y) if in_batches else None
-            whole.add(loss, task.keep(prediction) if in_batches else prediction, batch.y, statistics)
-        if not in_batches and whole.is_small:
-            if len(whole.trues) == 1:  # one graph, whose targets are those of every epoch
-                whole.trues = [constant_on_host(whole.trues[0])]
-            whole.fetch()
+        whole = _predictions(predict, task, eval_pass, by_batch=any(rows is None for rows in splits.values()))
         for split, rows in splits.items():
-            tally = whole if rows is None else _select(whole, rows)
-            results[split] = Collected(tally.gathered(fabric), time.perf_counter() - start, len(whole.preds))
+            buffer = whole if rows is None else _select(whole, rows)
+            results[split] = SplitPredictions(
+                buffer.gathered(fabric), time.perf_counter() - start, batches=len(whole.preds)
+            )
     return results
 
 
-def synchronise_buffers(model: torch.nn.Module, fabric: Fabric) -> None:
-    """Gives every process the first one's buffers (BatchNorm statistics), so that all evaluate one model."""
-    if fabric.world_size > 1:
-        for buffer in model.buffers():
-            torch.distributed.broadcast(buffer, 0)
+def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:
+    """Predictions of all batches; with losses and what heads say only where a split has all rows of a batch."""
+    buffer = PredictionBuffer()
+    for batch in eval_pass.batches():
+        assert batch.y is not None
+        prediction, statistics = predict(batch, heads=by_batch)
+        loss = task.loss(prediction, batch.y) if by_batch else None
+        buffer.add(loss, task.keep(prediction) if by_batch else prediction, batch.y, statistics)
+    if not by_batch and buffer.is_small:
+        if len(buffer.trues) == 1:  # one graph, whose targets are those of every epoch
+            buffer.trues = [constant_on_host(buffer.trues[0])]
+        buffer.fetch()
+    return buffer
 
 
-def _select(whole: Tally, rows: Tensor) -> Tally:
+def _select(whole: PredictionBuffer, rows: Tensor) -> PredictionBuffer:
+    """Some rows of all batches, as one batch without a loss."""
     prediction = whole.preds[0] if len(whole.preds) == 1 else torch.cat(whole.preds)
     true = whole.trues[0] if len(whole.trues) == 1 else torch.cat(whole.trues)
     if prediction.device.type == "cpu":
         rows, true = constant_on_host(rows), constant_on_host(true)
-    tally = Tally()
-    tally.add(None, prediction.index_select(0, rows), true.index_select(0, rows))
-    tally.statistics = whole.statistics
-    return tally
+    buffer = PredictionBuffer()
+    buffer.add(None, prediction.index_select(0, rows), true.index_select(0, rows))
+    buffer.statistics = whole.statistics
+    return buffer

@@ -1,4 +1,4 @@
-"""What to say when a run fails: where it happened, what to try, what is kept."""
+"""Messages of runs that fail: where it happened, what to try, what is kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from pathlib import Path
 
 import torch
 
-from graphbench.errors import RunFailed
+from graphbench.errors import Interrupted, RunFailed
 
 
 def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFailed:
-    """The training loss is NaN or infinite."""
+    """The training loss is NaN or infinite.
+
+    Args:
+        epoch: from 0.
+        batch: of that epoch, from 0.
+        value: of the loss.
+        last: path of the latest checkpoint.
+    """
     return RunFailed(
         f"epoch {epoch}, batch {batch}: the training loss is {value}. "
         "Lower optim.base_lr, warm up longer (optim.num_warmup_epochs), clip gradients (optim.clip_grad_norm: True), "
@@ -18,12 +25,11 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
     )
 
 
-def no_memory(epoch: int, batch: int, device: torch.device, error: BaseException, last: Path) -> RunFailed:
-    """Memory is exhausted."""
+def out_of_memory(epoch: int, batch: int, device: torch.device, error: BaseException, last: Path) -> RunFailed:
+    """Memory is exhausted; arguments as in :func:`non_finite_loss`."""
     where = "the GPU" if device.type == "cuda" else "this machine"
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return RunFailed(
-        f"epoch {epoch}, batch {batch}: the memory of {where} is exhausted ({said}). "
+        f"epoch {epoch}, batch {batch}: the memory of {where} is exhausted ({first_line(error)}). "
         "Use a smaller train.batch_size (with optim.batch_accumulation the step stays as large), precision "
         f"bf16-mixed, or a smaller model. {_kept(last)}"
     )
@@ -37,12 +43,33 @@ def no_best_epoch(metric: str) -> RunFailed:
     )
 
 
+def interrupted(signal: str | None, epoch: int, saved: bool) -> Interrupted:
+    """The run was asked to stop.
+
+    Args:
+        signal: that this process received; None where another process did.
+        epoch: in progress.
+        saved: whether there is a checkpoint.
+    """
+    kept = (
+        "The state is saved; the same command resumes the run."
+        if saved
+        else "No state is saved (train.enable_ckpt is False)."
+    )
+    return Interrupted(f"stopped by {signal or 'another process'} in epoch {epoch}. {kept}")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """True for the many ways in which PyTorch says that there is no memory left."""
     text = str(error)
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
         "out of memory" in text or "can't allocate memory" in text
     )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _kept(last: Path) -> str:

@@ -7,24 +7,25 @@ that the walk has no reason to open, and is cast here where the precision asks f
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.blockwise.graph import BlockwiseModel, NodeBlocks
-from graphbench.contract import HasStatistics
+from graphbench.blockwise.model import BlockwiseModel
+from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_loss
 from graphbench.errors import UserError
-from graphbench.structures import EdgeSet, Features, GraphBatch
+from graphbench.structures import EdgeSet, GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
 
 _WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
 
-class Carrier:
-    """Holds a batch; opaque to Fabric and DDP."""
+class OpaqueBatch:
+    """Holds a batch; Fabric and DDP do not look inside."""
 
     __slots__ = ("batch",)
 
@@ -32,8 +33,8 @@ class Carrier:
         self.batch = batch
 
 
-class CarriedModel(nn.Module):
-    """``model`` called with a :class:`Carrier`.
+class BatchAdapter(nn.Module):
+    """``model`` called with an :class:`OpaqueBatch`.
 
     Args:
         model: called with the batch.
@@ -44,18 +45,26 @@ class CarriedModel(nn.Module):
         super().__init__()
         self.model = model
         self.dtype = _WEIGHT_TYPES.get(precision)
+        self._with_auxiliary_loss = [module for module in model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
-    def forward(self, carrier: Carrier) -> Tensor:
-        """The model's prediction for the batch carried."""
-        batch = carrier.batch
+    def forward(self, opaque: OpaqueBatch) -> tuple[Tensor, Tensor | None]:
+        """The model's prediction for the batch inside, and the auxiliary loss of its layers, None without any.
+
+        Both are returned, because DDP looks for parameters that have no gradient in what the forward pass returns.
+        """
+        prediction = self._predict(opaque.batch)
+        return prediction, take_auxiliary_loss(self._with_auxiliary_loss)
+
+    def _predict(self, batch: GraphBatch | NodeBlocks) -> Tensor:
         if not isinstance(batch, GraphBatch):
-            return self._in_blocks(batch)
+            return self._forward_blockwise(batch)
         if self.dtype is not None:
             # Kept with the batch: a graph that is one batch for the whole run is cast once.
             batch = batch.derived(_cast, self.dtype)
-        return self.model(batch)
+        prediction: Tensor = self.model(batch)
+        return prediction
 
-    def _in_blocks(self, graph: NodeBlocks) -> Tensor:
+    def _forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         if not isinstance(self.model, BlockwiseModel):
             raise UserError(
                 f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
@@ -69,11 +78,14 @@ class CarriedModel(nn.Module):
 
 
 def _cast(batch: GraphBatch, dtype: torch.dtype) -> GraphBatch:
-    def cast(tensor: Features | None) -> Features | None:
+    """The batch with floating-point features of another type; targets stay."""
+
+    def cast(tensor: Tensor | None) -> Tensor | None:
         return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
+    x = batch.x
     return batch.replace(
-        x=cast(batch.x),
+        x=x.to(dtype) if x is not None and x.is_floating_point() else x,
         edge_attr=cast(batch.edge_attr),
         pe={name: cast(pe) for name, pe in batch.pe.items()},
         edge_pe={name: cast(pe) for name, pe in batch.edge_pe.items()},
@@ -88,20 +100,20 @@ class Predictor:
     DDP broadcasts buffers in every forward pass, also in evaluation, and would wait for ever where processes
     evaluate different numbers of batches.
 
-    On the way it asks every module that has a method ``statistics`` (arguments of its forward pass -> (G,) numbers by
-    name) for what it has to say about each graph: a head how well it ranks, an attention how sparse it is.
+    On the way it asks every module that :class:`~graphbench.contract.HasStatistics` for its numbers about each graph: a
+    head how well it ranks, an attention how sparse it is.
 
     Args:
         fabric: its precision is applied.
-        model: the module set up with that fabric, before wrapping.
+        adapter: the module set up with that fabric, before wrapping.
     """
 
-    def __init__(self, fabric: Fabric, model: CarriedModel) -> None:
+    def __init__(self, fabric: Fabric, adapter: BatchAdapter) -> None:
         self._precision = fabric.strategy.precision
-        self._model = model
-        self._all = ForwardObserver(model, HasStatistics, ask_statistics)
-        self._body = ForwardObserver(
-            model, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
+        self._adapter = adapter
+        self._with_heads = ForwardObserver(adapter, HasStatistics, ask_statistics)
+        self._without_heads = ForwardObserver(
+            adapter, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
         )
 
     def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
@@ -112,9 +124,11 @@ class Predictor:
                 graph, so that it has no statistics.
             heads: False leaves out what the head says: its statistics judge all predictions of a graph together.
         """
-        observer = self._all if heads else self._body
-        observed = observer() if isinstance(batch, GraphBatch) else nullcontext({})
+        observer = self._with_heads if heads else self._without_heads
+        observed: AbstractContextManager[dict[str, dict[str, Tensor]]] = (
+            observer() if isinstance(batch, GraphBatch) else nullcontext({})
+        )
         # Not inference_mode: what it computes into batch.derived could not take part in training afterwards.
         with torch.no_grad(), self._precision.forward_context(), observed as answers:
-            prediction = self._model(Carrier(batch))
+            prediction, _ = self._adapter(OpaqueBatch(batch))
         return self._precision.convert_output(prediction), averaged(answers.values())

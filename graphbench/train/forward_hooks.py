@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ class ForwardObserver:
     def __init__(
         self,
         model: nn.Module,
-        ability: type,
+        ability: type[Any],
         ask: Callable[..., Any],
         among: Callable[[str], bool] = lambda name: True,
     ) -> None:
@@ -41,18 +41,20 @@ class ForwardObserver:
     def __call__(self) -> Iterator[dict[str, Any]]:
         """Observes inside the block; the answers by name of the module, in the order of the calls."""
         answers: dict[str, Any] = {}
-        hooks = [
-            module.register_forward_hook(partial(self._keep, answers, name), with_kwargs=True)
-            for name, module in self.modules.items()
-        ]
-        try:
+        with ExitStack() as handles:
+            for name, module in self.modules.items():
+                hook = partial(self._keep, answers, name)
+                handles.enter_context(module.register_forward_hook(hook, with_kwargs=True))
             yield answers
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _keep(
-        self, answers: dict[str, Any], name: str, module: nn.Module, args: tuple, kwargs: dict, output: Any
+        self,
+        answers: dict[str, Any],
+        name: str,
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: Any,
     ) -> None:
         answers[name] = self._ask(module, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What a trained model is used for without training it: scores and predictions, attention weights."""
+"""Applying a trained model: scores and predictions, attention weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +21,11 @@ from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import Outcome, Score
-from graphbench.structures import GraphBatch, as_dense
-from graphbench.train.evaluation import Collected, Loaders, evaluate
-from graphbench.train.forward import CarriedModel, Carrier, Predictor
+from graphbench.structures import DataLoaders, GraphBatch, as_dense
+from graphbench.tasks.task import Task
+from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.forward_hooks import ForwardObserver, ask_attention_weights
-from graphbench.train.tally import Task
 
 logger = logging.getLogger("graphbench.inference")
 
@@ -43,7 +44,7 @@ class Inference:
         fabric: launched.
         model: with its trained parameters.
         task: loss and metrics.
-        loaders: see :class:`~graphbench.train.evaluation.Loaders`.
+        loaders: batches of all splits.
         folder: run directory, where results are written.
         best_epoch: of the run that the parameters come from.
     """
@@ -51,7 +52,7 @@ class Inference:
     fabric: Fabric
     model: nn.Module
     task: Task
-    loaders: Loaders
+    loaders: DataLoaders
     folder: Path
     best_epoch: int
 
@@ -61,29 +62,29 @@ class Inference:
         Rows are in the order of the split's examples (with several processes: one process after the other).
         """
         start = time.perf_counter()
-        collected = self._evaluate()
+        predictions = self._evaluate()
         arrays = {}
-        for split, each in collected.items():
-            arrays[f"{split}_pred"] = _array(each.tally.preds)
-            arrays[f"{split}_true"] = _array(each.tally.trues)
+        for split, of_split in predictions.items():
+            arrays[f"{split}_pred"] = _array(of_split.buffer.preds)
+            arrays[f"{split}_true"] = _array(of_split.buffer.trues)
         self._write("predictions.npz", arrays)
-        return self._outcome("inference-only", collected, start)
+        return self._outcome("inference-only", predictions, start)
 
     def ogb_submission(self) -> Outcome:
         """Two files for the leaderboard of PCQM4Mv2, as OGB's evaluator writes them: ``y_pred``, (graphs,) float32."""
         start = time.perf_counter()
-        collected = self._evaluate()
+        predictions = self._evaluate()
         for split, name in OGB_SPLITS.items():
-            prediction = _array(collected[split].tally.preds).astype(np.float32).reshape(-1)
-            self._write(f"y_pred_pcqm4m-v2_{name}.npz", {"y_pred": prediction})
-        return self._outcome("PCQM4Mv2-inference", collected, start)
+            y_pred = _array(predictions[split].buffer.preds).astype(np.float32).reshape(-1)
+            self._write(f"y_pred_pcqm4m-v2_{name}.npz", {"y_pred": y_pred})
+        return self._outcome("PCQM4Mv2-inference", predictions, start)
 
     def attention(self) -> Outcome:
         """``attention.npz`` with the attention weights of the first :data:`ATTENTION_GRAPHS` test graphs.
 
-        ``<layer>/<graph>`` is (heads, n, n), rows being queries, per module that has a method ``attention_weights``
-        (arguments of its forward pass -> one tensor per graph); ``edge_index/<graph>`` (2, edges) and, where there
-        are features, ``x/<graph>`` say which graph it is.
+        ``<layer>/<graph>`` is (heads, n, n), rows being queries, per module that
+        :class:`~graphbench.contract.HasAttentionWeights`; ``edge_index/<graph>`` (2, edges) and, where there are
+        features, ``x/<graph>`` say which graph it is.
 
         Raises:
             UserError: the model has no such module.
@@ -97,9 +98,12 @@ class Inference:
             )
         arrays: dict[str, np.ndarray] = {}
         done = 0
-        for batch in next(each for each in self.loaders.passes if "test" in each.rows).batches():
+        test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
+        for batch in test_pass.batches():
+            if not isinstance(batch, GraphBatch):
+                raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
             with torch.no_grad(), self.fabric.strategy.precision.forward_context(), observer() as answers:
-                self._ready(Carrier(batch))
+                self._adapter(OpaqueBatch(batch))
             kept = min(batch.num_graphs, ATTENTION_GRAPHS - done)
             _add_graphs(arrays, batch, kept, done)
             for layer, weights in answers.items():
@@ -112,22 +116,22 @@ class Inference:
         return self._outcome("log-attn-weights", {}, start)
 
     @cached_property
-    def _ready(self) -> CarriedModel:
+    def _adapter(self) -> BatchAdapter:
         precision = self.fabric.strategy.precision
-        carried = CarriedModel(self.model, precision.precision)
-        moved: CarriedModel = self.fabric.to_device(precision.convert_module(carried))  # type: ignore[assignment]
+        adapter = BatchAdapter(self.model, precision.precision)
+        moved: BatchAdapter = self.fabric.to_device(precision.convert_module(adapter))  # type: ignore[assignment]
         return moved.eval()
 
-    def _evaluate(self) -> dict[str, Collected]:
-        predict = Predictor(self.fabric, self._ready)
+    def _evaluate(self) -> dict[str, SplitPredictions]:
+        predict = Predictor(self.fabric, self._adapter)
         return evaluate(predict, self.task, self.loaders.passes, self.fabric, skip=())
 
-    def _outcome(self, reason: str, collected: Mapping[str, Collected], start: float) -> Outcome:
+    def _outcome(self, reason: str, predictions: Mapping[str, SplitPredictions], start: float) -> Outcome:
         scores = [
-            Score(split, name, value, name != "loss" and self.task.maximize(name), collected[split].tally.rows)
+            Score(split, name, value, name != "loss" and self.task.maximize(name), predictions[split].buffer.rows)
             for split in SPLITS
-            if split in collected
-            for name, value in collected[split].tally.measure(self.task).items()
+            if split in predictions
+            for name, value in predictions[split].buffer.compute(self.task).items()
         ]
         seconds = time.perf_counter() - start
         return Outcome(
@@ -135,7 +139,7 @@ class Inference:
             best_epoch=self.best_epoch,
             epochs=0,
             scores=tuple(scores),
-            params=sum(each.numel() for each in self.model.parameters() if each.requires_grad),
+            params=sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad),
             time_per_epoch=seconds,
             total_time=seconds,
             peak_memory=peak_memory(self.fabric.device),
@@ -144,7 +148,7 @@ class Inference:
     def _write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         if self.fabric.is_global_zero:
             with atomic.replacing(self.folder / name) as file:
-                np.savez_compressed(file, **arrays)
+                np.savez_compressed(file, **dict[str, Any](arrays))
             logger.info("written: %s", self.folder / name)
 
 

@@ -1,4 +1,4 @@
-"""Curves for other programs: Weights & Biases, TensorBoard, CSV. Each library is imported when its logger starts."""
+"""Loggers: Weights & Biases, TensorBoard, CSV. Each library is imported when its logger starts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from lightning_fabric.loggers import tensorboard as fabric
+
 from graphbench.runs import atomic
 from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport, Stats
@@ -20,7 +22,7 @@ logger = logging.getLogger(__name__)
 def flatten(stats: Stats) -> dict[str, Any]:
     """``{"val": {"loss": 1.0}}`` as ``{"val/loss": 1.0}``; the epoch number itself is left out."""
     return {
-        f"{split}/{name}": value for split, each in stats.items() for name, value in each.items() if name != "epoch"
+        f"{split}/{name}": value for split, line in stats.items() for name, value in line.items() if name != "epoch"
     }
 
 
@@ -28,6 +30,9 @@ class CSVLogger(Reporter):
     """``metrics.csv`` in the run directory: one row per epoch, columns ``train/loss``, ``val/accuracy``, ...
 
     The columns are those of the first epoch, which is always evaluated; cells of a split that was not are empty.
+
+    Why not Fabric's ``CSVLogger``: a resumed run must have every epoch once, and a kill must not cost rows. Fabric's
+    deletes the file that it finds, and rewrites its own in place when a column is new.
     """
 
     def __init__(self) -> None:
@@ -75,28 +80,29 @@ class TensorBoardLogger(Reporter):
     """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ..."""
 
     def __init__(self) -> None:
-        self._writer: Any = None
+        self._logger: fabric.TensorBoardLogger | None = None
 
     def start(self, report: StartReport) -> None:
-        """Opens the writer; events of epochs that are trained again are hidden."""
+        """Opens the event file; events of epochs that are trained again are hidden."""
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            self._logger = fabric.TensorBoardLogger(
+                report.path, name="", version="tensorboard", purge_step=report.first_epoch
+            )
+            self._logger.experiment.flush()
         except ImportError:
+            self._logger = None
             logger.warning("TensorBoard logging is off: the package 'tensorboard' is not installed.")
-            return
-        self._writer = SummaryWriter(report.path / "tensorboard", purge_step=report.first_epoch)
 
     def epoch(self, report: EpochReport) -> None:
         """Writes every number of the epoch."""
-        if self._writer is not None:
-            for name, value in flatten(report.stats).items():
-                self._writer.add_scalar(name, value, report.epoch)
+        if self._logger is not None:
+            self._logger.log_metrics(flatten(report.stats), report.epoch)
 
     def close(self) -> None:
         """Writes what is buffered."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self._logger is not None:
+            self._logger.finalize("closed")
+            self._logger = None
 
 
 class WandbLogger(Reporter):
@@ -126,8 +132,14 @@ class WandbLogger(Reporter):
         group: str | None = None,
         tags: Sequence[str] = (),
     ) -> None:
-        self._arguments = {"project": project, "entity": entity or None, "name": name, "config": dict(config)}
-        self._arguments |= {"group": group, "tags": list(tags)}
+        self._arguments: dict[str, Any] = {
+            "project": project,
+            "entity": entity or None,
+            "name": name,
+            "config": dict(config),
+            "group": group,
+            "tags": list(tags),
+        }
         self._run: Any = None
         self._metric = ""
 
@@ -140,7 +152,7 @@ class WandbLogger(Reporter):
             return
         self._metric = report.metric
         try:
-            mode = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+            mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
             self._run = wandb.init(
                 **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
             )

@@ -1,4 +1,4 @@
-"""Parts of a model that are optimised in their own way.
+"""Optimizer groups: parts of a model with another weight decay or learning rate.
 
 SGFormer decays its two branches differently; the implicit filters of GECO and Hyena have a learning rate of their own
 and no weight decay, as in Hyena's released code.
@@ -6,7 +6,7 @@ and no weight decay, as in Hyena's released code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -43,7 +43,7 @@ def parameter_groups(
         ValueError: a name in ``weight_decay_of`` matches no trainable parameter, or there is no filter for
             ``filter_lr``.
     """
-    own = {prefix: {"weight_decay": decay} for prefix, decay in (weight_decay_of or {}).items()}
+    named = {prefix: {"weight_decay": decay} for prefix, decay in (weight_decay_of or {}).items()}
     filters = [
         name
         for name, module in model.named_modules()
@@ -51,25 +51,31 @@ def parameter_groups(
     ]
     if filter_lr is not None and not filters:
         raise ArgumentError("filter_lr", "filter_lr: this model has no implicit filters; GECO and Hyena have")
-    of_filters = {"weight_decay": 0.0} | ({} if filter_lr is None else {"lr": filter_lr})
-    rules = {"": {"weight_decay": weight_decay}, **own, **dict.fromkeys(filters, of_filters)}
-    members: dict[str, list[nn.Parameter]] = {prefix: [] for prefix in rules}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            fitting = [prefix for prefix in rules if name == prefix or name.startswith(prefix + ".")]
-            members[max(fitting, key=len, default="")].append(parameter)
-    for prefix in own:
+    of_filters = {"weight_decay": 0.0}
+    if filter_lr is not None:
+        of_filters["lr"] = filter_lr
+    settings = {"": {"weight_decay": weight_decay}, **named, **dict.fromkeys(filters, of_filters)}
+    members = _members(model, list(settings))
+    for prefix in named:
         if not members[prefix]:
             allowed = ", ".join(dict(model.named_children())) or "none"
             raise ArgumentError(
                 "weight_decay_of",
                 f"weight_decay_of: no trainable parameter in '{prefix}'; parts of the model: {allowed}",
             )
-    groups: list[dict[str, Any]] = []
-    for prefix, settings in rules.items():
-        same = next((each for each in groups if {**each, "params": None} == {**settings, "params": None}), None)
-        if same is not None:
-            same["params"] += members[prefix]
-        elif members[prefix]:
-            groups.append({"params": members[prefix], **settings})
-    return groups
+    # One group per setting: a fused step takes all parameters of a group at once.
+    groups: dict[tuple[tuple[str, float], ...], list[nn.Parameter]] = {}
+    for prefix, of_prefix in settings.items():
+        if members[prefix]:
+            groups.setdefault(tuple(sorted(of_prefix.items())), []).extend(members[prefix])
+    return [{"params": parameters, **dict(setting)} for setting, parameters in groups.items()]
+
+
+def _members(model: nn.Module, prefixes: Sequence[str]) -> dict[str, list[nn.Parameter]]:
+    """Trainable parameters by the longest prefix of their name; ``""`` is a prefix of every name."""
+    members: dict[str, list[nn.Parameter]] = {prefix: [] for prefix in prefixes}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            fitting = [prefix for prefix in prefixes if name == prefix or name.startswith(prefix + ".")]
+            members[max(fitting, key=len, default="")].append(parameter)
+    return members

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import DAMAGED, FORMAT, read
+from graphbench.train.checkpointer import DAMAGED, FORMAT, read_checkpoint
+from graphbench.train.failures import first_line
 
 HEAD = "head"
 """Attribute of every model that holds its prediction head."""
@@ -27,29 +28,29 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
         UserError: there is none, or several and none of that number, or it is a run of GraphGPS.
     """
     folder = Path(folder).expanduser()
-    runs = {each.name: each for each in folder.iterdir() if (each / "ckpt").is_dir()} if folder.is_dir() else {}
-    found = folder if (folder / "ckpt").is_dir() else runs.get(str(run_id))
-    if found is None and len(runs) == 1:
-        (found,) = runs.values()
-    if found is None:
-        there = (
+    runs = {path.name: path for path in folder.iterdir() if (path / "ckpt").is_dir()} if folder.is_dir() else {}
+    run = folder if (folder / "ckpt").is_dir() else runs.get(str(run_id))
+    if run is None and len(runs) == 1:
+        (run,) = runs.values()
+    if run is None:
+        content = (
             f"it holds the runs {', '.join(sorted(runs))}: name one of them."
             if runs
             else "it holds no run. Train one first: main.py --cfg NAME.yaml leaves it in results/NAME."
         )
-        raise UserError(f"pretrained.dir: {folder} is no run directory, and {there}")
-    if not (found / "ckpt" / "best.ckpt").is_file():
-        theirs = sorted(each.name for each in (found / "ckpt").iterdir() if each.stem.isdigit())
-        if theirs:
+        raise UserError(f"pretrained.dir: {folder} is no run directory, and {content}")
+    if not (run / "ckpt" / "best.ckpt").is_file():
+        of_graphgps = sorted(path for path in (run / "ckpt").iterdir() if path.stem.isdigit())
+        if of_graphgps:
             raise UserError(
-                f"pretrained.dir: {found / 'ckpt' / theirs[-1]} was written by GraphGPS (GraphGym), whose parameters "
-                "have other names; it cannot be loaded here. Train the configuration with this package first."
+                f"pretrained.dir: {of_graphgps[-1]} was written by GraphGPS (GraphGym), whose parameters have other "
+                "names; it cannot be loaded here. Train the configuration with this package first."
             )
         raise UserError(
-            f"pretrained.dir: {found / 'ckpt'} has no best.ckpt: the run has not evaluated an epoch yet, or was made "
+            f"pretrained.dir: {run / 'ckpt'} has no best.ckpt: the run has not evaluated an epoch yet, or was made "
             "with train.enable_ckpt False."
         )
-    return found
+    return run
 
 
 def read_best(run: Path) -> dict[str, Any]:
@@ -60,10 +61,9 @@ def read_best(run: Path) -> dict[str, Any]:
     """
     path = run / "ckpt" / "best.ckpt"
     try:
-        content = read(path)
+        content = read_checkpoint(path)
     except DAMAGED as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first}).") from error
+        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first_line(error)}).") from error
     if content.get("format") != FORMAT or "model" not in content:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
@@ -96,41 +96,56 @@ def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_hea
     Raises:
         UserError: a shape differs in another way, or the models share nothing.
     """
-    own = model.state_dict()
+    parameters = model.state_dict()  # shares memory with the model
     tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
-    wanted = {name for name in own if not (reset_head and _in_head(name))}
+    wanted = {name for name in parameters if not (reset_head and _in_head(name))}
     offered = {name for name in stored if not (reset_head and _in_head(name))}
-    shared = wanted & offered
+    shared = sorted(wanted & offered)
     if all(_in_head(name) for name in shared):
         raise UserError(
             "pretrained.dir: the two models share no parameter outside the head; is it a run of another model.type?"
         )
-    wrong = [name for name in sorted(shared) if not _fits(own[name], stored[name], name in tables)]
-    if wrong:
-        listed = [f"{name}: {tuple(own[name].shape)} here, {tuple(stored[name].shape)} there" for name in wrong]
-        shown = "; ".join(listed[:8]) + (f"; ... ({len(wrong)} in all)" if len(wrong) > 8 else "")
-        hint = " A head of another shape needs pretrained.reset_prediction_head True." if _in_head(wrong[-1]) else ""
-        raise UserError(f"pretrained.dir: parameters of other shapes: {shown}.{hint}")
+    _check_shapes(parameters, stored, shared, tables)
     notes = [f"pretrained: {len(shared)} parameters and buffers copied"]
-    for name in sorted(shared):
-        here, there = own[name], stored[name]
-        if here.shape == there.shape:
-            here.copy_(there)  # state_dict shares memory with the model
+    for name in shared:
+        target, source = parameters[name], stored[name]
+        if target.shape == source.shape:
+            target.copy_(source)
             continue
-        rows = min(len(here), len(there))
-        here[:rows].copy_(there[:rows])
-        rest = f"rows {rows} to {len(here) - 1} start as initialised" if rows < len(here) else "the rest is not used"
-        notes.append(f"pretrained: {name} has {len(here)} rows here and {len(there)} there; {rest}")
-    for names, what in ((wanted - offered, "start as initialised"), (offered - wanted, "are not used")):
+        rows = min(len(target), len(source))
+        target[:rows].copy_(source[:rows])
+        rest = f"rows {rows} to {len(target) - 1} start as initialised"
+        if rows == len(target):
+            rest = "the rest is not used"
+        notes.append(f"pretrained: {name} has {len(target)} rows here and {len(source)} there; {rest}")
+    for names, fate in ((wanted - offered, "start as initialised"), (offered - wanted, "are not used")):
         if names:
-            notes.append(f"pretrained: {len(names)} parameters {what}: {', '.join(sorted(names))}")
+            notes.append(f"pretrained: {len(names)} parameters {fate}: {', '.join(sorted(names))}")
     return notes
+
+
+def _check_shapes(
+    parameters: Mapping[str, Tensor], stored: Mapping[str, Tensor], names: list[str], tables: set[str]
+) -> None:
+    """Refuses parameters of different shapes, except for the number of rows of tables."""
+
+    def fits(name: str) -> bool:
+        target, source = parameters[name].shape, stored[name].shape
+        return target == source or (name in tables and target[1:] == source[1:])
+
+    wrong = [name for name in names if not fits(name)]
+    if not wrong:
+        return
+    listed = [f"{name}: {tuple(parameters[name].shape)} here, {tuple(stored[name].shape)} there" for name in wrong]
+    shown = "; ".join(listed[:8]) + (f"; ... ({len(wrong)} in all)" if len(wrong) > 8 else "")
+    hint = " A head of another shape needs pretrained.reset_prediction_head True." if _in_head(wrong[-1]) else ""
+    raise UserError(f"pretrained.dir: parameters of other shapes: {shown}.{hint}")
 
 
 def freeze_body(model: nn.Module) -> None:
     """Leaves only the head to be trained.
 
-    The statistics of frozen BatchNorms stay as well (the training loop keeps them in evaluation mode, see
+    The statistics of frozen BatchNorms stay as well (the trainer keeps them in evaluation mode, see
     :func:`frozen_norms`): a body that is not trained must not drift with the new data. Dropout stays active.
     """
     for name, parameter in model.named_parameters():
@@ -139,17 +154,13 @@ def freeze_body(model: nn.Module) -> None:
 
 def frozen_norms(model: nn.Module) -> list[nn.Module]:
     """Modules with running statistics whose own parameters are all frozen."""
-    return [
-        module
-        for module in model.modules()
-        if hasattr(module, "running_mean")
-        and (own := list(module.parameters()))
-        and not any(parameter.requires_grad for parameter in own)
-    ]
-
-
-def _fits(here: Tensor, there: Tensor, is_table: bool) -> bool:
-    return here.shape == there.shape or (is_table and here.shape[1:] == there.shape[1:])
+    frozen = []
+    for module in model.modules():
+        parameters = list(module.parameters())
+        has_statistics = "running_mean" in dict(module.named_buffers(recurse=False))
+        if has_statistics and parameters and not any(parameter.requires_grad for parameter in parameters):
+            frozen.append(module)
+    return frozen
 
 
 def _in_head(name: str) -> bool:

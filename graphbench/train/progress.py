@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PLAIN_LINES = 20
 class ProgressBar(Reporter):
     """Epoch, loss, validation metric, best so far and time left.
 
-    It draws from the training loop itself, at most twice a second: a drawing thread would take the interpreter from
-    the loop at moments of its own choosing.
+    It draws from the trainer itself, at most twice a second: a drawing thread would take the interpreter from it at
+    moments of its own choosing.
 
     Args:
         console: where to draw; default: standard error, which leaves standard output to the results.

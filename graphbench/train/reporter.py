@@ -1,4 +1,4 @@
-"""Who wants to hear about the run: progress bar, loggers. The first process only."""
+"""Callbacks that listen to a run (progress bar, loggers), in the first process only, and what they are told."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EpochReport:
 
 
 class Reporter:
-    """Override what is of interest; everything else is ignored."""
+    """Callback without influence on the run: override what is of interest, everything else is ignored."""
 
     def start(self, report: StartReport) -> None:
         """Before the first epoch."""

@@ -1,4 +1,4 @@
-"""What every learning rate schedule is: a rate per parameter group, set after each epoch.
+"""Base of the learning rate schedules: a rate per parameter group, set after each epoch.
 
 Most schedules are functions of the epoch alone, so that they are written as one: no recursion, no hidden state, and
 a resumed run needs nothing but the epoch. The argument is a float, so that the same function can serve a
@@ -52,7 +52,8 @@ class Schedule(ABC):
     @property
     def lr(self) -> float:
         """Rate of the first group, for logs."""
-        return self.optimizer.param_groups[0]["lr"]
+        lr: float = self.optimizer.param_groups[0]["lr"]
+        return lr
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
@@ -65,7 +66,7 @@ class Schedule(ABC):
 
 
 class WarmupSchedule(Schedule):
-    """A linear rise over ``num_warmup_epochs``, then :meth:`decay` over the remaining share of the epochs.
+    """A linear rise over ``num_warmup_epochs``, then :meth:`decay` over the remaining epochs.
 
     Args:
         optimizer: see :class:`Schedule`.

@@ -1,4 +1,4 @@
-"""What the training loop is told, apart from the objects it works on."""
+"""Settings of the trainer: epochs, periods, accumulation, clipping, patience."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from graphbench.errors import ArgumentError, check_at_least
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of the loop; names and defaults are GraphGPS's where it has them.
+class TrainerSettings:
+    """Settings of the trainer; names and defaults are GraphGPS's where it has them.
 
     Attributes:
         max_epoch: epochs in all.
@@ -29,7 +29,7 @@ class Settings:
         metrics_period: epochs between two computations of all metrics; in the others only the losses and the
             evaluated splits' ``metric`` are computed, except in a new best epoch (and the first and last one), which
             always has them all. 0: every epoch, or every 25th where an epoch is fewer than ten batches and the metrics
-            of three splits would cost a noticeable share of it.
+            of three splits would cost a noticeable part of it.
     """
 
     max_epoch: int
@@ -65,7 +65,16 @@ class Settings:
         """True for the epochs (from 0) after which validation and test are evaluated."""
         return epoch == 0 or (epoch + 1) % self.eval_period == 0 or epoch + 1 == self.max_epoch
 
-    def measures_all(self, epoch: int, train_batches: int) -> bool:
+    def computes_all_metrics(self, epoch: int, num_train_batches: int) -> bool:
         """True for the epochs in which all metrics are computed whatever the selecting one gives."""
-        period = self.metrics_period or (1 if train_batches >= 10 else 25)
+        period = self.metrics_period or (1 if num_train_batches >= 10 else 25)
         return epoch % period == 0 or epoch + 1 == self.max_epoch
+
+    def reason_to_end(self, epochs: int, best_epoch: int | None) -> str | None:
+        """Why training is over after so many epochs: ``max_epoch`` or ``early stopping``; None while it is not."""
+        if epochs >= self.max_epoch:
+            return "max_epoch"
+        without_improvement = epochs - 1 - (-1 if best_epoch is None else best_epoch)
+        if self.patience and without_improvement >= self.patience:
+            return "early stopping"
+        return None

@@ -21,16 +21,16 @@ class StopRequest:
     def __enter__(self) -> StopRequest:
         """Takes over the signals."""
         if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGINT, signal.SIGTERM):
-                self._previous[each] = signal.signal(each, self._receive)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Gives the signals back to whoever had them."""
-        for each, handler in self._previous.items():
-            signal.signal(each, handler)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
         self._previous.clear()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:

@@ -6,66 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning_fabric import Fabric
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError
 from graphbench.runs.history import History
-from graphbench.train.checkpoints import random_state, set_random_state
+from graphbench.train.best_epoch import BestEpoch
+from graphbench.train.distributed import gather_objects
+from graphbench.train.failures import first_line
+from graphbench.train.prediction_buffer import PredictionBuffer
+from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.schedule import Schedule
-from graphbench.train.tally import Tally, gather_objects, on_cpu
 
 
 @dataclass
-class Best:
-    """The best epoch so far.
-
-    Attributes:
-        epoch: its number, from 0.
-        metric: the selecting metric.
-        value: its value on the validation split.
-        values: loss and metrics per split.
-        counts: rows per split.
-        model: the model's state_dict at its end.
-    """
-
-    epoch: int
-    metric: str
-    value: float
-    values: dict[str, dict[str, float]]
-    counts: dict[str, int]
-    model: dict[str, Any]
-
-
-def copied(state: dict[str, Tensor], onto: dict[str, Tensor] | None) -> dict[str, Tensor]:
-    """A copy of a state_dict.
-
-    Args:
-        state: of a model.
-        onto: an older copy, which is overwritten where it fits: a few launches instead of one per tensor.
-    """
-    if onto is None or onto.keys() != state.keys() or any(_kind(onto[name]) != _kind(state[name]) for name in state):
-        return {name: tensor.detach().clone() for name, tensor in state.items()}
-    for kind in {each.dtype for each in state.values()}:
-        names = [name for name, each in state.items() if each.dtype == kind]
-        torch._foreach_copy_([onto[name] for name in names], [state[name].detach() for name in names])
-    return onto
-
-
-def _kind(tensor: Tensor) -> tuple[torch.dtype, torch.device, torch.Size, tuple[int, ...]]:
-    return tensor.dtype, tensor.device, tensor.shape, tensor.stride()
-
-
-@dataclass
-class State:
-    """What changes while training, beside model, optimizer, schedule and random generators.
+class TrainerState:
+    """What changes while training, apart from model, optimizer, schedule and random generators.
 
     Attributes:
         epoch: in progress, or next.
         batches_done: of that epoch.
-        tally: of those batches.
+        buffer: predictions of those batches.
         seconds: of all epochs before.
         epoch_seconds: spent in this epoch before the last resumption.
         val_loss: the latest known one.
@@ -75,73 +37,91 @@ class State:
 
     epoch: int = 0
     batches_done: int = 0
-    tally: Tally = field(default_factory=Tally)
+    buffer: PredictionBuffer = field(default_factory=PredictionBuffer)
     seconds: float = 0.0
     epoch_seconds: float = 0.0
     val_loss: float | None = None
-    best: Best | None = None
+    best: BestEpoch | None = None
     ended: str | None = None
 
     def next_epoch(self) -> None:
         """Counts one epoch and forgets its batches."""
         self.epoch += 1
-        self.batches_done, self.tally, self.epoch_seconds = 0, Tally(), 0.0
-
-
-_PLAIN = ("epoch", "batches_done", "seconds", "epoch_seconds", "val_loss", "ended")
+        self.batches_done = 0
+        self.buffer = PredictionBuffer()
+        self.epoch_seconds = 0.0
 
 
 def pack(
-    state: State, fabric: Fabric, model: nn.Module, optimizer: Optimizer, schedule: Schedule, history: History
+    state: TrainerState, fabric: Fabric, model: nn.Module, optimizer: Optimizer, schedule: Schedule, history: History
 ) -> dict[str, Any]:
     """The content of a checkpoint: tensors, numbers, text and containers of them. Called by all processes."""
-    own = {"random": random_state(), "tally": on_cpu(state.tally.state())}
+    of_process = {"random": random_state(), "tally": state.buffer.state_dict()}
     return {
-        **{name: getattr(state, name) for name in _PLAIN},
+        "epoch": state.epoch,
+        "batches_done": state.batches_done,
+        "seconds": state.seconds,
+        "epoch_seconds": state.epoch_seconds,
+        "val_loss": state.val_loss,
+        "ended": state.ended,
         "best": None if state.best is None else vars(state.best),
         "history": history.lines,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "schedule": schedule.state_dict(),
         "precision": fabric.strategy.precision.state_dict(),
-        "processes": gather_objects(own, fabric),
+        "processes": gather_objects(of_process, fabric),
     }
 
 
 def unpack(
-    packed: dict[str, Any],
+    content: dict[str, Any],
     source: Path,
     fabric: Fabric,
     model: nn.Module,
     optimizer: Optimizer,
     schedule: Schedule,
     history: History,
-) -> State:
+) -> TrainerState:
     """Inverse of :func:`pack`: fills the objects and returns the rest.
+
+    Args:
+        content: of a checkpoint.
+        source: its path, for messages.
+        fabric: of the resumed run.
+        model: receives its parameters and buffers.
+        optimizer: receives its moments and rates.
+        schedule: receives its epoch and base rates.
+        history: receives the lines written before the checkpoint.
 
     Raises:
         UserError: it is the state of another model, or of another number of processes.
     """
-    if len(packed["processes"]) != fabric.world_size:
+    if len(content["processes"]) != fabric.world_size:
         raise UserError(
-            f"{source}: saved by {len(packed['processes'])} processes, resumed with {fabric.world_size}. "
+            f"{source}: saved by {len(content['processes'])} processes, resumed with {fabric.world_size}. "
             "Use the same number of devices."
         )
     try:
-        model.load_state_dict(packed["model"])
-        optimizer.load_state_dict(packed["optimizer"])
-        schedule.load_state_dict(packed["schedule"])
+        model.load_state_dict(content["model"])
+        optimizer.load_state_dict(content["optimizer"])
+        schedule.load_state_dict(content["schedule"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(
-            f"{source}: does not fit this model ({str(error).splitlines()[0]}); has the code changed since? "
+            f"{source}: does not fit this model ({first_line(error)}); has the code changed since? "
             "Pass --overwrite to start again (the old folder is renamed aside)."
         ) from error
-    fabric.strategy.precision.load_state_dict(packed["precision"])
-    history.restore(packed["history"])
-    own = packed["processes"][fabric.global_rank]
-    set_random_state(own["random"])
-    return State(
-        **{name: packed[name] for name in _PLAIN},
-        tally=Tally.from_state(own["tally"], fabric.device),
-        best=None if packed["best"] is None else Best(**packed["best"]),
+    fabric.strategy.precision.load_state_dict(content["precision"])
+    history.restore(content["history"])
+    of_process = content["processes"][fabric.global_rank]
+    set_random_state(of_process["random"])
+    return TrainerState(
+        epoch=content["epoch"],
+        batches_done=content["batches_done"],
+        buffer=PredictionBuffer.from_state_dict(of_process["tally"], fabric.device),
+        seconds=content["seconds"],
+        epoch_seconds=content["epoch_seconds"],
+        val_loss=content["val_loss"],
+        best=None if content["best"] is None else BestEpoch(**content["best"]),
+        ended=content["ended"],
     )

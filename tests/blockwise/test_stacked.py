@@ -120,7 +120,7 @@ def gps(*parts, norm="batch", **options):
 
 def assert_equal(model, store, blocks, dtype=torch.float64):
     """Block by block the model gives what its forward pass gives, up to rounding."""
-    model, graph = model.to(dtype), StoredBlocks.of(store, **blocks).cast(dtype)
+    model, graph = model.to(dtype), StoredBlocks(store, **blocks).cast(dtype)
     batch = store.gather([0])
     cast = {name: {key: each.to(dtype) for key, each in getattr(batch, name).items()} for name in ("pe", "edge_pe")}
     batch = batch.replace(x=batch.x.to(dtype), edge_attr=batch.edge_attr.to(dtype), **cast)
@@ -198,7 +198,7 @@ def test_every_other_layer_is_exact_or_refused_by_name(store, room):
         left = iter(GPSBlock(DIM, [each]) for each in made) if room == "layers/attention" else iter(made)
         model = stacked(partial(next, left)).double()
         with torch.no_grad():
-            message = refusal(model, StoredBlocks.of(store, max_nodes=7))
+            message = refusal(model, StoredBlocks(store, max_nodes=7))
         if message is None:
             assert_equal(model, store, {"max_nodes": 7})
             exact.add(name)
@@ -214,11 +214,11 @@ def test_every_other_layer_is_exact_or_refused_by_name(store, room):
 @pytest.mark.parametrize(("norm", "name"), [("layer", "GraphLayerNorm"), ("graph", "GraphNorm")])
 def test_norms_over_the_graph_are_refused(store, norm, name):
     with pytest.raises(ValueError, match=f"{name} reads the graph as a whole"):
-        gps("GCN", None, norm=norm).double().forward_blockwise(StoredBlocks.of(store, max_nodes=7))
+        gps("GCN", None, norm=norm).double().forward_blockwise(StoredBlocks(store, max_nodes=7))
 
 
 def test_pairs_besides_the_edges_are_refused(store):
-    graph = StoredBlocks.of(store, max_nodes=7)
+    graph = StoredBlocks(store, max_nodes=7)
     for options in ({"expander": True}, {"expander": False, "num_virtual_nodes": 1}):
         model = stacked(lambda: GPSBlock(DIM, [Exphormer(DIM, 3, dim_edge=DIM)]))
         model.prepare = ExpanderEdges(DIM, DIM, **options).eval()
@@ -238,11 +238,11 @@ class TwoHops(LocalLayer):
 
 def test_edges_that_are_not_at_hand_are_refused(store):
     with pytest.raises(ValueError, match="TwoHops reads the graph as a whole"):
-        stacked(lambda: SingleBlock(DIM, TwoHops())).double().forward_blockwise(StoredBlocks.of(store, max_nodes=7))
+        stacked(lambda: SingleBlock(DIM, TwoHops())).double().forward_blockwise(StoredBlocks(store, max_nodes=7))
 
 
 def test_a_part_of_a_graph_does_not_say_how_large_the_graph_is(store):
-    near = StoredBlocks.of(store, max_nodes=7).neighborhood(1).batch
+    near = StoredBlocks(store, max_nodes=7).neighborhood(1).batch
     assert near.num_nodes > 7
     assert near.ragged.device == near.device
     for name in ("num_graphs", "graph_id", "max_size", "sizes", "ptr", "size_tensor", "buckets"):
@@ -264,7 +264,7 @@ from graphbench.models.gnn import GNN
 which, folder, nodes = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 store = power_law(folder, nodes, 2 * nodes, 0, columns=16)
 model = GNN(NodeEncoder(None, {}, 16, False), 16, None, 64, 2, GAT, lambda dim: NodeHead(dim, 10)).eval()
-graph = StoredBlocks.of(store, max_nodes=2**12, max_edges=2**14, in_memory=0)
+graph = StoredBlocks(store, max_nodes=2**12, max_edges=2**14, in_memory=0)
 
 
 def status(field):

@@ -10,11 +10,10 @@ import pytest
 
 from graphbench import registry
 from graphbench.config import Config, load_config
-from graphbench.config.components import own_keys
 from graphbench.config.config import flat
 from graphbench.config.key import Key
-from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
-from graphbench.config.settings import differences, released_values, settings_of
+from graphbench.config.schema import SCHEMA
+from graphbench.config.settings import differences, settings_of
 from graphbench.layers.contract import GlobalAttention
 from tests.paths import ROOT
 
@@ -115,17 +114,3 @@ def test_a_dumped_configuration_has_the_same_settings(tmp_path: Path) -> None:
         dumped.write_text(config.dump())
         again = load_config(dumped)
         assert again.settings == config.settings == settings_of(flat(config.plain()))
-
-
-def test_every_key_is_in_the_ledger() -> None:
-    """What is released is never taken back: a key keeps the value it came with, whatever its default is today."""
-    expected = {name for name, key in SCHEMA.items() if not (key.neutral or key.inert)}
-    for group in filter(None, GROUPS):
-        for namespace in namespaces_of_group(group):
-            if namespace != "encoders/positional":
-                for name in registry.names(namespace):
-                    if f"{group}.{name}" not in GROUPS:
-                        component = registry.lookup(namespace, name)
-                        expected |= {f"{group}.{name}.{argument}" for argument in own_keys(component)}
-    missing = sorted(expected - released_values().keys())
-    assert not missing, "run: python -m scripts.regenerate"

@@ -127,7 +127,7 @@ def test_parts_and_blocks_of_one_graph() -> None:
     drawn = Partition.draw(50, 3, np.random.default_rng(0))
     for ours, theirs in zip(drawn.batches(store), drawn.batches(dense), strict=True):
         assert torch.equal(as_dense(ours.x), theirs.x)
-    blocks = StoredBlocks.of(store, max_nodes=20)
+    blocks = StoredBlocks(store, max_nodes=20)
     assert torch.equal(torch.cat([as_dense(blocks.nodes(block).x) for block in range(3)]), x)
     assert blocks.cast(torch.float64).nodes(1).x.dtype == torch.float64
 

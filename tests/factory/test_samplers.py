@@ -63,7 +63,7 @@ def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, 
             "GraphHead reads the graph as a whole",
         ),
         (PHYSICS, BLOCKS, "expander edges and virtual nodes are not cut into blocks; set prep.exp to false"),
-        (GRAPHORMER, BLOCKS, "GraphormerBias needs the whole graph, to compute state for the layers"),
+        (GRAPHORMER, BLOCKS, "GraphormerBias leaves something with the whole graph for the layers"),
         (CORA, "train.sampler cluster", "Allowed: full_batch, random_node, neighbor"),
     ],
 )

@@ -244,8 +244,8 @@ def test_adjacency_is_computed_once_per_batch() -> None:
     batch, calls = example_batch(), []
     first = GCN(12, 12).double()
     first(batch.x, None, batch)
-    kept = dict(batch._derived)
+    kept = dict(batch._memo)
     GCN(12, 12).double()(batch.x, None, batch)
-    calls = [name for name, value in batch._derived.items() if kept.get(name) is not value]
+    calls = [name for name, value in batch._memo.items() if kept.get(name) is not value]
     assert kept
     assert not calls

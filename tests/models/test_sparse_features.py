@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench.blockwise.graph import BlockwiseModel
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import load_config
 from graphbench.data.single_graph import node_store
@@ -19,7 +19,7 @@ from graphbench.data.store import GraphStore
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.model import build_model
 from graphbench.structures import SparseRows
-from graphbench.train.forward import CarriedModel, Carrier
+from graphbench.train.forward import BatchAdapter, OpaqueBatch
 from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.paths import ROOT
 
@@ -143,19 +143,19 @@ def test_block_by_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         expected = model(theirs.gather([0]))
         if name in FALLS_BACK:
-            found = model.forward_blockwise(StoredBlocks.of(ours, max_nodes=25))
+            found = model.forward_blockwise(StoredBlocks(ours, max_nodes=25))
         else:
             with never_dense(monkeypatch):
-                found = model.forward_blockwise(StoredBlocks.of(ours, max_nodes=25))
+                found = model.forward_blockwise(StoredBlocks(ours, max_nodes=25))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_weights_of_another_type() -> None:
     ours, theirs = stores()
     model = model_of("sgformer-cora", {}).bfloat16().eval()
-    carried = CarriedModel(model, "bf16-true")
+    carried = BatchAdapter(model, "bf16-true")
     with torch.no_grad():
-        found, expected = (carried(Carrier(each.gather([0]))) for each in (ours, theirs))
+        found, expected = (carried(OpaqueBatch(each.gather([0])))[0] for each in (ours, theirs))
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
 

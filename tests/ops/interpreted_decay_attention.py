@@ -28,7 +28,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_device(ragged: Ragged, d: int = 5, e: int = 18) -> list[Tensor]:
-    return [each.detach().to(DEVICE).requires_grad_() for each in inputs_for(ragged, d, e)]
+    return [x.detach().to(DEVICE).requires_grad_() for x in inputs_for(ragged, d, e)]
 
 
 def call(ragged: Ragged, index: Tensor, backend: str, **options: Any):
@@ -67,9 +67,9 @@ def test_error_in_float32() -> None:
 def test_half_precision() -> None:
     ragged = Ragged.from_sizes([20, 3], DEVICE)
     index, exact = index_for(ragged).to(DEVICE), on_device(ragged)
-    half = [each.detach().bfloat16() for each in exact]
+    half = [x.detach().bfloat16() for x in exact]
     out = call(ragged, index, "gpu")(*half)
-    truth = call(ragged, index, "reference")(*(each.double() for each in half))
+    truth = call(ragged, index, "reference")(*(x.double() for x in half))
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
 

@@ -36,19 +36,19 @@ def case(sizes: list[int], names: str, **options: Any) -> tuple[Callable[[str], 
     every = inputs_for(ragged.num_rows, near.distance.numel(), e=18)
     chosen = [name for name in ("query", "key", "value", "bias") if name in names]
     extra = dict(zip(("query", "key", "value", "bias"), every[3:], strict=True))
-    options = {"reach": REACH, **options}
+    options = {"max_hops": REACH, **options}
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor) -> Tensor:
             known = dict(zip(chosen, rest, strict=True))
             bias = known.pop("bias", None)
             tables: Sequence[Relation] = [Relation(index, **known)] if known else ()
-            return focal_attention(q, k, v, ragged, near, tables=tables, bias=bias, backend=backend, **options)
+            return focal_attention(q, k, v, ragged, near, relations=tables, bias=bias, backend=backend, **options)
 
         return run
 
     inputs = [*every[:3], *(extra[name] for name in chosen)]
-    return using, [each.detach().to(DEVICE).requires_grad_() for each in inputs]
+    return using, [x.detach().to(DEVICE).requires_grad_() for x in inputs]
 
 
 @pytest.mark.parametrize("unreachable", ["mask", "full"])
@@ -66,9 +66,9 @@ def test_error_in_float32() -> None:
 
 def test_half_precision() -> None:
     using, inputs = case([20, 3], "query key value")
-    half = [each.detach().bfloat16() for each in inputs]
+    half = [x.detach().bfloat16() for x in inputs]
     out = using("gpu")(*half)
-    truth = using("reference")(*(each.double() for each in half))
+    truth = using("reference")(*(x.double() for x in half))
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= 2 * torch.finfo(torch.bfloat16).eps * truth.abs().max()
 

@@ -45,7 +45,7 @@ def test_equals_reference(value_heads: int, norm: str, base: str, small_blocks: 
     ragged = Ragged.from_sizes([0, 35, 1, 2], DEVICE)
     inputs = inputs_for(ragged, 5, 18, value_heads=value_heads)
     if base != "none":  # a denominator near zero, which two nodes may have, amplifies rounding
-        inputs[:2] = [(each.detach().abs() + 0.1).requires_grad_() for each in inputs[:2]]
+        inputs[:2] = [(x.detach().abs() + 0.1).requires_grad_() for x in inputs[:2]]
     assert_same(call(ragged, norm, base), call(ragged, norm, base, "reference"), inputs)
 
 
@@ -79,8 +79,8 @@ def test_error_in_float32(offset: float, norm: str) -> None:
 def test_half_precision(base: str, small_blocks: None) -> None:
     """Read and written in bfloat16, computed as in float32."""
     ragged = Ragged.from_sizes([20, 7], DEVICE)
-    half = [each.detach().abs().bfloat16().requires_grad_() for each in inputs_for(ragged, 6, 5)]
-    single = [each.detach().float().requires_grad_() for each in half]
+    half = [x.detach().abs().bfloat16().requires_grad_() for x in inputs_for(ragged, 6, 5)]
+    single = [x.detach().float().requires_grad_() for x in half]
     attend = call(ragged, "frobenius", base)
     arriving = torch.cos(torch.arange(27 * 2 * 5)).view(27, 2, 5).to(DEVICE, torch.bfloat16)
     found, expected = (
@@ -99,7 +99,7 @@ def test_zeros_have_finite_gradients(norm: str, small_blocks: None) -> None:
     for base, expected in (("self", v), ("none", torch.zeros_like(v))):
         out, *grads = values_and_gradients(call(ragged, norm, base), [q, k, v])
         torch.testing.assert_close(out, expected.detach(), rtol=0, atol=1e-15)
-        assert all(each.isfinite().all() for each in grads)
+        assert all(x.isfinite().all() for x in grads)
 
 
 def test_graphs_do_not_mix_and_views_are_read_right(small_blocks: None) -> None:
@@ -123,7 +123,7 @@ def test_nothing_to_do(sizes: list[int]) -> None:
 
 def test_autocast_changes_nothing(small_blocks: None) -> None:
     ragged = Ragged.from_sizes([33, 2], DEVICE)
-    inputs = [each.detach().float().requires_grad_() for each in inputs_for(ragged, 4, 4)]
+    inputs = [x.detach().float().requires_grad_() for x in inputs_for(ragged, 4, 4)]
     plain = values_and_gradients(call(ragged, "l2", "none"), inputs)
     with torch.autocast(DEVICE, torch.bfloat16):
         cast = values_and_gradients(call(ragged, "l2", "none"), inputs)

@@ -29,7 +29,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def case(sizes: list[int], bias: bool) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
     """``backend -> function``, and its inputs."""
     ragged = Ragged.from_sizes(sizes, DEVICE)
-    inputs = [each.detach().to(DEVICE).requires_grad_() for each in inputs_for(ragged, bias=bias)]
+    inputs = [x.detach().to(DEVICE).requires_grad_() for x in inputs_for(ragged, bias=bias)]
 
     def using(backend: str) -> Callable[..., Tensor]:
         return lambda q, k, v, *b: softmax_attention(q, k, v, ragged, bias=b[0] if b else None, backend=backend)

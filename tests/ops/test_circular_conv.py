@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.circular_conv import circular_conv, cpu, fourier, padded, sizes_of
+from graphbench.ops.circular_conv import circular_conv, cpu, fourier, padded
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -23,7 +23,7 @@ GATED = pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 
 
 def inputs_for(ragged: Ragged, gated: bool = True, width: int = 3) -> list[Tensor]:
-    rows = [ragged.num_rows, sum(sizes_of(ragged)), ragged.num_rows]
+    rows = [ragged.num_rows, sum(ragged.distinct_sizes), ragged.num_rows]
     return [normal(n, width) for n in rows[: 3 if gated else 2]]
 
 
@@ -35,7 +35,7 @@ def call(ragged: Ragged, backend: str = "auto") -> Callable[..., Tensor]:
 def test_by_hand(backend: str) -> None:
     """Graphs of 2, 3 and 2 nodes: two share the filter (1, 10), the other has (1, 10, 100)."""
     ragged = Ragged.from_sizes([2, 3, 2])
-    assert sizes_of(ragged) == (2, 3)
+    assert ragged.distinct_sizes == (2, 3)
     filters = torch.tensor([1.0, 10.0, 1.0, 10.0, 100.0]).unsqueeze(1)
     u = torch.tensor([1.0, 2.0, 1.0, 2.0, 3.0, 0.0, 5.0]).unsqueeze(1)
     expected = [1 + 20, 10 + 2, 1 + 200 + 30, 10 + 2 + 300, 100 + 20 + 3, 50, 5]
@@ -73,9 +73,9 @@ def test_padded_in_pieces_and_without_spectra(monkeypatch: pytest.MonkeyPatch) -
     for name in ("_CHUNK", "SMALL"):
         monkeypatch.setattr(padded, name, 0)
     ragged = Ragged.from_sizes([40, 37, 0, 40, 3])
-    (part,) = cpu._parts(ragged)
-    assert not part.transform.keeps_spectra
-    assert len(part.transform.columns(5)) == 5
+    (group,) = cpu._groups(ragged)
+    assert not group.transform.keeps_spectra
+    assert len(group.transform.columns(5)) == 5
     assert_same(call(ragged), call(ragged, "reference"), inputs_for(ragged, width=5))
 
 
@@ -91,9 +91,9 @@ def test_which_graphs_share_transforms() -> None:
 def test_a_result_lies_in_memory_as_its_input() -> None:
     """Also channel by channel, as layers with one long graph on a GPU pass it."""
     ragged = Ragged.from_sizes([48])
-    u, filters, gate = (each.detach() for each in inputs_for(ragged))
+    u, filters, gate = (x.detach() for x in inputs_for(ragged))
     expected = circular_conv(u, filters, ragged, gate=gate)
-    u, filters, gate = (each.t().contiguous().t().requires_grad_() for each in (u, filters, gate))
+    u, filters, gate = (x.t().contiguous().t().requires_grad_() for x in (u, filters, gate))
     out = circular_conv(u, filters, ragged, gate=gate)
     assert out.stride() == u.stride() == (1, 48)
     torch.testing.assert_close(out, expected)
@@ -134,7 +134,7 @@ LENGTHS = [[1, 2, 3] * 5, [23] * 5, [31, 32, 32], [63, 64, 65], [3, 500, 20], [9
 def test_error_in_float32(sizes: list[int], offset: float) -> None:
     """Rows and taps far from zero, too."""
     ragged = Ragged.from_sizes(sizes)
-    inputs = [(each.detach() + offset).requires_grad_() for each in inputs_for(ragged)]
+    inputs = [(x.detach() + offset).requires_grad_() for x in inputs_for(ragged)]
     assert_within_budget(call(ragged), call(ragged, "reference"), inputs)
 
 
@@ -142,12 +142,12 @@ def test_error_in_float32(sizes: list[int], offset: float) -> None:
 def test_equals_the_surrogate_attention(sizes: list[int]) -> None:
     """Eq. 12 of the paper: two gated convolutions are diag(P_2) S_2 diag(P_1) S_1, S_i the circulant of F_i."""
     ragged = Ragged.from_sizes(sizes)
-    v, first_filters, first_gate = (each.detach() for each in inputs_for(ragged))
-    _, second_filters, second_gate = (each.detach() for each in inputs_for(ragged))
+    v, first_filters, first_gate = (x.detach() for x in inputs_for(ragged))
+    _, second_filters, second_gate = (x.detach() for x in inputs_for(ragged))
     out = circular_conv(v, first_filters, ragged, gate=first_gate)
     out = circular_conv(out, second_filters, ragged, gate=second_gate)
-    taps = dict(zip(sizes_of(ragged), range(len(sizes_of(ragged))), strict=True))
-    pieces = [each.split(list(sizes_of(ragged))) for each in (first_filters, second_filters)]
+    taps = dict(zip(ragged.distinct_sizes, range(len(ragged.distinct_sizes)), strict=True))
+    pieces = [x.split(list(ragged.distinct_sizes)) for x in (first_filters, second_filters)]
     for graph, n in enumerate(sizes):
         rows = slice(int(ragged.ptr[graph]), int(ragged.ptr[graph + 1]))
         for channel in range(3):
@@ -163,7 +163,7 @@ def test_equals_the_surrogate_attention(sizes: list[int]) -> None:
 def test_a_shift_of_the_nodes_shifts_the_output(shift: int) -> None:
     sizes = [12, 50, 0, 37, 12]
     ragged = Ragged.from_sizes(sizes)
-    u, filters, gate = (each.detach() for each in inputs_for(ragged))
+    u, filters, gate = (x.detach() for x in inputs_for(ragged))
 
     def shifted(x: Tensor) -> Tensor:
         return torch.cat([part.roll(shift, 0) for part in x.split(sizes)])
@@ -177,7 +177,7 @@ def test_known_filters() -> None:
     sizes = [5, 40, 37]
     ragged = Ragged.from_sizes(sizes)
     u = torch.randn(82, 2)
-    delta = torch.cat([torch.eye(n, 1).roll(2, 0).expand(-1, 2) for n in sizes_of(ragged)])
+    delta = torch.cat([torch.eye(n, 1).roll(2, 0).expand(-1, 2) for n in ragged.distinct_sizes])
     moved = torch.cat([part.roll(2, 0) for part in u.split(sizes)])
     torch.testing.assert_close(circular_conv(u, delta, ragged), moved)
     total = torch.cat([part.sum(0, keepdim=True).expand(len(part), -1) for part in u.split(sizes)])
@@ -187,10 +187,10 @@ def test_known_filters() -> None:
 def test_graphs_do_not_mix() -> None:
     sizes = [30, 4, 0, 40, 37, 4]
     ragged = Ragged.from_sizes(sizes)
-    u, filters, gate = (each.detach() for each in inputs_for(ragged))
-    taps = dict(zip(sizes_of(ragged), filters.split(list(sizes_of(ragged))), strict=True))
+    u, filters, gate = (x.detach() for x in inputs_for(ragged))
+    taps = dict(zip(ragged.distinct_sizes, filters.split(list(ragged.distinct_sizes)), strict=True))
     out = circular_conv(u, filters, ragged, gate=gate)
-    for part, factor, expected in zip(*(each.split(sizes) for each in (u, gate, out)), strict=True):
+    for part, factor, expected in zip(*(x.split(sizes) for x in (u, gate, out)), strict=True):
         n = len(part)
         alone = circular_conv(part, taps.get(n, filters[:0]), Ragged.from_sizes([n]), gate=factor)
         torch.testing.assert_close(alone, expected, rtol=1e-12, atol=1e-12)
@@ -206,7 +206,7 @@ def test_views_and_repeats() -> None:
 
     def run(copy: bool) -> list[Tensor]:
         parts = [*wide.chunk(3, dim=1), *filters.chunk(2, dim=1)]
-        p, q, v, f, g = (each.clone() if copy else each for each in parts)
+        p, q, v, f, g = (x.clone() if copy else x for x in parts)
         v = circular_conv(circular_conv(v, f, ragged, gate=p), g, ragged, gate=q)
         return [v, *torch.autograd.grad(v.sum(), (wide, filters))]
 
@@ -236,7 +236,7 @@ def test_what_is_kept_for_the_backward_pass() -> None:
         kept: list[Tensor] = []
         with torch.autograd.graph.saved_tensors_hooks(kept.append, pytest.fail):
             circular_conv(u, filters, ragged)
-        values = sum(each.numel() * (2 if each.is_complex() else 1) for each in kept)
+        values = sum(x.numel() * (2 if x.is_complex() else 1) for x in kept)
         # The spectrum of an even length has two reals more; small filters keep an even and an odd part.
         assert values <= 3 * n * width + 2 * n * width + 8 * width
         with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(pytest.fail, pytest.fail):
@@ -246,20 +246,20 @@ def test_what_is_kept_for_the_backward_pass() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_computes_in_float32(dtype: torch.dtype) -> None:
     ragged = Ragged.from_sizes([200, 30, 37])
-    half = [each.detach().to(dtype).requires_grad_() for each in inputs_for(ragged)]
+    half = [x.detach().to(dtype).requires_grad_() for x in inputs_for(ragged)]
     out = circular_conv(half[0], half[1], ragged, gate=half[2])
-    truth = call(ragged, "reference")(*(each.detach().double() for each in half))
+    truth = call(ragged, "reference")(*(x.detach().double() for x in half))
     assert out.dtype == dtype
     assert (out - truth).abs().max() <= torch.finfo(dtype).eps * truth.abs().max()
     grads = torch.autograd.grad(out.sum(), half)
-    assert [each.dtype for each in grads] == [dtype] * 3
-    assert all(each.isfinite().all() for each in grads)
+    assert [x.dtype for x in grads] == [dtype] * 3
+    assert all(x.isfinite().all() for x in grads)
 
 
 def test_taps_may_be_wider_than_rows() -> None:
     """A filter's network stays in float32 under autocast; the rows do not."""
     ragged = Ragged.from_sizes([40, 5])
-    u, filters, _ = (each.detach().float() for each in inputs_for(ragged))
+    u, filters, _ = (x.detach().float() for x in inputs_for(ragged))
     out = circular_conv(u.bfloat16(), filters.requires_grad_(), ragged)
     expected = circular_conv(u.bfloat16().float(), filters, ragged)
     assert out.dtype == torch.bfloat16
@@ -272,7 +272,7 @@ def test_autocast_changes_nothing() -> None:
     results = []
     for enabled in (False, True):
         torch.manual_seed(0)
-        inputs = [each.detach().float().requires_grad_() for each in inputs_for(ragged)]
+        inputs = [x.detach().float().requires_grad_() for x in inputs_for(ragged)]
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             out = call(ragged)(*inputs)
             results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
@@ -284,7 +284,7 @@ def test_autocast_changes_nothing() -> None:
 def test_no_graphs(backend: str) -> None:
     for sizes in ([], [0, 0]):
         ragged = Ragged.from_sizes(sizes)
-        assert sizes_of(ragged) == ()
+        assert ragged.distinct_sizes == ()
         out = circular_conv(torch.empty(0, 4, requires_grad=True), torch.empty(0, 4), ragged, backend=backend)
         assert out.shape == (0, 4)
 
@@ -307,7 +307,7 @@ def test_same_on_a_gpu() -> None:
     sizes = [9, 40, 37, 0, 9, 512]
     inputs = inputs_for(Ragged.from_sizes(sizes))
     expected = call(Ragged.from_sizes(sizes), "reference")(*inputs)
-    ragged, inputs = Ragged.from_sizes(sizes, "cuda"), [each.cuda() for each in inputs]
+    ragged, inputs = Ragged.from_sizes(sizes, "cuda"), [x.cuda() for x in inputs]
     torch.testing.assert_close(call(ragged)(*inputs).cpu(), expected)
     try:
         torch.cuda.set_sync_debug_mode("error")  # the first call has made the index of the partition

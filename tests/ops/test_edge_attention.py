@@ -96,9 +96,9 @@ def test_edge_order_does_not_matter() -> None:
 def test_bfloat16_computes_in_float32() -> None:
     edge_index, n = GRAPHS["batch"]()
     adj = adjacency(edge_index, n)
-    half = [each.detach().bfloat16() for each in inputs_for(n, adj.num_edges, True)]
+    half = [x.detach().bfloat16() for x in inputs_for(n, adj.num_edges, True)]
     out = edge_attention(adj, *half)
-    truth = edge_attention(adj, *(each.double() for each in half), backend="reference")
+    truth = edge_attention(adj, *(x.double() for x in half), backend="reference")
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
 

@@ -61,12 +61,12 @@ def inputs_for(nodes: int, pairs: int, heads: int = 3, d: int = 5, e: int = 4) -
 
 
 def call(ragged: Ragged, near: PairBlocks | HopNeighbors, index: Tensor, backend: str, **options) -> Callable:
-    options = {"reach": (None, 1, 2), **options}
+    options = {"max_hops": (None, 1, 2), **options}
 
     def run(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor) -> Tensor:
         known = {}
         if rest:
-            known = {"tables": [Relation(index, *rest[:3]), Relation(index.flip(0), None, rest[1])], "bias": rest[3]}
+            known = {"relations": [Relation(index, *rest[:3]), Relation(index.flip(0), None, rest[1])], "bias": rest[3]}
         return focal_attention(q, k, v, ragged, near, backend=backend, **known, **options)
 
     return run
@@ -86,7 +86,7 @@ def test_by_hand() -> None:
         out = focal_attention(q, q, v, ragged, near, 1, bias=bias, backend=backend)
         torch.testing.assert_close(out.flatten(), torch.tensor([7.0, 112 / 3, 54.0]))
         with_values = focal_attention(
-            q, q, v, ragged, near, 1, bias=bias, tables=[Relation(index, value=value)], backend=backend
+            q, q, v, ragged, near, 1, bias=bias, relations=[Relation(index, value=value)], backend=backend
         )
         torch.testing.assert_close((with_values - out).flatten(), torch.tensor([7.5, 20 / 3, 5.0]))
 
@@ -97,7 +97,9 @@ def test_key_term_has_the_key_of_the_row() -> None:
     v = torch.tensor([0.0, 4.0]).view(2, 1, 1)
     key = torch.tensor([0.0, 3.0]).log().clamp(min=0).view(2, 1, 1)
     for backend in ("reference", "cpu", "dense"):
-        out = focal_attention(q, k, v, ragged, near, None, tables=[Relation(near.distance, key=key)], backend=backend)
+        out = focal_attention(
+            q, k, v, ragged, near, None, relations=[Relation(near.distance, key=key)], backend=backend
+        )
         torch.testing.assert_close(out.flatten(), torch.tensor([2.0, 1.0]))
 
 
@@ -119,21 +121,21 @@ def test_equals_reference(sizes: list[int], backend: str, unreachable: str) -> N
 @ALL_SIZES
 @pytest.mark.parametrize("reach", [2, (1, 2, 2)])
 def test_lists_equal_blocks(sizes: list[int], reach: int | tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "_BLOCK", 100)
+    monkeypatch.setattr(lists, "_NUMBERS", 100)
     ragged, near = Ragged.from_sizes(sizes), rings(sizes, token=True)
     hops, keep = listed(near, 3)
     index = torch.randint(KINDS, (near.distance.numel(),))
     inputs = inputs_for(ragged.num_rows, near.distance.numel())
     of_lists = [*inputs[:6], inputs[6].detach()[keep].requires_grad_()]
-    blocks = call(ragged, near, index, "reference", reach=reach)
-    found, expected = (call(ragged, hops, index[keep], backend, reach=reach) for backend in ("cpu", "reference"))
+    blocks = call(ragged, near, index, "reference", max_hops=reach)
+    found, expected = (call(ragged, hops, index[keep], backend, max_hops=reach) for backend in ("cpu", "reference"))
     assert_same(found, blocks, inputs[:3])
     assert_same(found, expected, of_lists)  # whose second relation reads the index backwards, so not as in blocks
 
 
 @pytest.mark.parametrize("block", [64, 1000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     sizes = [4, 60, 3]
     ragged, near = Ragged.from_sizes(sizes), rings(sizes)
     index = torch.randint(KINDS, (near.distance.numel(),))
@@ -149,10 +151,12 @@ def test_heads_that_see_little_leave_the_blocks(monkeypatch: pytest.MonkeyPatch)
     inputs = inputs_for(ragged.num_rows, near.distance.numel())
     used = []
     kernel = lists.focal_attention
-    monkeypatch.setattr(lists, "focal_attention", lambda *known: used.append(known[3].reach) or kernel(*known))
+    monkeypatch.setattr(lists, "focal_attention", lambda *known: used.append(known[3].max_hops) or kernel(*known))
     for reach in ((None, 1, 1), (1, 10, 1), 1):
         assert_same(
-            call(ragged, near, index, "cpu", reach=reach), call(ragged, near, index, "reference", reach=reach), inputs
+            call(ragged, near, index, "cpu", max_hops=reach),
+            call(ragged, near, index, "reference", max_hops=reach),
+            inputs,
         )
     assert used == [(1, 1), (1,), (1,), (1, 1, 1)]
 
@@ -166,7 +170,7 @@ def test_gradcheck(kind: str) -> None:
     pairs = near.distance.numel() if kind == "blocks" else hops.hop.numel()
     index = torch.randint(KINDS, (pairs,))
     inputs = inputs_for(8, pairs, heads=2, d=2, e=2)
-    assert torch.autograd.gradcheck(call(ragged, scope, index, "cpu", reach=reach), inputs, fast_mode=True)
+    assert torch.autograd.gradcheck(call(ragged, scope, index, "cpu", max_hops=reach), inputs, fast_mode=True)
 
 
 @pytest.mark.parametrize("kind", ["blocks", "lists"])
@@ -177,7 +181,7 @@ def test_single_precision(kind: str) -> None:
     scope = near if kind == "blocks" else hops
     pairs = near.distance.numel() if kind == "blocks" else hops.hop.numel()
     index = torch.randint(KINDS, (pairs,))
-    runs = (call(ragged, scope, index, backend, reach=3) for backend in ("cpu", "reference"))
+    runs = (call(ragged, scope, index, backend, max_hops=3) for backend in ("cpu", "reference"))
     assert_within_budget(*runs, inputs_for(35, pairs))
 
 
@@ -206,11 +210,11 @@ def test_graphs_do_not_see_each_other_and_order_does_not_matter() -> None:
     together = call(ragged, near, index, "cpu")(q, k, v, *tables, bias)
     pair, node = 36, slice(6, 26)
     alone = focal_attention(
-        *(each[node] for each in (q, k, v)),
+        *(x[node] for x in (q, k, v)),
         Ragged.from_sizes([20]),
         rings([20]),
         (None, 1, 2),
-        tables=[
+        relations=[
             Relation(index[pair : pair + 400], *tables),
             Relation(index.flip(0)[pair : pair + 400], None, tables[1]),
         ],
@@ -221,11 +225,11 @@ def test_graphs_do_not_see_each_other_and_order_does_not_matter() -> None:
     order = torch.randperm(20)
     of_pairs = (order[:, None] * 20 + order).view(-1)
     mixed = focal_attention(
-        *(each[node][order] for each in (q, k, v)),
+        *(x[node][order] for x in (q, k, v)),
         Ragged.from_sizes([20]),
         PairBlocks(rings([20]).distance[of_pairs], (20,)),
         (None, 1, 2),
-        tables=[
+        relations=[
             Relation(index[pair : pair + 400][of_pairs], *tables),
             Relation(index.flip(0)[pair : pair + 400][of_pairs], None, tables[1]),
         ],
@@ -247,7 +251,7 @@ def test_dropout(kind: str) -> None:
     def run(p: float) -> Tensor:
         torch.manual_seed(0)
         q, k, v, *tables = inputs
-        return focal_attention(q, k, v, ragged, scope, 3, tables=[Relation(index, *tables)], dropout_p=p)
+        return focal_attention(q, k, v, ragged, scope, 3, relations=[Relation(index, *tables)], dropout_p=p)
 
     assert torch.equal(run(0.5), run(0.5))
     assert torch.autograd.gradcheck(lambda *_: run(0.5), inputs, fast_mode=True)
@@ -277,22 +281,22 @@ def test_memory_of_lists_is_that_of_the_lists() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reach": -1}, "reach must lie"),
-        ({"reach": (1, 2)}, "one per head"),
+        ({"max_hops": -1}, "max_hops must lie"),
+        ({"max_hops": (1, 2)}, "one per head"),
         ({"unreachable": "far"}, "unreachable"),
         ({"dropout_p": 2.0}, "dropout_p"),
         ({"bias": torch.zeros(3, 3)}, "bias must be"),
-        ({"tables": [Relation(torch.zeros(10, dtype=torch.int64))]}, "needs query"),
-        ({"tables": [Relation(torch.zeros(9), torch.zeros(2, 3, 5))]}, "index of a table"),
-        ({"tables": [Relation(torch.zeros(10, dtype=torch.int64), torch.zeros(2, 3, 4))]}, "query of a table"),
-        ({"near": rings([2, 3])}, "sizes differ"),
-        ({"near": listed(rings([3, 1]), 2)[0], "reach": None}, "give every head a reach"),
-        ({"near": listed(rings([3]), 2)[0], "reach": 1}, "lists must be those"),
+        ({"relations": [Relation(torch.zeros(10, dtype=torch.int64))]}, "needs query"),
+        ({"relations": [Relation(torch.zeros(9), torch.zeros(2, 3, 5))]}, "index of a table"),
+        ({"relations": [Relation(torch.zeros(10, dtype=torch.int64), torch.zeros(2, 3, 4))]}, "query of a table"),
+        ({"distances": rings([2, 3])}, "sizes differ"),
+        ({"distances": listed(rings([3, 1]), 2)[0], "max_hops": None}, "give every head its max_hops"),
+        ({"distances": listed(rings([3]), 2)[0], "max_hops": 1}, "lists must be those"),
         ({"backend": "fast"}, "backend"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict, message: str) -> None:
     q, k, v = inputs_for(4, 0)[:3]
-    options = {"near": rings([3, 1]), "reach": 1, **changes}
+    options = {"distances": rings([3, 1]), "max_hops": 1, **changes}
     with pytest.raises(ValueError, match=message):
         focal_attention(q, k, v, Ragged.from_sizes([3, 1]), **options)

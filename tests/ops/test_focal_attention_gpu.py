@@ -47,7 +47,7 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
     constants = launch.constants(meta, meta, meta if kinds else None, meta) | flags
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
-    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "reaches": "*i32"}
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "max_hops": "*i32"}
     types |= dict.fromkeys(("hops", "kinds"), "*i64") if kind == torch.float64 else {"hops": "*u8", "kinds": "*i16"}
     types |= {"row_length": "i32", "seed": "i32"}
     wide = f"*{NAME[wide_of(meta.dtype)]}"

@@ -57,10 +57,10 @@ def test_samples_of_key_weights_equal_the_dense_formula(sizes: list[int]) -> Non
 
 def test_key_weights_count_a_key_so_often() -> None:
     """A key of weight 2 is a key that is there twice."""
-    q, k, v = (each.detach() for each in inputs_for(Ragged.from_sizes([3])))
+    q, k, v = (x.detach() for x in inputs_for(Ragged.from_sizes([3])))
     projection, weights = directions(), torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64).view(3, 1, 1).expand(3, 3, 1)
     out = kernel_attention(q, k, v, projection, Ragged.from_sizes([3]), key_weights=weights)
-    twice = [torch.cat([each, each[2:]]) for each in (q, k, v)]
+    twice = [torch.cat([x, x[2:]]) for x in (q, k, v)]
     torch.testing.assert_close(kernel_attention(*twice, projection, Ragged.from_sizes([4]))[:3], out)
 
 
@@ -92,24 +92,24 @@ def test_many_directions_approach_softmax_attention() -> None:
 def test_graphs_do_not_mix() -> None:
     sizes = [30, 4, 0, 11]
     ragged, projection = Ragged.from_sizes(sizes), directions()
-    q, k, v = (each.detach() for each in inputs_for(ragged))
+    q, k, v = (x.detach() for x in inputs_for(ragged))
     out = kernel_attention(q, k, v, projection, ragged)
-    for *inputs, expected in zip(*(each.split(sizes) for each in (q, k, v, out))):
+    for *inputs, expected in zip(*(x.split(sizes) for x in (q, k, v, out))):
         alone = kernel_attention(*inputs, projection, Ragged.from_sizes([len(expected)]))
         torch.testing.assert_close(alone, expected)
 
 
 def test_large_queries_and_keys_stay_finite() -> None:
     ragged = Ragged.from_sizes([5])
-    q, k, v = (100 * each.detach().float() for each in inputs_for(ragged))
+    q, k, v = (100 * x.detach().float() for x in inputs_for(ragged))
     assert kernel_attention(q, k, v, directions().float(), ragged).isfinite().all()
 
 
 def test_bfloat16_computes_in_float32() -> None:
     ragged, projection = Ragged.from_sizes([50]), directions()
-    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    half = [x.detach().bfloat16() for x in inputs_for(ragged)]
     out = kernel_attention(*half, projection, ragged)
-    truth = kernel_attention(*(each.double() for each in half), projection, ragged, backend="reference")
+    truth = kernel_attention(*(x.double() for x in half), projection, ragged, backend="reference")
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
 
@@ -136,7 +136,7 @@ def test_weights_of_edges_stay_wide() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
-    q, k, v = (each.detach() for each in inputs_for(ragged))
+    q, k, v = (x.detach() for x in inputs_for(ragged))
     with pytest.raises(ValueError, match=r"\(5, 2, 5\)"):
         kernel_attention(q, k, v[:, :2], directions(), ragged)
     with pytest.raises(ValueError, match=r"received \(9, 7\)"):

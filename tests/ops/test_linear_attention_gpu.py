@@ -94,8 +94,8 @@ def test_missing_triton_is_named() -> None:
 
 def test_tiles_cover_every_row_once_in_the_order_of_the_graphs() -> None:
     sizes = [5, 0, 1, 70, 33, 64]
-    tiles, counts = gpu._tiles(Ragged.from_sizes(sizes), 32)
-    assert counts.sizes == (1, 0, 1, 3, 2, 2)
+    tiles = gpu.row_tiles(Ragged.from_sizes(sizes), 32)
+    assert gpu._tile_counts(Ragged.from_sizes(sizes), 32).sizes == (1, 0, 1, 3, 2, 2)
     assert tiles[:, 0].tolist() == sorted(tiles[:, 0].tolist())
     seen = [(graph, row) for graph, first in tiles.tolist() for row in range(first, min(first + 32, sizes[graph]))]
     assert seen == [(graph, row) for graph, size in enumerate(sizes) for row in range(size)]

@@ -79,16 +79,16 @@ def test_far_from_zero(weight: str) -> None:
 
 def test_bfloat16_computes_in_float32() -> None:
     ragged = Ragged.from_sizes([100])
-    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    half = [x.detach().bfloat16() for x in inputs_for(ragged)]
     out = pair_attention(*half, ragged, weight="sigmoid")
-    truth = pair_attention(*(each.double() for each in half), ragged, weight="sigmoid", backend="reference")
+    truth = pair_attention(*(x.double() for x in half), ragged, weight="sigmoid", backend="reference")
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
 
 
 def test_wrong_arguments_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
-    q, k, v = (each.detach() for each in inputs_for(ragged))
+    q, k, v = (x.detach() for x in inputs_for(ragged))
     with pytest.raises(ValueError, match=r"\(4, 3, 5\)"):
         pair_attention(q, k, v[:4], ragged, weight="sigmoid")
     with pytest.raises(ValueError, match="3 heads or 1, received 2"):

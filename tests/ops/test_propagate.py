@@ -143,7 +143,7 @@ def test_one_graph_elsewhere_is_cut_without_waiting() -> None:
         there = batch.to(DEVICE).adjacency(norm="sym")
         assert there.by_target.pieces is not None
         out = propagate(there, torch.ones(400, 2, dtype=torch.float64).to(DEVICE))
-        assert not [each for each in waits if "propagate" in each]
+        assert not [x for x in waits if "propagate" in x]
         out = out.cpu()
     here = batch.adjacency(norm="sym")
     assert here.by_target.pieces is None

@@ -1,4 +1,4 @@
-"""Segment reductions and dense blocks."""
+"""Reductions over the rows of every graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import pack, segment_max, segment_mean, segment_softmax, segment_sum, unpack
+from graphbench.ops.segment import segment_max, segment_mean, segment_softmax, segment_sum
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -56,27 +56,6 @@ def test_maximum_shares_its_gradient_among_ties() -> None:
 def test_softmax_of_large_numbers() -> None:
     x = torch.tensor([1000.0, 1000.0, -1000.0])
     torch.testing.assert_close(segment_softmax(x, Ragged.from_sizes([2, 1])), torch.tensor([0.5, 0.5, 1.0]))
-
-
-@SIZES
-def test_unpack_inverts_pack(sizes: list[int]) -> None:
-    ragged = Ragged.from_sizes(sizes)
-    if ragged.num_rows == 0:
-        assert pack(normal(0, 3), ragged) == []
-        return
-    x = normal(ragged.num_rows, 3)
-    out = unpack(pack(x, ragged), ragged)
-    torch.testing.assert_close(out, x)
-    (grad,) = torch.autograd.grad((out * out).sum(), x)
-    torch.testing.assert_close(grad, 2 * x)
-
-
-def test_unpack_gives_padding_no_gradient() -> None:
-    ragged = Ragged.from_sizes([2, 4])
-    (block,) = pack(torch.randn(6, 3), ragged)
-    block = block.detach().requires_grad_()
-    unpack([block], ragged).sum().backward()
-    assert block.grad.sum() == 6 * 3
 
 
 @EVERY

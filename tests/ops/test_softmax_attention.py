@@ -66,7 +66,7 @@ def test_fused_path_equals_reference(sizes: list[int]) -> None:
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
 def test_a_graph_larger_than_a_block_is_cut(block: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     ragged = Ragged.from_sizes([4, 150, 3])
     inputs = inputs_for(ragged, bias=bias)
 
@@ -100,7 +100,7 @@ def test_error_in_float32(sizes: list[int]) -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     ragged = Ragged.from_sizes([50, 7])
-    q, k, v = (each.detach().float() for each in inputs_for(ragged))
+    q, k, v = (x.detach().float() for x in inputs_for(ragged))
     out = softmax_attention(100 * q, 100 * k, v, ragged)
     assert out.isfinite().all()
     torch.testing.assert_close(out, reference(100 * q, 100 * k, v, ragged))
@@ -108,7 +108,7 @@ def test_large_scores_do_not_overflow() -> None:
 
 def test_autocast_changes_nothing() -> None:
     ragged = Ragged.from_sizes([5, 9, 30])
-    half = [each.detach().bfloat16() for each in inputs_for(ragged)]
+    half = [x.detach().bfloat16() for x in inputs_for(ragged)]
     expected = softmax_attention(*half, ragged)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(softmax_attention(*half, ragged), expected)
@@ -117,22 +117,22 @@ def test_autocast_changes_nothing() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
     ragged = Ragged.from_sizes([300, 20])
-    exact = [each.detach() for each in inputs_for(ragged, heads=2, d=8, e=8)]
-    half = [each.to(dtype) for each in exact]
+    exact = [x.detach() for x in inputs_for(ragged, heads=2, d=8, e=8)]
+    half = [x.to(dtype) for x in exact]
     out = softmax_attention(*half, ragged)
     assert out.dtype == dtype
-    truth = reference(*(each.double() for each in half), ragged)
+    truth = reference(*(x.double() for x in half), ragged)
     assert (out - truth).abs().max() <= torch.finfo(dtype).eps * truth.abs().max()
 
 
 @pytest.mark.parametrize("sizes", [[40, 39, 3], [30]], ids=str)
 def test_half_precision_with_a_bias(sizes: list[int]) -> None:
     ragged = Ragged.from_sizes(sizes)
-    half = [each.detach().bfloat16().requires_grad_() for each in inputs_for(ragged, bias=True)]
+    half = [x.detach().bfloat16().requires_grad_() for x in inputs_for(ragged, bias=True)]
     q, k, v, bias = half
     out = softmax_attention(q, k, v, ragged, bias=bias)
     out.sum().backward()
-    exact = [each.detach().double().requires_grad_() for each in half]
+    exact = [x.detach().double().requires_grad_() for x in half]
     truth = reference(*exact[:3], ragged, bias=exact[3])
     truth.sum().backward()
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
@@ -143,9 +143,9 @@ def test_half_precision_with_a_bias(sizes: list[int]) -> None:
 
 def test_batch_independence_and_permutation() -> None:
     ragged = Ragged.from_sizes([5, 0, 70, 9])
-    q, k, v = (each.detach() for each in inputs_for(ragged))
+    q, k, v = (x.detach() for x in inputs_for(ragged))
     out = softmax_attention(q, k, v, ragged)
-    parts = [each.split([5, 0, 70, 9]) for each in (q, k, v, out)]
+    parts = [x.split([5, 0, 70, 9]) for x in (q, k, v, out)]
     for *inputs, expected in zip(*parts):
         torch.testing.assert_close(softmax_attention(*inputs, Ragged.from_sizes([len(expected)])), expected)
     perm = torch.cat([torch.randperm(5), 5 + torch.randperm(70), 75 + torch.randperm(9)])
@@ -190,12 +190,12 @@ def test_memory_of_one_large_graph_is_linear() -> None:
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
         softmax_attention(*inputs, ragged, dropout_p=0.5)
-    assert sum(each.numel() for each in saved) <= 3 * 2000 * 8
+    assert sum(x.numel() for x in saved) <= 3 * 2000 * 8
 
 
 def test_wrong_shapes_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
-    q, k, v = (each.detach() for each in inputs_for(ragged))
+    q, k, v = (x.detach() for x in inputs_for(ragged))
     with pytest.raises(ValueError, match=r"\(4, 3, 5\)"):
         softmax_attention(q[:4], k[:4], v[:4], ragged)
     with pytest.raises(ValueError, match=r"bias must be \(13, 3\)"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import pytest
@@ -10,9 +11,19 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.softmax_attention import softmax_attention
-from graphbench.ops.sparse_flow import cpu, flow_diagnostics, flow_pattern, reference, solver, sparse_flow, zero_share
+from graphbench.ops.sparse_flow import (
+    FlowProblem,
+    cpu,
+    flow_diagnostics,
+    flow_pattern,
+    reference,
+    solver,
+    sparse_flow,
+    zero_fraction,
+)
+from graphbench.ops.sparse_flow.scores import scores
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal, values_and_gradients
+from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 ALPHAS = pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, math.inf])
@@ -37,7 +48,7 @@ def solved(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> tuple[Tensor, int
     w.copy_(s)
     e.copy_(t)
     rows, steps = solver.solve(w, e, lam.view(1, 1, 1), alpha, None, (first, second))
-    z = solver.flow(w, e, first, rows, rows.friction(lam), rows.beta(alpha)) * rows.nu
+    z = solver.flow_over_nu(w, e, first, rows, rows.theta_scale(lam), rows.beta(alpha)) * rows.nu
     return z[0], steps
 
 
@@ -102,7 +113,7 @@ def test_equals_reference(sizes: list[int], alpha: float) -> None:
 
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PAIRS", block)
     ragged = Ragged.from_sizes([4, 150, 3])
     assert_same(call(ragged), call(ragged, backend="reference"), inputs_for(ragged))
 
@@ -143,21 +154,48 @@ def test_rows_without_flow_have_gradient_zero() -> None:
     assert not any(grad.any() for grad in torch.autograd.grad(out.sum(), inputs))
 
 
+def settled(ragged: Ragged, inputs: list[Tensor], alpha: float) -> Tensor:
+    """(N, H, 1) 1 for rows whose active set is the same in fp32, 0 where mu nearly equals a friction.
+
+    There rounding decides whether the key is active, and the gradient of the row jumps.
+    """
+    q, k, qf, kf, _, lam = (x.detach() for x in inputs)
+    patterns = flow_pattern(FlowProblem(q, k, qf, kf, ragged, lam=lam, alpha=alpha))
+    rows = []
+    for z_hij, strength, t_ihd, t_jhd in zip(patterns, lam, qf.split(ragged.sizes), kf.split(ragged.sizes)):
+        friction = strength * torch.softmax(torch.einsum("ihd,jhd->hij", t_ihd, t_jhd) / t_ihd.shape[2] ** 0.5, 2)
+        mu = alpha * (1 - z_hij.sum(2, keepdim=True))
+        rows.append(((mu - friction).abs().amin(2, keepdim=True) > 1e-4 * mu).transpose(0, 1))
+    return torch.cat(rows).double()
+
+
 @pytest.mark.parametrize("sizes", [[63, 64, 65], [1, 444, 8, 150], [900]], ids=str)
 @pytest.mark.parametrize("scale", [0.6, 1.0])
 def test_error_in_float32(sizes: list[int], scale: float) -> None:
     ragged = Ragged.from_sizes(sizes)
     *inputs, lam = inputs_for(ragged, heads=2, d=24, e=24, scale=scale)
+    keep = settled(ragged, [*inputs, lam], 0.1)
+    assert keep.mean() > 0.5
 
-    def fixed(backend: str):
-        return lambda *x: sparse_flow(*x, ragged, lam=lam.detach(), backend=backend)
+    def kept(backend: str):
+        return lambda *x: keep.to(x[0]) * sparse_flow(*x, ragged, lam=lam.detach(), backend=backend)
 
-    assert_within_budget(fixed("cpu"), fixed("reference"), inputs)
-    # The gradient of lam is a few numbers, each one draw of the rounding of many (and it jumps where a flow becomes 0):
-    # a ratio of two draws says nothing.
-    exact = values_and_gradients(call(ragged, backend="reference"), [*inputs, lam])[-1]
-    single = [each.detach().float().requires_grad_() for each in (*inputs, lam)]
-    assert (values_and_gradients(call(ragged), single)[-1] - exact).norm() <= 2e-3 * exact.norm()
+    assert_within_budget(kept("cpu"), kept("reference"), inputs)
+
+
+def test_error_of_the_gradient_of_lam_in_float32() -> None:
+    """A sum over rows that cancels: every term may be wrong by a few roundings, and these may add up."""
+    for size, scale in itertools.product((8, 65, 444), (0.6, 1.0)):
+        ragged = Ragged.from_sizes([size])
+        inputs = [x.detach().float() for x in inputs_for(ragged, heads=2, d=24, e=24, scale=scale)]
+        inputs[5].requires_grad_()
+        seed = settled(ragged, [x.double() for x in inputs], 0.1) * torch.randn_like(inputs[4])
+        (found,) = torch.autograd.grad(call(ragged)(*inputs), inputs[5], seed.float())
+        q, k, qf, kf, v, lam = (x.detach().double() for x in inputs)
+        of_rows = lam.expand(2, size, 1).clone().requires_grad_()  # every row has a lam of its own
+        z = reference.solve(scores(q, k), scores(qf, kf), of_rows, 0.1)
+        (terms,) = torch.autograd.grad(torch.einsum("hij,jhe->ihe", z, v), of_rows, seed.float().double())
+        assert (found - terms.sum()).abs() <= 8 * torch.finfo(torch.float32).eps * terms.abs().sum()
 
 
 @pytest.mark.parametrize("alpha", [0.1, math.inf])
@@ -184,22 +222,23 @@ def test_far_scores_in_float32_stay_finite_and_conserve_flow(spread: float) -> N
     s, t = spread * torch.randn(300, 100), 0.3 * torch.randn(300, 100)
     z, _ = solved(s, t, torch.tensor(1.0), math.inf)
     assert (z >= 0).all()
-    torch.testing.assert_close(z.sum(1), torch.ones(300), rtol=1e-4, atol=0)
+    # Rows are solved again until they violate their equation by 1e-4 at most; the rest is the rounding of this sum.
+    torch.testing.assert_close(z.sum(1), torch.ones(300), rtol=1.1e-4, atol=0)
     ragged = Ragged.from_sizes([40, 13])
-    inputs = [each.detach().float().requires_grad_() for each in inputs_for(ragged, scale=math.sqrt(spread))]
+    inputs = [x.detach().float().requires_grad_() for x in inputs_for(ragged, scale=math.sqrt(spread))]
     out = call(ragged, alpha=math.inf)(*inputs)
     for each in (out, *torch.autograd.grad(out.sum(), inputs)):
         assert each.isfinite().all()
-    assert out.abs().max() <= (1 + 1e-4) * inputs[4].abs().max()
+    assert out.abs().max() <= (1 + 1.1e-4) * inputs[4].abs().max()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
     ragged = Ragged.from_sizes([100, 20])
-    half = [each.detach().to(dtype).requires_grad_() for each in inputs_for(ragged, heads=2, d=8, e=8, scale=0.7)]
+    half = [x.detach().to(dtype).requires_grad_() for x in inputs_for(ragged, heads=2, d=8, e=8, scale=0.7)]
     out = call(ragged)(*half)
     assert out.dtype == dtype
-    exact = [each.detach().double().requires_grad_() for each in half]
+    exact = [x.detach().double().requires_grad_() for x in half]
     truth = call(ragged, backend="reference")(*exact)
     assert (out - truth).abs().max() <= torch.finfo(dtype).eps * truth.abs().max()
     assert call(ragged, backend="reference")(*half).dtype == dtype
@@ -212,14 +251,14 @@ def test_half_precision_accumulates_in_single(dtype: torch.dtype) -> None:
 def test_batch_independence_and_permutation() -> None:
     sizes = [5, 0, 70, 9]
     ragged = Ragged.from_sizes(sizes)
-    *inputs, lam = (each.detach() for each in inputs_for(ragged))
+    *inputs, lam = (x.detach() for x in inputs_for(ragged))
     out = sparse_flow(*inputs, ragged, lam=lam)
-    for graph, parts in enumerate(zip(*(each.split(sizes) for each in (*inputs, out)))):
+    for graph, parts in enumerate(zip(*(x.split(sizes) for x in (*inputs, out)))):
         *alone, expected = parts
         found = sparse_flow(*alone, Ragged.from_sizes([len(expected)]), lam=lam[graph])
         torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
     perm = torch.cat([torch.randperm(5), 5 + torch.randperm(70), 75 + torch.randperm(9)])
-    permuted = sparse_flow(*(each[perm] for each in inputs), ragged, lam=lam)
+    permuted = sparse_flow(*(x[perm] for x in inputs), ragged, lam=lam)
     torch.testing.assert_close(permuted, out[perm], rtol=1e-11, atol=1e-13)
 
 
@@ -245,7 +284,7 @@ def test_dropout_rate_scale_and_seed() -> None:
 @pytest.mark.parametrize("mode", ["exact", "proximal"])
 def test_dropout_keeps_the_mean(mode: str) -> None:
     ragged = Ragged.from_sizes([6, 9])
-    inputs = [each.detach() for each in inputs_for(ragged)]
+    inputs = [x.detach() for x in inputs_for(ragged)]
     run = call(ragged, mode=mode, iters=3)
     mean = sum(call(ragged, mode=mode, iters=3, dropout_p=0.5)(*inputs) for _ in range(800)) / 800
     torch.testing.assert_close(mean, run(*inputs), rtol=0, atol=0.15)
@@ -259,78 +298,81 @@ def test_memory_of_one_large_graph_is_linear() -> None:
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
         out = sparse_flow(*inputs, ragged, lam=torch.tensor(1 / n), dropout_p=0.5)
-    assert sum(each.numel() for each in saved) <= 5 * n * d + 6 * n
+    assert sum(x.numel() for x in saved) <= 5 * n * d + 6 * n
     out.sum().backward()
-    assert all(each.grad.isfinite().all() for each in inputs)
+    assert all(x.grad.isfinite().all() for x in inputs)
 
 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
 def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from graphbench.ops.sparse_flow import diagnostics
 
-    monkeypatch.setattr(diagnostics, "_BLOCK", 500)  # several blocks of rows
+    monkeypatch.setattr(diagnostics, "_PAIRS", 500)  # several blocks of rows
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, v, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, v, lam = (x.detach() for x in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-    patterns = flow_pattern(*scores, ragged, **options)
-    assert [each.shape for each in patterns] == [(3, n, n) for n in ragged.sizes]
+    patterns = flow_pattern(FlowProblem(*scores, ragged, **options))
+    assert [x.shape for x in patterns] == [(3, n, n) for n in ragged.sizes]
     out = torch.cat([torch.einsum("hij,jhe->ihe", z, part) for z, part in zip(patterns, v.split([3, 0, 1, 40]))])
     torch.testing.assert_close(out, sparse_flow(*scores, v, ragged, **options), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 1, 40], [9, 9, 9], [5, 12, 7, 12, 11, 6], [400, 2, 30]])
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
-def test_zero_share_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
+def test_zero_fraction_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
     ragged = Ragged.from_sizes(sizes)
-    *scores, _, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, _, lam = (x.detach() for x in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-    expected = flow_diagnostics(*scores, ragged, **options).zero_share
-    torch.testing.assert_close(zero_share(*scores, ragged, **options), expected, equal_nan=True)
+    expected = flow_diagnostics(FlowProblem(*scores, ragged, **options)).zero_fraction
+    torch.testing.assert_close(zero_fraction(FlowProblem(*scores, ragged, **options)), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
 def test_autocast_leaves_flows_in_single_precision(mode: str) -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, v, lam = (each.detach().bfloat16() for each in inputs_for(ragged))
+    *scores, v, lam = (x.detach().bfloat16() for x in inputs_for(ragged))
     options = {"lam": lam.float(), "alpha": 0.5, "mode": mode, "iters": 4}
-    expected = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+    expected = [sparse_flow(*scores, v, ragged, **options), zero_fraction(FlowProblem(*scores, ragged, **options))]
     with torch.autocast("cpu", torch.bfloat16):
-        found = [sparse_flow(*scores, v, ragged, **options), zero_share(*scores, ragged, **options)]
+        found = [sparse_flow(*scores, v, ragged, **options), zero_fraction(FlowProblem(*scores, ragged, **options))]
     torch.testing.assert_close(found, expected, equal_nan=True, rtol=0, atol=0)
 
 
 def test_diagnostics() -> None:
     ragged = Ragged.from_sizes([3, 0, 1, 40])
-    *scores, _, lam = (each.detach() for each in inputs_for(ragged))
+    *scores, _, lam = (x.detach() for x in inputs_for(ragged))
     for mode in ("exact", "proximal", "dense"):
         options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-        found, patterns = flow_diagnostics(*scores, ragged, **options), flow_pattern(*scores, ragged, **options)
+        found, patterns = (
+            flow_diagnostics(FlowProblem(*scores, ragged, **options)),
+            flow_pattern(FlowProblem(*scores, ragged, **options)),
+        )
         for graph, z in enumerate(patterns):
             if not z.numel():
-                assert found.zero_share[graph].isnan()
+                assert found.zero_fraction[graph].isnan()
                 assert found.residual[graph].isnan()
                 assert found.row_sum[graph].isnan()
                 assert found.iterations[graph] == 0
                 continue
-            assert found.zero_share[graph].item() == pytest.approx((z == 0).double().mean().item())
+            assert found.zero_fraction[graph].item() == pytest.approx((z == 0).double().mean().item())
             assert found.row_sum[graph].item() == pytest.approx(z.sum(2).mean().item())
             if mode == "proximal":
-                exact = flow_pattern(*scores, ragged, lam=lam, alpha=0.5)[graph]
+                exact = flow_pattern(FlowProblem(*scores, ragged, lam=lam, alpha=0.5))[graph]
                 distance = (z - exact).norm() / (exact.norm() if exact.any() else 1)
                 assert found.residual[graph].item() == pytest.approx(distance.item(), rel=1e-9)
                 assert found.iterations[graph] == 4
             else:
                 assert found.residual[graph] < 1e-12
-    exact = flow_diagnostics(*scores, ragged, lam=lam)
-    assert 0 < exact.zero_share[3] < 1
+    exact = flow_diagnostics(FlowProblem(*scores, ragged, lam=lam))
+    assert 0 < exact.zero_fraction[3] < 1
     assert exact.iterations[3] >= 2
-    none = flow_diagnostics(*(each[:0] for each in scores), Ragged.from_sizes([]), lam=lam[:0])
-    assert none.zero_share.shape == (0,)
+    none = flow_diagnostics(FlowProblem(*(x[:0] for x in scores), Ragged.from_sizes([]), lam=lam[:0]))
+    assert none.zero_fraction.shape == (0,)
 
 
 def test_wrong_arguments_are_refused() -> None:
     ragged = Ragged.from_sizes([2, 3])
-    q, k, qf, kf, v, lam = (each.detach() for each in inputs_for(ragged))
+    q, k, qf, kf, v, lam = (x.detach() for x in inputs_for(ragged))
     run = functools.partial(sparse_flow, q, k, qf, kf, v, ragged)
     with pytest.raises(ValueError, match=r"q, k must be \(5, H, d\), received \(4, 3, 5\)"):
         sparse_flow(q[:4], k[:4], qf, kf, v, ragged, lam=lam)

@@ -120,9 +120,8 @@ def test_tiles_cover_every_row_once() -> None:
     ragged = Ragged.from_sizes(sizes)
     seen = []
     for smaller, largest, block in ((0, 5, 16), (5, 33, 16), (33, 70, 32)):
-        for tiles in gpu._tiles(ragged, smaller, largest, block):
-            for graph, first in tiles.tolist():
-                assert smaller < sizes[graph] <= largest
-                seen += [(graph, row) for row in range(first, min(first + block, sizes[graph]))]
+        for graph, first in gpu._tiles(ragged, smaller, largest, block).tolist():
+            assert smaller < sizes[graph] <= largest
+            seen += [(graph, row) for row in range(first, min(first + block, sizes[graph]))]
     assert sorted(seen) == [(graph, row) for graph, size in enumerate(sizes) for row in range(size)]
-    assert gpu._tiles(ragged, 70, 700, 32) == []
+    assert len(gpu._tiles(ragged, 70, 700, 32)) == 0

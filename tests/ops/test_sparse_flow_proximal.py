@@ -88,7 +88,7 @@ def test_gradient_through_the_iterations_approaches_the_implicit_one(step: str, 
 
 def test_gradcheck_with_the_step_size_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """max r attains the same entry under small changes of everything but the resistance: check those inputs."""
-    monkeypatch.setattr(proximal, "_BLOCK", 20)  # several blocks of rows
+    monkeypatch.setattr(proximal, "_PAIRS", 20)  # several blocks of rows
     ragged = Ragged.from_sizes([3, 0, 5])
     q, k, *rest = inputs_for(ragged, 1.0)
 
@@ -103,14 +103,14 @@ def test_gradcheck_with_the_step_size_held(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_blocks_of_rows_and_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     ragged = Ragged.from_sizes([5, 0, 9, 1])
-    inputs = [each.detach() for each in inputs_for(ragged, 1.0)]
+    inputs = [x.detach() for x in inputs_for(ragged, 1.0)]
     whole = sparse_flow(*inputs[:5], ragged, lam=inputs[5], mode="proximal", iters=5)
-    monkeypatch.setattr(proximal, "_BLOCK", 10)
+    monkeypatch.setattr(proximal, "_PAIRS", 10)
     cut = sparse_flow(*inputs[:5], ragged, lam=inputs[5], mode="proximal", iters=5)
     torch.testing.assert_close(cut, whole, rtol=1e-12, atol=1e-14)
     alone = sparse_flow(
-        *(each[5:14] for each in inputs[:5]), Ragged.from_sizes([9]), lam=inputs[5][:1], mode="proximal", iters=5
+        *(x[5:14] for x in inputs[:5]), Ragged.from_sizes([9]), lam=inputs[5][:1], mode="proximal", iters=5
     )
     torch.testing.assert_close(whole[5:14], alone, rtol=1e-12, atol=1e-14)
-    nothing = sparse_flow(*(each[:0] for each in inputs[:5]), Ragged.from_sizes([]), lam=inputs[5][:0], mode="proximal")
+    nothing = sparse_flow(*(x[:0] for x in inputs[:5]), Ragged.from_sizes([]), lam=inputs[5][:0], mode="proximal")
     assert nothing.shape == (0, 2, 2)

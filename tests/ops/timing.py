@@ -152,7 +152,7 @@ def errors() -> None:
     """Relative fp32 errors of output and gradients, ours and the reference formula's, on 1 + 8 + 150 + 444 nodes."""
     ragged = Ragged.from_sizes([1, 444, 8, 150])
     exact = [torch.randn(603, 4, 24, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-    single = [each.detach().float().requires_grad_() for each in exact]
+    single = [x.detach().float().requires_grad_() for x in exact]
     for operator in (softmax_attention, linear_attention):
 
         def run(inputs: list[Tensor], backend: str) -> list[Tensor]:
@@ -165,7 +165,7 @@ def errors() -> None:
         truth = run(exact, "reference")
         for backend in ("cpu", "reference"):
             found = [((a - b).norm() / b.norm()).item() for a, b in zip(run(single, backend), truth)]
-            print(f"{operator.__name__} {backend}: " + ", ".join(f"{each:.1e}" for each in found))
+            print(f"{operator.__name__} {backend}: " + ", ".join(f"{x:.1e}" for x in found))
 
 
 if __name__ == "__main__":

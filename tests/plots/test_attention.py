@@ -17,7 +17,7 @@ from graphbench.plots import attention, canvas, node_matrix
 from graphbench.plots.cli import main as plots
 from graphbench.plots.trained import read_trained
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 from tests.plots.quickstart_runs import refused, stats, train
 
 
@@ -44,7 +44,7 @@ def test_patterns_before_and_after_and_their_zeros_are_those_of_stats_json(sfi: 
 
 def test_the_model_is_that_of_the_best_epoch_and_the_untrained_one_that_of_the_seed(sfi: Path) -> None:
     run = read_trained(sfi / "1", "test", 0)
-    best = read(sfi / "1" / "ckpt" / "best.ckpt")["model"]
+    best = read_checkpoint(sfi / "1" / "ckpt" / "best.ckpt")["model"]
     assert all(torch.equal(value, best[name]) for name, value in run.model.state_dict().items())
     other = read_trained(sfi / "0", "test", 0)
     weight = "layers.0.branches.1.part.q_friction.weight"

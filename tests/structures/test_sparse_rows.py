@@ -62,7 +62,7 @@ def test_rows_are_selected_as_from_a_tensor(shape: tuple[int, int]) -> None:
 
 def test_rows_behind_each_other() -> None:
     parts = [matrix(shape) for shape in ((3, 5), (0, 5), (6, 5))]
-    assert torch.equal(SparseRows.cat([SparseRows.of(each) for each in parts]).dense(), torch.cat(parts))
+    assert torch.equal(SparseRows.cat([SparseRows.of(x) for x in parts]).dense(), torch.cat(parts))
     with pytest.raises(ValueError, match=r"must have one width, received \[4, 5\]"):
         SparseRows.cat([SparseRows.of(matrix((2, 5))), SparseRows.of(matrix((2, 4)))])
 

@@ -11,8 +11,8 @@ from graphbench.errors import UserError
 from graphbench.structures import DataInfo
 from graphbench.tasks.losses.cross_entropy import CrossEntropy
 from graphbench.tasks.losses.regression import AbsoluteError
-from graphbench.tasks.targets import align, kind_of
 from graphbench.tasks.task import LOGGED, Task, logged_metrics
+from tests.tasks.metric_cases import metric
 
 
 def _info(task_type, out_dim, metric):
@@ -71,52 +71,6 @@ def test_unknown_and_unfitting_metrics():
         Task(loss, ["acuracy"], "classification", 3)
     with pytest.raises(ValueError, match="mae is for regression"):
         Task(loss, ["mae"], "classification", 3)
-
-
-@pytest.mark.parametrize(
-    ("task_type", "out_dim", "kind"),
-    [
-        ("classification", 1, "binary"),
-        ("classification", 2, "multiclass"),
-        ("classification_binary", 1, "binary"),
-        ("classification_multi", 2, "multiclass"),
-        ("classification_multilabel", 1, "multilabel"),
-        ("regression", 1, "regression"),
-        ("subtoken_prediction", 5002, "subtoken"),
-    ],
-)
-def test_kinds(task_type, out_dim, kind):
-    assert kind_of(task_type, out_dim) == kind
-
-
-@pytest.mark.parametrize(
-    ("task_type", "out_dim", "message"),
-    [
-        ("classification_binary", 2, "received out_dim = 2"),
-        ("classification_multi", 1, "received out_dim = 1"),
-        ("regression", 0, "1 or more, received 0"),
-        ("subtoken_prediction", 2, "3 words or more, received out_dim = 2"),
-        ("subtokens", 3, "received 'subtokens'"),
-    ],
-)
-def test_contradictory_kinds(task_type, out_dim, message):
-    with pytest.raises(ValueError, match=message):
-        kind_of(task_type, out_dim)
-
-
-@pytest.mark.parametrize(
-    ("kind", "out_dim", "pred", "true"),
-    [
-        ("binary", 1, (5,), (5, 1)),
-        ("binary", 1, (5, 1), (5,)),
-        ("multiclass", 3, (5, 3), (5, 1)),
-        ("regression", 1, (5,), (5,)),
-        ("regression", 2, (5, 2), (5, 2)),
-    ],
-)
-def test_shapes_that_mean_the_same(kind, out_dim, pred, true):
-    a, b = align(torch.zeros(pred), torch.zeros(true, dtype=torch.int64), kind, out_dim)
-    assert a.shape == ((5, 3) if kind == "multiclass" else b.shape)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +173,21 @@ def test_statistics_that_are_no_metric_are_means_over_the_graphs_that_have_a_num
     assert task.maximize("zero_flow") is False
     # The name of a metric stays that of the metric.
     assert task.evaluate(pred, true, statistics={"accuracy": zero_flow})["accuracy"] == scores["accuracy"]
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+def test_logged_metrics_equal_graphgps(golden, kind):
+    recorded = golden(f"graphgps/metric_{kind}")
+    pred = recorded.get("in/pred", recorded.get("in/score", recorded.get("in/logits")))
+    out_dim = 1 if pred.dim() == 1 else pred.shape[1]
+    pred = pred.double().logit() if kind == "binary" else pred  # recorded as probabilities
+    for name, expected in zip(recorded["config"]["keys"], recorded["out/stats"], strict=True):
+        assert metric(name, kind, out_dim)(pred, recorded["in/true"]) == pytest.approx(float(expected), abs=2e-6), name
+
+
+def test_ogb_evaluators_equal_graphgps(golden):
+    recorded = golden("graphgps/metric_ogb")
+    names = {"acc": "accuracy", "ap": "ap", "rocauc": "auc"}
+    for key, expected in zip(recorded["config"]["keys"], recorded["out/stats"], strict=True):
+        value = metric(names[key], "multilabel")(recorded["in/logits"], recorded["in/true"])
+        assert value == pytest.approx(float(expected), abs=1e-6), key

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from graphbench.errors import UserError
-from graphbench.train.checkpoints import FORMAT
+from graphbench.train.checkpointer import FORMAT
 from graphbench.train.pretrained import find_run, freeze_body, frozen_norms, load_parameters, read_best
-from tests.train.tiny_run import CLASSES, TinyModel, tiny_loop, tiny_settings
+from tests.train.tiny_run import CLASSES, TinyModel, tiny_settings, tiny_trainer
 
 
 class Headed(nn.Module):
@@ -59,11 +59,11 @@ def test_what_is_no_finished_run_is_named(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_is_read_as_the_loop_writes_it(tmp_path: Path) -> None:
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=3))
-    outcome = loop.run()
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=3))
+    outcome = trainer.run()
     best = read_best(find_run(tmp_path / "tiny", 0))
     assert best["epoch"] == outcome.best_epoch
-    assert set(best["model"]) == set(loop.model.state_dict())
+    assert set(best["model"]) == set(trainer.model.state_dict())
 
 
 def test_damaged_and_foreign_checkpoints(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_a_frozen_body_stays_to_the_last_bit_and_the_head_learns(tmp_path: Path)
     model = HeadedTiny()
     freeze_body(model)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimized = nn.ParameterList([each for each in model.parameters() if each.requires_grad])
+    optimized = nn.ParameterList([parameter for parameter in model.parameters() if parameter.requires_grad])
     assert len(optimized) == 2
-    loop = tiny_loop(tmp_path, tiny_settings(max_epoch=3), model=model)
-    outcome = loop.run()
+    trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=3), model=model)
+    outcome = trainer.run()
     assert outcome.params == 8 * CLASSES + CLASSES
-    for name, value in loop.model.state_dict().items():
+    for name, value in trainer.model.state_dict().items():
         same = torch.equal(value, before[name])
         assert same is not name.startswith("head."), f"{name}: statistics of BatchNorm must not drift either"
 
@@ -169,4 +169,5 @@ def test_norms_are_frozen_with_their_parameters_only() -> None:
     assert frozen_norms(model) == []
     freeze_body(model)
     assert frozen_norms(model) == [model.norm]
-    assert [name for name, each in model.named_parameters() if each.requires_grad] == ["head.weight", "head.bias"]
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert trained == ["head.weight", "head.bias"]

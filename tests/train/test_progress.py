@@ -9,7 +9,7 @@ from rich.console import Console
 
 from graphbench.train.progress import ProgressBar, describe
 from graphbench.train.reporter import EpochReport
-from tests.train.tiny_run import tiny_loop, tiny_settings
+from tests.train.tiny_run import tiny_settings, tiny_trainer
 
 
 def report(epoch: int = 11, seconds_left: float = 42.0) -> EpochReport:
@@ -36,7 +36,7 @@ def test_one_epoch_in_one_line() -> None:
 def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
     output = io.StringIO()
     bar = ProgressBar(Console(file=output), title="tiny 0")
-    tiny_loop(tmp_path, tiny_settings(max_epoch=120), reporters=[bar]).run()
+    tiny_trainer(tmp_path, tiny_settings(max_epoch=120), reporters=[bar]).run()
     written = output.getvalue().splitlines()
     assert 15 <= len(written) <= 30
     assert written[0].startswith("tiny 0: epoch 0 (1/120)  loss ")
@@ -47,7 +47,7 @@ def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
 def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     output = io.StringIO()
     bar = ProgressBar(Console(file=output, force_terminal=True, width=140), title="tiny 0")
-    tiny_loop(tmp_path, tiny_settings(max_epoch=60), reporters=[bar]).run()
+    tiny_trainer(tmp_path, tiny_settings(max_epoch=60), reporters=[bar]).run()
     text = output.getvalue()
     assert "epoch 59 (60/60)  loss" in text
     assert "best epoch" in text
@@ -57,10 +57,10 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
 def test_the_terminal_is_given_back_after_a_failure(tmp_path: Path) -> None:
     output = io.StringIO()
     bar = ProgressBar(Console(file=output, force_terminal=True, width=140))
-    loop = tiny_loop(tmp_path, reporters=[bar])
-    loop.task.loss = None
+    trainer = tiny_trainer(tmp_path, reporters=[bar])
+    trainer.task.loss = None
     try:
-        loop.run()
+        trainer.run()
     except TypeError:
         pass
     assert output.getvalue().endswith("\x1b[?25h") or "\x1b[?25h" in output.getvalue()  # cursor shown again

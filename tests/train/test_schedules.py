@@ -21,7 +21,7 @@ def optimizer(lr: float = 0.1, groups: int = 1) -> torch.optim.Optimizer:
     return construct(lookup("train/optimizers", "sgd"), {"params": params, "lr": lr, "weight_decay": 0.0})
 
 
-def schedule(name: str, opt: torch.optim.Optimizer, **context):
+def make_schedule(name: str, opt: torch.optim.Optimizer, **context):
     defaults = {
         "max_epoch": 20,
         "num_warmup_epochs": 5,
@@ -34,11 +34,11 @@ def schedule(name: str, opt: torch.optim.Optimizer, **context):
     return construct(lookup("train/schedules", name), {**defaults, **context, "optimizer": opt})
 
 
-def rates(each, losses: list) -> list[float]:
+def rates(schedule, losses: list) -> list[float]:
     seen = []
     for loss in losses:
-        seen.append(each.lr)
-        each.step(loss)
+        seen.append(schedule.lr)
+        schedule.step(loss)
     return seen
 
 
@@ -47,7 +47,7 @@ def test_rates_are_those_of_graphgps(golden, case: str) -> None:
     recorded = golden("graphgps/schedulers")
     facts, expected = recorded["config"]["cases"][case], recorded[f"out/{case}"]
     losses = recorded.get(f"in/loss.{case}")
-    each = schedule(
+    schedule = make_schedule(
         case.split(".")[0],
         optimizer(facts["lr"]),
         max_epoch=facts.get("n"),
@@ -56,62 +56,62 @@ def test_rates_are_those_of_graphgps(golden, case: str) -> None:
         schedule_patience=facts.get("patience"),
         min_lr=facts.get("min_lr"),
     )
-    found = rates(each, [None] * len(expected) if losses is None else losses.tolist())
-    assert found == pytest.approx(expected.tolist(), rel=1e-12, abs=1e-18)
+    losses = [None] * len(expected) if losses is None else losses.tolist()
+    assert rates(schedule, losses) == pytest.approx(expected.tolist(), rel=1e-12, abs=1e-18)
 
 
 @pytest.mark.parametrize(
-    ("name", "theirs"),
+    ("name", "make_reference"),
     [
         ("step", lambda opt: MultiStepLR(opt, [3, 7], 0.1)),
         ("steps", lambda opt: MultiStepLR(opt, [3, 7], 0.1)),
         ("cos", lambda opt: CosineAnnealingLR(opt, 20)),
     ],
 )
-def test_rates_are_those_of_pytorch(name: str, theirs) -> None:
+def test_rates_are_those_of_pytorch(name: str, make_reference) -> None:
     expected, opt = [], optimizer()
-    reference = theirs(opt)
+    reference = make_reference(opt)
     for _ in range(20):
         expected.append(opt.param_groups[0]["lr"])
         opt.step()
         reference.step()
-    assert rates(schedule(name, optimizer()), [None] * 20) == pytest.approx(expected, rel=1e-9)
+    assert rates(make_schedule(name, optimizer()), [None] * 20) == pytest.approx(expected, rel=1e-9)
 
 
 def test_none_never_changes() -> None:
-    assert rates(schedule("none", optimizer()), [None] * 5) == [0.1] * 5
+    assert rates(make_schedule("none", optimizer()), [None] * 5) == [0.1] * 5
 
 
 @pytest.mark.parametrize("name", names("train/schedules"))
 def test_a_state_continues_the_rates(name: str) -> None:
     losses = [1.0, 0.9, 0.95, 0.97, 0.99, 0.98, 0.97, 0.96, 0.95, 0.94]
-    whole = rates(schedule(name, optimizer(groups=2)), losses)
+    whole = rates(make_schedule(name, optimizer(groups=2)), losses)
     opt = optimizer(groups=2)
-    first = schedule(name, opt)
+    first = make_schedule(name, opt)
     begin = rates(first, losses[:4])
     later = optimizer(groups=2)
-    rest = schedule(name, later)
+    rest = make_schedule(name, later)
     later.load_state_dict(opt.state_dict())
     rest.load_state_dict(first.state_dict())
     assert begin + rates(rest, losses[4:]) == whole
 
 
-@pytest.mark.parametrize("name", [each for each in names("train/schedules") if "polynomial" not in each])
+@pytest.mark.parametrize("name", [name for name in names("train/schedules") if "polynomial" not in name])
 def test_groups_keep_their_proportion(name: str) -> None:
     opt = optimizer(groups=2)
-    each = schedule(name, opt)
+    schedule = make_schedule(name, opt)
     for _ in range(8):
-        each.step(1.0)
+        schedule.step(1.0)
         assert opt.param_groups[1]["lr"] == pytest.approx(2 * opt.param_groups[0]["lr"])
 
 
 def test_a_fraction_of_an_epoch_lies_between() -> None:
     opt = optimizer()
-    each = schedule("linear_with_warmup", opt)
-    each.set(2.5)
+    schedule = make_schedule("linear_with_warmup", opt)
+    schedule.set(2.5)
     assert opt.param_groups[0]["lr"] == pytest.approx(0.05)
 
 
 def test_a_base_rate_below_the_final_one_is_refused() -> None:
     with pytest.raises(ValueError, match="lr_end must be below the base rate 1e-09, received 1e-07"):
-        schedule("polynomial_with_warmup", optimizer(1e-9))
+        make_schedule("polynomial_with_warmup", optimizer(1e-9))

@@ -1,7 +1,7 @@
 """A model, data and a task small enough that a training run takes a second, for tests and as a program.
 
-``python tiny_run.py OUT_DIR [--max_epoch N] [--devices N] ...`` trains once and prints its outcome as JSON, so that
-tests can kill it, or start it in two processes.
+``python tiny_run.py OUT_DIR [--max_epoch N] [--devices N] ... [--then OUT_DIR ...]`` trains, once or several times, and
+prints every outcome as a line of JSON, so that tests can kill it, or start it in two processes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from graphbench.data.loading.loader import DataLoaders
+from graphbench.contract import HasAuxiliaryLoss
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
@@ -30,9 +32,9 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric
-from graphbench.train.loop import Loop
 from graphbench.train.reporter import Reporter
-from graphbench.train.settings import Settings
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.trainer import Trainer
 
 CLASSES = 3
 
@@ -58,6 +60,18 @@ class TinyModel(nn.Module):
         return self.last(self.dropout(h.relu()))
 
 
+class PenalisedModel(TinyModel, HasAuxiliaryLoss):
+    """With a term in the loss that alone depends on one of the parameters."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.anchor = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        self.auxiliary_loss = (self.last.weight - self.anchor).square().mean() if self.training else None
+        return super().forward(batch)
+
+
 def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
     """Rings of 3 to 8 nodes whose class shows in their features."""
     generator = torch.Generator().manual_seed(3)
@@ -71,12 +85,12 @@ def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
     )
 
 
-def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> DataLoaders:
+def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, world_size: int = 1) -> GraphLoaders:
     store = tiny_store(level)
     count = store.num_graphs if level == "graph" else store.num_nodes
     order = torch.randperm(count, generator=torch.Generator().manual_seed(4))
     splits = Splits(*order.split([count - 2 * (count // 4), count // 4, count // 4]))
-    return DataLoaders(
+    return GraphLoaders(
         store,
         splits,
         batch_size=batch_size,
@@ -92,17 +106,18 @@ def tiny_task(metrics: Sequence[str] = ("accuracy", "f1")) -> Task:
     return Task(loss, metrics, "classification_multi", CLASSES)
 
 
-def tiny_settings(**changes: Any) -> Settings:
+def tiny_settings(**changes: Any) -> TrainerSettings:
     defaults = {"max_epoch": 6, "metric": "accuracy", "maximize": True, "eval_period": 1}
-    return Settings(**{**defaults, **changes})
+    return TrainerSettings(**{**defaults, **changes})
 
 
-def tiny_loop(
+def tiny_trainer(
     folder: Path,
-    settings: Settings | None = None,
+    settings: TrainerSettings | None = None,
     *,
     level: str = "graph",
     model: nn.Module | None = None,
+    kind: type[TinyModel] = TinyModel,
     loaders: Any = None,
     task: Any = None,
     optimizer: str = "adam",
@@ -111,14 +126,14 @@ def tiny_loop(
     reporters: Sequence[Reporter] = (),
     fabric: Any = None,
     precision: str = "32-true",
-) -> Loop:
+) -> Trainer:
     """Everything seeded and put together, in a run directory ``folder/tiny/0``."""
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     random.seed(5)
     fabric = fabric or make_fabric("cpu", precision=precision)
     settings = settings or tiny_settings()
-    model = model or TinyModel(level=level)
+    model = model or kind(level=level)
     context = {"params": list(model.parameters()), "lr": lr, "weight_decay": 1e-3, "momentum": 0.9}
     opt = construct(lookup("train/optimizers", optimizer), context)
     schedule = construct(
@@ -136,7 +151,7 @@ def tiny_loop(
     )
     loaders = loaders or tiny_loaders(level, rank=fabric.global_rank, world_size=fabric.world_size)
     run = RunDirectory(folder, "tiny", 0, writer=fabric.is_global_zero)
-    return Loop(fabric, model, task or tiny_task(), loaders, opt, schedule, settings, run=run, reporters=reporters)
+    return Trainer(fabric, model, task or tiny_task(), loaders, opt, schedule, settings, run=run, reporters=reporters)
 
 
 class Slowly(Reporter):
@@ -150,69 +165,78 @@ class Slowly(Reporter):
         time.sleep(self.seconds)
 
 
-def main() -> int:
+def parse(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--max_epoch", type=int, default=6)
     parser.add_argument("--ckpt_seconds", type=float, default=60.0)
-    parser.add_argument("--ckpt_period", type=int, default=1)
     parser.add_argument("--sleep", type=float, default=0.0)
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--level", default="graph")
     parser.add_argument("--no_norm", action="store_true")
     parser.add_argument("--accumulation", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    fabric = make_fabric("cpu", devices=options.devices)
-    fabric.launch()
+    return parser.parse_args(arguments)
+
+
+def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
+    """Trains once, or what is left; in the first process everything that must not depend on interruptions."""
     run = RunDirectory(options.folder, "tiny", 0, writer=fabric.is_global_zero)
     with run.open(config_hash="h", config_text="tiny\n") as decision:
         decision = fabric.broadcast(decision)
-        if decision == "skip":
-            return 0
         torch.manual_seed(5)
-        loop = tiny_loop(
+        shape = {"batch_size": options.batch_size, "rank": fabric.global_rank, "world_size": fabric.world_size}
+        trainer = tiny_trainer(
             options.folder,
             tiny_settings(
                 max_epoch=options.max_epoch,
                 ckpt_seconds=options.ckpt_seconds,
-                ckpt_period=options.ckpt_period,
+                ckpt_period=1,
                 batch_accumulation=options.accumulation,
             ),
             level=options.level,
             fabric=fabric,
-            loaders=tiny_loaders(
-                options.level,
-                batch_size=options.batch_size,
-                rank=fabric.global_rank,
-                world_size=fabric.world_size,
-            ),
-            model=TinyModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
+            loaders=tiny_loaders(options.level, **shape),
+            model=PenalisedModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
             reporters=[Slowly(options.sleep)] if options.sleep else [],
         )
         previous = run.record if decision == "resume" else None
         record = RunRecord.start(previous=previous, config="tiny", config_hash="h", seed=0, run_id="0")
-        try:
-            run.recorded(record, loop.run)
-        except (RunFailed, Interrupted, UserError) as error:
-            print(error, file=sys.stderr)
-            return error.exit_code
-    if fabric.is_global_zero:
-        print(json.dumps({"decision": decision, **summary(loop, run.record)}))
+        run.recorded(record, trainer.run)
+    return {"decision": decision, **summary(trainer, run.record)} if fabric.is_global_zero else {}
+
+
+def main(*arguments: str) -> int:
+    torch.set_num_threads(1)
+    runs: list[list[str]] = [[]]
+    for argument in arguments:
+        if argument == "--then":
+            runs.append([])
+        else:
+            runs[-1].append(argument)
+    fabric = make_fabric("cpu", devices=parse(*runs[0]).devices)
+    fabric.launch()
+    try:
+        for run in runs:
+            outcome = train(fabric, parse(*run))
+            if fabric.is_global_zero:
+                print(json.dumps(outcome))
+    except (RunFailed, Interrupted, UserError) as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     return 0
 
 
-def summary(loop: Loop, outcome: Outcome | RunRecord) -> dict[str, Any]:
+def summary(trainer: Trainer, outcome: Outcome | RunRecord) -> dict[str, Any]:
     """Everything that must not depend on whether and where a run was interrupted."""
     return {
         "best_epoch": outcome.best_epoch,
         "epochs": outcome.epochs,
         "scores": [dataclasses.asdict(score) for score in outcome.scores],
-        "weights": {name: tensor.tolist() for name, tensor in loop.model.state_dict().items()},
+        "weights": {name: tensor.tolist() for name, tensor in trainer.model.state_dict().items()},
         "random": [torch.rand(1).item(), np.random.rand(), random.random()],  # noqa: NPY002
     }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.blockwise.graph import HostRows
 from graphbench.data.store import GraphStore
 from graphbench.errors import RunFailed, UserError
+from graphbench.structures.node_blocks import HostRows
 
 IN_MEMORY = 2**30
 """Bytes up to which a computed array is kept in memory; larger ones go to a temporary file ($TMPDIR)."""

@@ -1,4 +1,4 @@
-"""Loaders that sample batches from one large graph; interface as :class:`~graphbench.data.loading.loader.DataLoaders`.
+"""Loaders that sample batches from one large graph; interface as :class:`~graphbench.structures.DataLoaders`.
 
 Training (``train.sampler``): ``random_node`` (:mod:`graphbench.data.large.partition`) or ``neighbor``
 (:mod:`graphbench.data.large.neighbor_sampling`).
@@ -10,21 +10,25 @@ per run, as SGFormer's released code does for its largest graph: an approximatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.blockwise.stored import StoredBlocks
+from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition import Partition
-from graphbench.data.large.subgraph import check_one_graph, node_rows, subgraph
+from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows, subgraph
 from graphbench.data.loading.batching import shard
-from graphbench.data.loading.evaluation_pass import EvaluationPass
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import GraphBatch
+from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
+from graphbench.structures.node_blocks import NodeBlocks
+
+Blocks = Callable[[IncomingEdges], NodeBlocks]
+"""Makes blocks of the nodes of a graph from its edges sorted by target."""
 
 EVALUATIONS = ("full_batch", "blocks", "random_node")
 
@@ -32,7 +36,7 @@ ATTEMPTS = 100
 """Partitions drawn until every part has a training node."""
 
 
-class LargeLoader:
+class LargeLoader(DataLoaders):
     """Base class of the loaders that sample batches from one large graph.
 
     Args:
@@ -45,9 +49,11 @@ class LargeLoader:
         device: of the batches.
         rank: number of this process.
         world_size: number of processes.
+        blocks: makes the blocks of ``blocks`` evaluation.
 
     Raises:
-        ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``.
+        ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``, or
+            ``blocks`` without a function that makes them.
     """
 
     def __init__(
@@ -62,10 +68,13 @@ class LargeLoader:
         device: torch.device | str,
         rank: int,
         world_size: int,
+        blocks: Blocks | None = None,
     ) -> None:
         check_one_graph(store, sampler)
         if evaluation not in EVALUATIONS:
             raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
+        if evaluation == "blocks" and blocks is None:
+            raise ValueError("evaluation in blocks needs blocks, a function that makes them")
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         if not 0 <= rank < world_size:
@@ -76,17 +85,20 @@ class LargeLoader:
         self._seed = seed
         self._parts = parts
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
-        self._blocks: StoredBlocks | None = None
+        self._make_blocks = blocks
         shards = {part: shard(index, rank, world_size, fill=False) for part, index in splits.parts().items()}
         make = {"full_batch": self._full_batch, "blocks": self._blockwise, "random_node": self._partitioned}[evaluation]
         self.passes = [make(shards)]
 
-    @property
-    def blocks(self) -> StoredBlocks:
-        """The graph in blocks; its edges are sorted when this is first asked for."""
-        if self._blocks is None:
-            self._blocks = StoredBlocks.of(self._store, device=self._device)
-        return self._blocks
+    @cached_property
+    def _incoming(self) -> IncomingEdges:
+        store = self._store
+        return IncomingEdges.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
+
+    @cached_property
+    def _blocks(self) -> NodeBlocks:
+        assert self._make_blocks is not None
+        return self._make_blocks(self._incoming)
 
     def _generator(self, *numbers: int) -> np.random.Generator:
         """A random stream that depends on the seed and on the numbers of epoch and batch."""
@@ -115,7 +127,7 @@ class LargeLoader:
         )
 
     def _blockwise(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
-        return EvaluationPass(shards, lambda: iter([self.blocks]))  # type: ignore[list-item]  # its attributes are read-only
+        return EvaluationPass(shards, lambda: iter([self._blocks]))
 
     def _partitioned(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
         drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
@@ -145,6 +157,7 @@ class PartitionLoader(LargeLoader):
         device: of the batches.
         rank: number of this process.
         world_size: number of processes.
+        blocks: see :class:`LargeLoader`.
 
     Raises:
         ValueError: a store that cannot be cut, or so many parts that some would have no training node.
@@ -161,6 +174,7 @@ class PartitionLoader(LargeLoader):
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
+        blocks: Blocks | None = None,
     ) -> None:
         super().__init__(
             store,
@@ -172,6 +186,7 @@ class PartitionLoader(LargeLoader):
             device=device,
             rank=rank,
             world_size=world_size,
+            blocks=blocks,
         )
         self._trains = torch.zeros(store.num_nodes, dtype=torch.bool)
         self._trains[splits.train] = True
@@ -221,6 +236,7 @@ class NeighborLoader(LargeLoader):
         device: of the batches.
         rank: number of this process.
         world_size: number of processes.
+        blocks: see :class:`LargeLoader`.
 
     Raises:
         ValueError: a store that cannot be cut, or bad sizes.
@@ -239,6 +255,7 @@ class NeighborLoader(LargeLoader):
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
+        blocks: Blocks | None = None,
     ) -> None:
         super().__init__(
             store,
@@ -250,11 +267,12 @@ class NeighborLoader(LargeLoader):
             device=device,
             rank=rank,
             world_size=world_size,
+            blocks=blocks,
         )
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, received {batch_size}")
         self._batch_size = batch_size
-        self._sampler = NeighborSampler(self.blocks.incoming, sizes)
+        self._sampler = NeighborSampler(self._incoming, sizes)
 
     @property
     def num_train_batches(self) -> int:
@@ -269,7 +287,7 @@ class NeighborLoader(LargeLoader):
         """
         order = self._generator(1, epoch).permutation(self._splits.train.numpy())
         train_nodes = order[self._shard(len(order))]
-        edge = self.blocks.incoming.edge
+        edge = self._incoming.edge
         for number, first in enumerate(range(0, len(train_nodes), self._batch_size)):
             seeds = train_nodes[first : first + self._batch_size]
             sample = self._sampler(seeds, self._generator(2, epoch, number, self._rank))

@@ -1,6 +1,6 @@
 """Loading: the batches of training and evaluation.
 
-:class:`~graphbench.data.loading.loader.DataLoaders` is what a training loop sees::
+:class:`~graphbench.data.loading.loader.GraphLoaders` is what a training loop sees::
 
     for batch, rows in loaders.train(epoch): ...          # rows of the prediction that count, None: all
     for evaluation in loaders.passes:                     # EvaluationPass

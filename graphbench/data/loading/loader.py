@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from graphbench.data.loading.batching import Batching, Order, check_budget, in_order, shard
-from graphbench.data.loading.evaluation_pass import EvaluationPass
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import GraphBatch
+from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
 
 _EVALUATION = -1
 """In place of the epoch where negative pairs are drawn for evaluation: always the same ones."""
@@ -37,7 +36,7 @@ _RESIDENT_FRACTION = 0.25
 """Fraction of the free memory of a GPU that a data set may take; the rest is for the training step."""
 
 
-class DataLoaders:
+class GraphLoaders(DataLoaders):
     """The batches of training and evaluation.
 
     With several processes, each takes its shard of every epoch; shards are filled up to equal length by repeating the

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAuxiliaryLoss
 from graphbench.errors import ArgumentError
-from graphbench.layers.attention.edge_loss import with_penalty
 from graphbench.layers.attention.performer import directions
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.kernel_attention import edge_weights, kernel_attention
@@ -23,7 +23,7 @@ EPS = 1e-6
 
 
 @register("NodeFormer")
-class NodeFormer(GlobalAttention):
+class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
     """Kernelised Gumbel-softmax message passing, with a bias towards the edges, in O(N + E).
 
     Equation, per head; phi are Performer's random features, so that phi(q) . phi(k) estimates exp(q . k / sqrt(dim))::
@@ -56,10 +56,10 @@ class NodeFormer(GlobalAttention):
 
     Differences from the released code: directions are drawn in every training step from torch's generator and the
     last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
-    are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L reaches the
-    gradient, not the reported loss; see :func:`~graphbench.layers.attention.edge_loss.with_penalty`. Residual,
-    LayerNorm and activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: mean``; before
-    a LayerNorm the mean is as good as the sum).
+    are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
+    :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
+    activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: mean``; before a LayerNorm the
+    mean is as good as the sum).
     """
 
     def __init__(
@@ -118,8 +118,7 @@ class NodeFormer(GlobalAttention):
         if self.bias is not None:
             z = z + self._along_edges(self.bias, v, batch)
         out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
-        if self.training and self.edge_loss:
-            out = with_penalty(out, self.penalty(q, k, batch))
+        self.auxiliary_loss = self.edge_regularisation(q, k, batch) if self.training and self.edge_loss else None
         return out
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
@@ -143,7 +142,7 @@ class NodeFormer(GlobalAttention):
             z = z + weight[1].unsqueeze(1) * propagate(two_hops, v)
         return z
 
-    def penalty(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
+    def edge_regularisation(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
         """L of the scaled queries and keys (N, H, dim)."""
         loops: Adjacency = batch.adjacency(norm="row", self_loops=True)
         edges = torch.stack([loops.source, loops.target])

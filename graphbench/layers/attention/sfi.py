@@ -12,7 +12,7 @@ from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.propagate import propagate
-from graphbench.ops.sparse_flow import flow_pattern, sparse_flow, zero_share
+from graphbench.ops.sparse_flow import FlowProblem, flow_pattern, sparse_flow, zero_fraction
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -175,14 +175,14 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         x = self.norm(h)
         if self.mode == "none":
             return [x.new_empty(0, size, size) for size in batch.ragged.sizes]
-        return flow_pattern(**self._problem(x, batch))
+        return flow_pattern(FlowProblem(**self._problem(x, batch)))
 
     def statistics(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> dict[str, Tensor]:
         """``zero_flow`` (G,): fraction of exact zeros in Z, NaN for an empty graph; only in mode ``"sparse"``."""
         if self.mode != "sparse":
             return {}
         with torch.no_grad():
-            return {"zero_flow": zero_share(**self._problem(self.norm(h), batch))}
+            return {"zero_flow": zero_fraction(FlowProblem(**self._problem(self.norm(h), batch)))}
 
     def extra_repr(self) -> str:
         """Mode, heads and what the flow depends on, in ``print(model)``."""

@@ -16,7 +16,6 @@ from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather, sum_at_target
-from graphbench.ops.segment import pack, unpack
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -144,11 +143,12 @@ class SANLayer(Block, TiesParameters):
         k = self._heads(self.k_fake(h))
         masks = batch.derived(non_edges)
         blocks = []
-        for mask, q_BLHd, k_BLHd, v_BLHe in zip(masks, pack(q, ragged), pack(k, ragged), pack(v, ragged), strict=True):
+        buckets = zip(masks, ragged.to_buckets(q), ragged.to_buckets(k), ragged.to_buckets(v), strict=True)
+        for mask, q_BLHd, k_BLHd, v_BLHe in buckets:
             scores = q_BLHd.transpose(1, 2) @ k_BLHd.permute(0, 2, 3, 1)
             weights = weights_of(scores, mask)
             blocks.append((weights @ v_BLHe.transpose(1, 2)).transpose(1, 2))
-        return unpack(blocks, ragged)
+        return ragged.from_buckets(blocks)
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.view(rows.shape[0], self.heads, rows.shape[1] // self.heads)

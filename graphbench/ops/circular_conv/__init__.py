@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.circular_conv import cpu, reference
-from graphbench.ops.circular_conv.sizes import reads_columns, sizes_of
+from graphbench.ops.circular_conv.fourier import reads_columns
+from graphbench.structures import Ragged
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
-
-__all__ = ["circular_conv", "reads_columns", "sizes_of"]
+__all__ = ["circular_conv", "reads_columns"]
 
 # torch.fft runs on every device and nothing asks the device anything: what a GPU computes is the same code.
 _IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": cpu.circular_conv, "cpu": cpu.circular_conv}
@@ -25,12 +21,12 @@ def circular_conv(
     """``out[t] = gate[t] * sum_i u[i] * f_n[(t - i) mod n]`` per channel, inside every graph of n nodes.
 
     GECO (https://arxiv.org/abs/2406.12059), step 3 of Algorithm 1; positions are counted from the first node of a
-    graph. One filter serves all graphs of the same size. Worked example, graphs of 2, 3 and 2 nodes: ``sizes_of`` is
-    (2, 3), ``filters`` has 5 rows, the first two for graphs 0 and 2, the last three for graph 1.
+    graph. One filter serves all graphs of the same size. Worked example, graphs of 2, 3 and 2 nodes: the distinct sizes
+    are (2, 3), ``filters`` has 5 rows, the first two for graphs 0 and 2, the last three for graph 1.
 
     Args:
         u: (N, d), rows grouped by graph. The result lies in memory as ``u`` does, see also :func:`reads_columns`.
-        filters: (M, d), M the sum of ``sizes_of(ragged)``: the taps 0 .. n-1 of every distinct size n, sizes
+        filters: (M, d), M the sum of ``ragged.distinct_sizes``: the taps 0 .. n-1 of every distinct size n, sizes
             ascending.
         ragged: the partition of the rows of ``u``.
         gate: (N, d) factor of the output, or None for 1. The same as multiplying the result, but what is multiplied
@@ -43,7 +39,7 @@ def circular_conv(
     Raises:
         ValueError: shapes do not fit each other or ``backend`` is unknown.
     """
-    taps = sum(sizes_of(ragged))
+    taps = sum(ragged.distinct_sizes)
     if u.dim() != 2 or u.shape[0] != ragged.num_rows:
         raise ValueError(f"u must be ({ragged.num_rows}, d), received {tuple(u.shape)}")
     if filters.shape != (taps, u.shape[1]):

@@ -6,22 +6,18 @@ Elsewhere graphs of several sizes share transforms, so that few kernels run; bat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.circular_conv.fourier import CHUNK_ELSEWHERE, Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
 from graphbench.ops.circular_conv.padded import SMALL, Padded, length_of
-from graphbench.ops.circular_conv.sizes import sizes_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of several sizes
 # share FFTs (README). Outside of the CPU a product may be cut to TF32, and kernels have to be few.
@@ -33,13 +29,13 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
     """See :func:`graphbench.ops.circular_conv.circular_conv`."""
     if u.numel() == 0:
         return u * 1
-    trains = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (u, filters, gate))
+    trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (u, filters, gate))
     result: Tensor = _CircularConv.apply(u, filters, gate, ragged, trains)  # type: ignore[no-untyped-call]
     return result
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Group:
     """Graphs that are transformed together.
 
     Attributes:
@@ -83,58 +79,49 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
 
 
-_PARTS: WeakKeyDictionary[Ragged, tuple[_Part, ...]] = WeakKeyDictionary()
-
-
-def _parts(ragged: Ragged) -> tuple[_Part, ...]:
-    """Made once per partition."""
-    if ragged not in _PARTS:
-        _PARTS[ragged] = tuple(_build_parts(ragged, *_LIMITS.get(ragged.device.type, _ELSEWHERE)))
-    return _PARTS[ragged]
-
-
-def _build_parts(ragged: Ragged, small: int, similar: int) -> list[_Part]:
-    sizes, of_graph, device = sizes_of(ragged), np.asarray(ragged.sizes), ragged.device
+def _groups(ragged: Ragged) -> list[_Group]:
+    small, similar = _LIMITS.get(ragged.device.type, _ELSEWHERE)
+    of_graph, device = np.asarray(ragged.sizes), ragged.device
     end = np.cumsum(of_graph)
     order = np.argsort(of_graph, kind="stable")
-    groups = {n: order[slice(*np.searchsorted(of_graph[order], (n, n + 1)))] for n in sizes}
-    count_of = {n: len(groups[n]) for n in sizes}
-    parts, tap = [], 0
-    for chosen in _together(count_of, small, similar):
-        graphs = np.concatenate([groups[n] for n in chosen])
+    graphs_of = {n: order[slice(*np.searchsorted(of_graph[order], (n, n + 1)))] for n in ragged.distinct_sizes}
+    count_of = {n: len(graphs) for n, graphs in graphs_of.items()}
+    groups, tap = [], 0
+    for sizes in _together(count_of, small, similar):
+        graphs = np.concatenate([graphs_of[n] for n in sizes])
         transform: Hartley | Padded | Fourier
-        if chosen[-1] <= small:
-            transform = Hartley(chosen, [count_of[n] for n in chosen], device)
-        elif len(chosen) == 1:
-            transform = Fourier(chosen[0], len(graphs), None if device.type == "cpu" else CHUNK_ELSEWHERE)
+        if sizes[-1] <= small:
+            transform = Hartley(sizes, [count_of[n] for n in sizes], device)
+        elif len(sizes) == 1:
+            transform = Fourier(sizes[0], len(graphs), None if device.type == "cpu" else CHUNK_ELSEWHERE)
         else:
             graphs.sort()
             transform = Padded(of_graph[graphs], device)
         rows = np.concatenate([np.arange(end[g] - of_graph[g], end[g]) for g in graphs])
-        parts.append(_Part(_index(rows, device), slice(tap, tap + sum(chosen)), transform))
-        tap += sum(chosen)
-    return parts
+        groups.append(_Group(_index(rows, device), slice(tap, tap + sum(sizes)), transform))
+        tap += sum(sizes)
+    return groups
 
 
 def _together(count_of: dict[int, int], small: int, similar: int) -> list[list[int]]:
     """Sizes, ascending, cut where other graphs are transformed in another way or padded too far."""
-    found: list[list[int]] = []
-    graphs = rows = 0  # of the last list, and padded each to what it needs
+    groups: list[list[int]] = []
+    graphs = rows = 0  # of the last group; rows with every graph padded to what it needs alone
     for n, count in count_of.items():
         graphs, rows = graphs + count, rows + count * length_of(n)
-        joins = found and (
-            n <= small or (small < found[-1][0] and n <= similar and graphs * length_of(n) <= max(SMALL, 4 * rows))
+        joins = groups and (
+            n <= small or (small < groups[-1][0] and n <= similar and graphs * length_of(n) <= max(SMALL, 4 * rows))
         )
         if joins:
-            found[-1].append(n)
+            groups[-1].append(n)
         else:
-            found.append([n])
+            groups.append([n])
             graphs, rows = count, count * length_of(n)
-    return found
+    return groups
 
 
 def _index(rows: np.ndarray, device: torch.device) -> Tensor | slice:
-    """Rows that lie behind each other need no gather."""
+    """Consecutive rows need no gather."""
     if np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
         return slice(int(rows[0]), int(rows[0]) + len(rows))
     return torch.from_numpy(rows).to(device, non_blocking=True)
@@ -148,17 +135,17 @@ class _CircularConv(torch.autograd.Function):
         wide = torch.promote_types(compute_dtype(u), compute_dtype(filters))
         out, kept = torch.empty_like(u), []
         with torch.autocast(u.device.type, enabled=False):
-            for part in _parts(ragged):
-                for columns in part.transform.columns(u.shape[1]):
-                    u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
-                    f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
-                    out = part.put(part.transform.convolve(u_spectrum, f_spectrum), out, columns)
-                    if trains and part.transform.keeps_spectra:
+            for group in ragged.derived(_groups):
+                for columns in group.transform.columns(u.shape[1]):
+                    u_spectrum = group.transform.spectrum(group.take(u, columns, wide))
+                    f_spectrum = group.transform.filter_spectrum(group.take_taps(filters, columns, wide))
+                    out = group.put(group.transform.convolve(u_spectrum, f_spectrum), out, columns)
+                    if trains and group.transform.keeps_spectra:
                         kept += [u_spectrum, f_spectrum]
             if gate is not None:
                 out.mul_(gate)
         if trains:
-            again = not all(part.transform.keeps_spectra for part in _parts(ragged))
+            again = not all(group.transform.keeps_spectra for group in ragged.derived(_groups))
             ctx.save_for_backward(u if again else None, filters if again else None, gate, *kept)
             ctx.ragged, ctx.wide, ctx.types, ctx.shapes = ragged, wide, (u.dtype, filters.dtype), filters.shape
         return out
@@ -173,24 +160,24 @@ class _CircularConv(torch.autograd.Function):
         grad_filters = grad.new_empty(ctx.shapes, dtype=ctx.types[1]) if for_filters else None
         grad_gate = torch.empty_like(gate) if for_gate else None
         with torch.autocast(grad.device.type, enabled=False):
-            for part in _parts(ctx.ragged):
-                for columns in part.transform.columns(grad.shape[1]):
-                    if part.transform.keeps_spectra:
+            for group in ctx.ragged.derived(_groups):
+                for columns in group.transform.columns(grad.shape[1]):
+                    if group.transform.keeps_spectra:
                         u_spectrum, f_spectrum = next(kept), next(kept)
                     else:
-                        u_spectrum = part.transform.spectrum(part.take(u, columns, wide))
-                        f_spectrum = part.transform.filter_spectrum(part.take_taps(filters, columns, wide))
+                        u_spectrum = group.transform.spectrum(group.take(u, columns, wide))
+                        f_spectrum = group.transform.filter_spectrum(group.take_taps(filters, columns, wide))
                     if grad_gate is not None:
-                        grad_gate = part.put(part.transform.convolve(u_spectrum, f_spectrum), grad_gate, columns)
-                    rows = part.take(grad, columns, wide)
+                        grad_gate = group.put(group.transform.convolve(u_spectrum, f_spectrum), grad_gate, columns)
+                    rows = group.take(grad, columns, wide)
                     if gate is not None:
-                        rows = rows * part.take(gate, columns, wide)
-                    g_spectrum = part.transform.gradient_spectrum(rows)
+                        rows = rows * group.take(gate, columns, wide)
+                    g_spectrum = group.transform.gradient_spectrum(rows)
                     if grad_u is not None:
-                        grad_u = part.put(part.transform.rows_gradient(g_spectrum, f_spectrum), grad_u, columns)
+                        grad_u = group.put(group.transform.rows_gradient(g_spectrum, f_spectrum), grad_u, columns)
                     if grad_filters is not None:
-                        taps = part.transform.taps_gradient(g_spectrum, u_spectrum)
-                        grad_filters = part.put_taps(taps, grad_filters, columns)
+                        taps = group.transform.taps_gradient(g_spectrum, u_spectrum)
+                        grad_filters = group.put_taps(taps, grad_filters, columns)
             if grad_gate is not None:
                 grad_gate.mul_(grad)
         return grad_u, grad_filters, grad_gate, None, None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphbench.structures import Ragged
+
 # Values handled at a time. Pieces of 32 MB and more go back to the system when they are freed; with smaller ones the
 # heap grew to half as much again.
 _CHUNK = 1 << 23
@@ -20,6 +22,14 @@ _LINE = 16
 _TILE = 1 << 12
 # torch's CPU library transforms longer sequences well only if their length is a power of two (README).
 _LONG = 1 << 18
+
+# Nodes from which a GPU gains by rows that lie channel by channel: below, what counts is the number of kernels.
+COLUMNS_FROM = 1 << 15
+
+
+def reads_columns(ragged: Ragged) -> bool:
+    """Whether rows that lie channel by channel in memory spare the operator a copy: one long graph, not on a CPU."""
+    return ragged.device.type != "cpu" and ragged.num_graphs == 1 and ragged.num_rows >= COLUMNS_FROM
 
 
 class Fourier:

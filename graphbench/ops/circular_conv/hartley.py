@@ -20,7 +20,7 @@ class Hartley:
 
     Args:
         sizes: distinct sizes, ascending.
-        counts: graphs of each; their rows lie behind each other in the same order.
+        counts: graphs of each; their rows lie one after the other in the same order.
         device: where the rows lie.
     """
 
@@ -55,9 +55,9 @@ class Hartley:
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:
         """(2, M, d) even and odd part of the filters' transforms, divided by n for the way back."""
-        each = _transform(taps, self._filters)
-        minus = each.index_select(0, self._minus_M)
-        return torch.stack([each + minus, each - minus]).mul_(self._half_M1.to(each.dtype))
+        plus = _transform(taps, self._filters)
+        minus = plus.index_select(0, self._minus_M)
+        return torch.stack([plus + minus, plus - minus]).mul_(self._half_M1.to(plus.dtype))
 
     def convolve(self, u: Tensor, f: Tensor) -> Tensor:
         """(R, d) output, from spectra."""

@@ -25,7 +25,7 @@ def length_of(largest: int) -> int:
 
 
 class Padded:
-    """Circular convolutions of graphs of several sizes, padded to L >= 2n and folded modulo each graph's own n.
+    """Circular convolutions of graphs of several sizes, padded to L >= 2n and folded modulo the n of its graph.
 
     Args:
         of_graph: n of every graph, in the order of their rows.
@@ -35,10 +35,11 @@ class Padded:
     def __init__(self, of_graph: np.ndarray, device: torch.device) -> None:
         sizes, number, counts = np.unique(of_graph, return_inverse=True, return_counts=True)
         length = length_of(int(sizes[-1]))
-        self._rows, self._taps = (_Places(each, length, device) for each in (of_graph, sizes))
-        self._number, self._by_size, self._ptr = (
-            torch.from_numpy(each).to(device, non_blocking=True)
-            for each in (number, np.argsort(number, kind="stable"), np.append(0, counts.cumsum()))
+        self._rows, self._taps = _Positions(of_graph, length, device), _Positions(sizes, length, device)
+        self._number = _on(device, number)
+        self._by_size, self._ptr = (
+            _on(device, np.argsort(number, kind="stable")),
+            _on(device, np.append(0, counts.cumsum())),
         )
         # They are more than twice as wide as the rows.
         self.keeps_spectra = len(of_graph) * length <= SMALL
@@ -62,7 +63,7 @@ class Padded:
 
     def convolve(self, u: Tensor, f: Tensor) -> Tensor:
         """(R, c) output, from spectra."""
-        return self._rows.folded(u * f, self._rows.behind)
+        return self._rows.folded(u * f, self._rows.after)
 
     def rows_gradient(self, g: Tensor, f: Tensor) -> Tensor:
         """(R, c) gradient of the rows, from the output's gradient and the filters."""
@@ -75,38 +76,41 @@ class Padded:
         return self._taps.folded(torch.view_as_complex(by_size), self._taps.before)
 
 
-class _Places:
-    """Where the entries of sequences of lengths n lie when each is padded.
+def _on(device: torch.device, values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
+
+
+class _Positions:
+    """Where the entries of sequences of lengths n lie when every sequence is padded.
 
     Attributes:
         count: of sequences.
         length: L.
-        forwards: sequence and place of every entry t.
-        backwards: the same with place -t, around the end.
-        behind: entries t and t + n of every t, one after the other.
+        forwards: sequence and position of every entry t.
+        backwards: the same with position -t, around the end.
+        after: entries t and t + n of every t, one after the other.
         before: entries -t and n - t: where t and t - n are when all is backwards.
     """
 
     def __init__(self, sizes: np.ndarray, length: int, device: torch.device) -> None:
         self.count, self.length = len(sizes), length
         number, size = np.repeat(np.arange(len(sizes)), sizes), np.repeat(sizes, sizes)
-        within = np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
-        back = -within % length
-        pairs = [length * number + each for each in (within, within + size, back, (size - within) % length)]
+        t = np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
+        minus_t, first = -t % length, length * number
 
-        def there(values: np.ndarray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
+        def pairs(one: np.ndarray, other: np.ndarray) -> Tensor:
+            return _on(device, np.stack([first + one, first + other], axis=1).ravel())
 
-        sequence = there(number)
-        self.forwards, self.backwards = (sequence, there(within)), (sequence, there(back))
-        self.behind, self.before = (there(np.stack(pairs[k : k + 2], axis=1).ravel()) for k in (0, 2))
-        self._ptr = there(np.arange(0, 2 * len(number) + 1, 2))
+        sequence = _on(device, number)
+        self.forwards, self.backwards = (sequence, _on(device, t)), (sequence, _on(device, minus_t))
+        self.after, self.before = pairs(t, t + size), pairs(minus_t, (size - t) % length)
+        self._ptr = _on(device, np.arange(0, 2 * len(number) + 1, 2))
         self._scale: dict[torch.dtype, Tensor] = {}
 
-    def spectrum(self, rows: Tensor, places: tuple[Tensor, Tensor]) -> Tensor:
+    def spectrum(self, rows: Tensor, positions: tuple[Tensor, Tensor]) -> Tensor:
         """(count, c, L / 2 + 1) complex."""
         padded = rows.new_zeros(self.count, rows.shape[1], self.length)
-        padded.transpose(1, 2).index_put_(places, rows)
+        padded.transpose(1, 2).index_put_(positions, rows)
         transformed: Tensor = torch.fft.rfft(padded)
         return transformed
 

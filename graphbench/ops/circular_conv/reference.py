@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from graphbench.ops.circular_conv.sizes import sizes_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 
 def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.circular_conv.circular_conv`."""
-    sizes = sizes_of(ragged)
+    sizes = ragged.distinct_sizes
     taps = dict(zip(sizes, filters.split(list(sizes)) if sizes else ()))
     blocks = [u.new_zeros(0, u.shape[1])]
     for u_id in u.split(list(ragged.sizes)) if ragged.sizes else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,9 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.decay_attention import cpu, reference
 from graphbench.ops.decay_attention.mask import Decay
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["Decay", "decay_attention"]
 
@@ -84,7 +82,7 @@ def decay_attention(
             f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
             f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
-    pairs = sum(size * size for size in ragged.sizes)
+    pairs = ragged.num_pairs
     if index.shape != (pairs,) or not (index.dtype == torch.uint8 or index.is_floating_point()):
         raise ValueError(
             f"index must be uint8 or floating of shape ({pairs},), received {index.dtype} of shape {tuple(index.shape)}"

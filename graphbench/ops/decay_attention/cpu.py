@@ -1,28 +1,27 @@
-"""Attention with a decay mask on blocks that fit into the cache; masks and probabilities are recomputed, not stored.
+"""Attention with a decay mask on tiles that fit into the cache; masks and probabilities are recomputed, not stored.
 
-Notation: B graphs of a chunk, H heads, L rows of the longest, i query rows, j key rows, d and e widths; z the damped
+Notation: B graphs of a bucket, H heads, L rows of the longest, i query rows, j key rows, d and e widths; z the damped
 scores. Formulas: README.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import accumulate, compute_dtype, plan_of
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.bucket_pairs import accumulate
+from graphbench.ops.decay_attention.damping import Damping, distances_of
 from graphbench.ops.decay_attention.dense import dense
-from graphbench.ops.decay_attention.pair_blocks import Damping, blocks_of
+from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
+from graphbench.structures import Ragged
 
-if TYPE_CHECKING:
-    from graphbench.ops.decay_attention.mask import Decay
-    from graphbench.structures import Ragged
-
-# Scores handled at a time, twice those of softmax_attention: a block has more fixed costs here.
-_BLOCK = 1 << 19
+# Scores of a tile, twice those of softmax_attention: a tile has more fixed costs here.
+_PAIRS = 1 << 19
 
 
 def decay_attention(
@@ -40,7 +39,7 @@ def decay_attention(
 
 
 class _Attention(torch.autograd.Function):
-    """Forward and backward in blocks; the backward pass repeats scores and masks."""
+    """Forward and backward in tiles; the backward pass repeats scores and masks."""
 
     @staticmethod
     def forward(
@@ -58,61 +57,60 @@ class _Attention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, start)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
         dtype, heads = compute_dtype(q), q.shape[1]
-        plan, keep = plan_of(ragged, heads, _BLOCK), RandomKeep(p, seed) if p else None
-        q, k, packed_v = (plan.pack(each, dtype) for each in (q, k, v))
+        layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(p, seed) if p else None
+        packed_q, packed_k, packed_v = (layout.pack(x).to(dtype) for x in (q, k, v))
         damping = Damping(mask, start.to(dtype))
-        q, out = damping.lifted(q), packed_v.new_empty(packed_v.shape)
-        for chunk, block in zip(plan.chunks, blocks_of(index, ragged, plan, mask, dtype), strict=True):
-            q_Bid, k_Bjd, v_Bje = (chunk.heads_first(each) for each in (q, k, packed_v))
+        packed_q, out = damping.lifted(packed_q), packed_v.new_empty(packed_v.shape)
+        distances = distances_of(index, ragged, layout, mask, dtype)
+        for bucket, of_bucket in zip(layout.buckets, distances, strict=True):
+            q_Bid, k_Bjd, v_Bje = (bucket.heads_first(x) for x in (packed_q, packed_k, packed_v))
             out_Bie = torch.empty_like(v_Bje)
-            damping.enter(chunk, block)
-            for batch, rows in chunk.blocks(heads):
-                damping.at(batch, rows)
+            damping.set_bucket(bucket, of_bucket)
+            for batch, rows in bucket.tiles(heads, _PAIRS):
+                damping.set_tile(batch, rows)
                 scores = torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2))
-                weights = torch.softmax(damping.damped(scores, out=scores), dim=-1)
+                probs = torch.softmax(damping.damped(scores, out=scores), dim=-1)
                 if keep is not None:
-                    weights.mul_(keep.fill_(torch.empty_like(weights)))
-                torch.bmm(weights, v_Bje[batch], out=out_Bie[batch, rows])
-            chunk.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
-        return plan.unpack(out, v.dtype)
+                    probs.mul_(keep.fill_(torch.empty_like(probs)))
+                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
+            bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
+        return layout.unpack(out).to(v.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, start = ctx.saved_tensors
         ragged, mask, heads, dtype = ctx.ragged, ctx.mask, q.shape[1], compute_dtype(q)
-        plan, keep = plan_of(ragged, heads, _BLOCK), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
-        packed_q, packed_k, packed_v, grad = (plan.pack(each, dtype) for each in (q, k, v, grad))
-        if plan.real is not None:
-            grad = grad * plan.real  # padding queries must not reach keys and values
-        grad_q, grad_k, grad_v = (torch.empty_like(each) for each in (packed_q, packed_k, packed_v))
+        layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(ctx.p, ctx.seed) if ctx.p else None
+        packed_q, packed_k, packed_v, packed_grad = (layout.pack(x).to(dtype) for x in (q, k, v, grad))
+        packed_grad = layout.zero_padding(packed_grad)  # padding queries must not reach keys and values
+        packed_grads = [torch.empty_like(x) for x in (packed_q, packed_k, packed_v)]
         damping = Damping(mask, start.to(dtype))
         packed_q = damping.lifted(packed_q)
         grad_start = torch.zeros(heads, dtype=dtype) if ctx.needs_input_grad[3] else None
-        for chunk, block in zip(plan.chunks, blocks_of(ctx.index, ragged, plan, mask, dtype), strict=True):
-            damping.enter(chunk, block)
-            q_Bid, k_Bjd = chunk.heads_first(packed_q), chunk.heads_first(packed_k)
-            v_Bje, grad_Bie = chunk.heads_first(packed_v), chunk.heads_first(grad)
+        distances = distances_of(ctx.index, ragged, layout, mask, dtype)
+        for bucket, of_bucket in zip(layout.buckets, distances, strict=True):
+            damping.set_bucket(bucket, of_bucket)
+            q_Bid, k_Bjd, v_Bje = (bucket.heads_first(x) for x in (packed_q, packed_k, packed_v))
+            grad_Bie = bucket.heads_first(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
-            gq, gk, gv = torch.empty_like(q_Bid), torch.empty_like(k_Bjd), torch.empty_like(v_Bje)
-            for batch, rows in chunk.blocks(heads):
-                damping.at(batch, rows)
+            grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
+            for batch, rows in bucket.tiles(heads, _PAIRS):
+                damping.set_tile(batch, rows)
                 scores = torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2))
-                weights = torch.softmax(damping.damped(scores), dim=-1)
-                change = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
-                kept = weights if keep is None else keep.fill_(torch.empty_like(weights)).mul_(weights)
-                accumulate(gv[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
-                # d z = w (d w - sum_j w d w), with d w = keep * change
-                change.mul_(kept)
-                change.addcmul_(weights, change.sum(2, keepdim=True), value=-1)
-                change = damping.backward(change, scores, grad_start)
-                torch.bmm(change, k_Bjd[batch], out=gq[batch, rows])
-                accumulate(gk[batch], rows, change.transpose(1, 2), q_Bid[batch, rows])
-            chunk.put(gq, grad_q)
-            chunk.put(gk, grad_k)
-            chunk.put(gv, grad_v)
-        grads = (
-            plan.unpack(each, like.dtype) for each, like in ((damping.lifted(grad_q), q), (grad_k, k), (grad_v, v))
-        )
-        return *grads, None if grad_start is None else grad_start.to(start.dtype), None, None, None, None, None
+                probs = torch.softmax(damping.damped(scores), dim=-1)
+                grad_probs = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
+                kept = probs if keep is None else keep.fill_(torch.empty_like(probs)).mul_(probs)
+                accumulate(grad_v[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
+                # dz = p (mask dp - sum_j p mask dp), in place
+                grad_z = grad_probs.mul_(kept)
+                grad_z.addcmul_(probs, grad_z.sum(2, keepdim=True), value=-1)
+                grad_scores = damping.backward(grad_z, scores, grad_start)
+                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
+                accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
+            for block, packed_gradient in zip((grad_q, grad_k, grad_v), packed_grads):
+                bucket.put(block, packed_gradient)
+        packed_grads[0] = damping.lifted(packed_grads[0])
+        of_inputs = (layout.unpack(x).to(like.dtype) for x, like in zip(packed_grads, (q, k, v)))
+        return *of_inputs, None if grad_start is None else grad_start.to(start.dtype), None, None, None, None, None

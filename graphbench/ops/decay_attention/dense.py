@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import pair_index
 from graphbench.ops.decay_attention.mask import Decay, no_path
-from graphbench.ops.segment.cpu import pack, unpack
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 
 def dense(
@@ -21,8 +16,8 @@ def dense(
 ) -> Tensor:
     """See :func:`graphbench.ops.decay_attention.decay_attention`; memory is that of all scores of a bucket."""
     blocks = []
-    for bucket, q_BLHd, k_BLHd, v_BLHe in zip(ragged.buckets, pack(q, ragged), pack(k, ragged), pack(v, ragged)):
-        pairs = pair_index(bucket.graphs, bucket.length, ragged.sizes).to(index.device, non_blocking=True)
+    for bucket, q_BLHd, k_BLHd, v_BLHe in zip(ragged.buckets, *(ragged.to_buckets(x) for x in (q, k, v))):
+        pairs = ragged.pair_index(bucket)
         cells = index[pairs.view(-1)]
         factors = mask.factors(cells, start.to(q.dtype)).view(*pairs.shape, q.shape[1]).permute(0, 3, 1, 2)
         scores = torch.einsum("bihd,bjhd->bhij", q_BLHd, k_BLHd) / math.sqrt(q.shape[2])
@@ -33,4 +28,4 @@ def dense(
             logits = logits.masked_fill(~bucket.mask[:, None, None, :], -torch.inf)
         weights = torch.dropout(torch.softmax(logits, dim=-1), dropout_p, dropout_p > 0)
         blocks.append(torch.einsum("bhij,bjhe->bihe", weights, v_BLHe))
-    return unpack(blocks, ragged)
+    return ragged.from_buckets(blocks)

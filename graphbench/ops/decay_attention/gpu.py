@@ -6,7 +6,7 @@ Notation: N rows, H heads, T tiles.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,12 +19,10 @@ except ImportError as missing:
 
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
+from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, span_of, tiles_of, triton_type, wide_of
-
-if TYPE_CHECKING:
-    from graphbench.ops.decay_attention.mask import Decay
-    from graphbench.structures import Ragged
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.structures import Ragged
 
 
 def decay_attention(
@@ -43,7 +41,7 @@ def decay_attention(
     if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
     seed = draw_seed() % 2**31 if dropout_p else 0
-    inputs = (each.contiguous() for each in (q, k, v, start))
+    inputs = (x.contiguous() for x in (q, k, v, start))
     with torch.autocast(q.device.type, enabled=False):
         result: Tensor = _Attention.apply(*inputs, index, ragged, mask, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result
@@ -67,11 +65,11 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         index = loadable(index, wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p)
-        tiles, pair_ptr = tiles_of(ragged, rows)
+        tiles = ragged.derived(row_tiles, rows)
         out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, index, start, ragged.ptr, pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
+                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
         ctx.save_for_backward(q, k, v, start, out, log_sum)
@@ -85,14 +83,14 @@ class _Attention(torch.autograd.Function):
         ragged, wide, grad = ctx.ragged, log_sum.dtype, grad.contiguous()
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p)
         along = (grad.to(wide) * out.to(wide)).sum(2)
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
-        of_queries, pair_ptr = tiles_of(ragged, rows)
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
         parts = along.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):
-            for flag, tiles in ((True, of_queries), (False, tiles_of(ragged, keys)[0])):
+            for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    q, k, v, ctx.index, start, ragged.ptr, pair_ptr, tiles, grad, log_sum, along, dq, dk, dv, parts,
-                    ragged.max_size, ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys, **constants,
+                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, grad, log_sum, along,
+                    dq, dk, dv, parts, ragged.max_size, ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys, **constants,
                 )  # fmt: skip
         of_start = parts.sum(0).to(start.dtype) if ctx.needs_input_grad[3] else None
         return dq, dk, dv, of_start, None, None, None, None, None

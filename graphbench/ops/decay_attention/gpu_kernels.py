@@ -1,4 +1,7 @@
-"""Triton kernels of attention with a decay mask. Notation and equations: README; tiles: ``ops/gpu_tiles.py``."""
+"""Triton kernels of attention with a decay mask. Notation and equations: README; prefixes, tiles: ``ops/gpu_tiles.py``.
+
+``bop`` is the first pair of the graph in the batch, ``b_start`` the start point of the head.
+"""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
@@ -6,8 +9,8 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
-from graphbench.ops.gpu_tiles import block, dot, dropped, locate, put
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+from graphbench.ops.gpu_tiles import dot, dropout, load_rows, locate, store_rows
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
@@ -15,57 +18,44 @@ _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
 
 @triton.jit
 def damped(
-    scores,
-    index,
-    first,
-    rows,
-    keys,
-    size,
-    begin,
-    LOG: tl.constexpr,
-    SLOPE: tl.constexpr,
-    END: tl.constexpr,
-    LINEAR: tl.constexpr,
-    ADDED: tl.constexpr,
-    FULL: tl.constexpr,
-    CLOSED: tl.constexpr,
-    HOPS: tl.constexpr,
-    ACC: tl.constexpr,
-):
-    """(z, M, dM/ds), or with ln M in place of M where it is ``ADDED``; z is minus infinity where nothing is seen."""
-    real = (rows < size)[:, None] & (keys < size)[None, :]
-    raw = tl.load(index + first + rows[:, None] * size + keys[None, :], mask=real, other=0)
+    b_s, index, bop, o_q, o_k, n, b_start,
+    LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
+    FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """(z, M, dM/ds) [ROWS, KEYS], with ln M for M where it is ``ADDED``; z is minus infinity where nothing is seen."""
+    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
+    b_index = tl.load(index + bop + o_q[:, None] * n + o_k[None, :], mask=m_qk, other=0)
     if HOPS:
-        lost, kept = raw == _UNREACHABLE, raw == _TOKEN
+        m_lost, m_kept = b_index == _UNREACHABLE, b_index == _TOKEN
     else:
-        lost, kept = raw == float("inf"), raw != raw
+        m_lost, m_kept = b_index == float("inf"), b_index != b_index
     if FULL:
-        kept = kept | lost
-    reach = tl.where(lost, _FAR, raw.to(ACC)) - begin
-    one = tl.zeros_like(reach) + 1.0
-    step = tl.where(reach > 0.0, one, one * SLOPE)
-    x = reach * step
+        m_kept = m_kept | m_lost
+    b_beyond = tl.where(m_lost, _FAR, b_index.to(ACC)) - b_start
+    b_one = tl.zeros_like(b_beyond) + 1.0
+    b_step = tl.where(b_beyond > 0.0, b_one, b_one * SLOPE)  # of LeakyReLU
+    b_x = b_beyond * b_step
     if LINEAR:
-        fall = END - begin
-        width = tl.maximum(fall, 1.0)
-        m = tl.maximum(1.0 - x / width, 0.0)
-        slope = step / width - tl.where(fall >= 1.0, x / (width * width), 0.0)
-        slope = tl.where(m > 0.0, slope, 0.0)
+        b_fall = END - b_start
+        b_width = tl.maximum(b_fall, 1.0)
+        b_m = tl.maximum(1.0 - b_x / b_width, 0.0)
+        b_dm = b_step / b_width - tl.where(b_fall >= 1.0, b_x / (b_width * b_width), 0.0)
+        b_dm = tl.where(b_m > 0.0, b_dm, 0.0)
         if ADDED:
-            positive = tl.where(m > 0.0, m, 1.0)
-            slope = slope / positive
-            m = tl.where(m > 0.0, tl.log(positive), _NEVER)
+            b_positive = tl.where(b_m > 0.0, b_m, 1.0)
+            b_dm = b_dm / b_positive
+            b_m = tl.where(b_m > 0.0, tl.log(b_positive), _NEVER)
     else:
-        m = LOG * x
-        slope = (0.0 if LOG == _NEVER else -LOG) * step
+        b_m = LOG * b_x
+        b_dm = (0.0 if LOG == _NEVER else -LOG) * b_step
         if not ADDED:
-            m = tl.exp(m)
-            slope = slope * m
-    m = tl.where(kept, 0.0 if ADDED else 1.0, m)
-    slope = tl.where(kept, 0.0, slope)
-    z = scores + m if ADDED else scores * m
-    seen = real & (lost == 0) if CLOSED else real
-    return tl.where(seen, z, float("-inf")), m, slope
+            b_m = tl.exp(b_m)
+            b_dm = b_dm * b_m
+    b_m = tl.where(m_kept, 0.0 if ADDED else 1.0, b_m)
+    b_dm = tl.where(m_kept, 0.0, b_dm)
+    b_z = b_s + b_m if ADDED else b_s * b_m
+    m_seen = m_qk & (m_lost == 0) if CLOSED else m_qk
+    return tl.where(m_seen, b_z, float("-inf")), b_m, b_dm
 
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
@@ -77,31 +67,36 @@ def forward(
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Output and logarithm of the sum of exponentials of a tile of queries."""
-    graph, start, size, rows = locate(tiles, ptr, ROWS)
-    head, first = tl.program_id(1), tl.load(pair_ptr + graph)
-    begin = tl.load(starts + head).to(ACC)
-    queries = block(q, start, rows, size, head, HEADS, D, SPAN_D, ACC)
-    pair_rows = ((start + rows) * HEADS + head)[:, None]
-    top = tl.zeros([ROWS], dtype=ACC) - float("inf")
-    total, mixed = tl.zeros([ROWS], dtype=ACC), tl.zeros([ROWS, SPAN_E], dtype=ACC)
-    for here in range(0, size, KEYS):
-        keys = here + tl.arange(0, KEYS).to(tl.int64)
-        scores = SCALE * dot(queries, tl.trans(block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)), ACC)
-        z, _, _ = damped(
-            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
+    b_start = tl.load(starts + i_h).to(ACC)
+    # [ROWS, SPAN_D]
+    b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+    o_rows = (bos + o_q) * HEADS + i_h
+    # [ROWS]
+    b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
+    # [ROWS, SPAN_E]
+    b_out = tl.zeros([ROWS, SPAN_E], dtype=ACC)
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        # [ROWS, KEYS]
+        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)), ACC)
+        b_z, _b_m, _b_dm = damped(
+            b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
-        above = tl.maximum(top, tl.max(z, 1))
-        base = tl.where(above == float("-inf"), 0.0, above)
-        weights, shrink = tl.exp(z - base[:, None]), tl.exp(top - base)
-        total = total * shrink + tl.sum(weights, 1)
-        weights = dropped(weights, seed, pair_rows, keys[None, :], row_length, P, KEEP)
-        values = block(v, start, keys, size, head, HEADS, E, SPAN_E, ACC)
-        mixed = mixed * shrink[:, None] + dot(weights.to(ACC), values, ACC)
-        top = above
-    total = tl.where(total == 0.0, 1.0, total)
-    put(out, mixed / total[:, None], start, rows, size, head, HEADS, E, SPAN_E)
-    level = tl.where(top == float("-inf"), 0.0, top) + tl.log(total)
-    tl.store(log_sum + (start + rows) * HEADS + head, level, mask=rows < size)
+        b_new = tl.maximum(b_max, tl.max(b_z, 1))
+        b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
+        b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
+        b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
+        b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        # [KEYS, SPAN_E]
+        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_out = b_out * b_shrink[:, None] + dot(b_p.to(ACC), b_v, ACC)
+        b_max = b_new
+    b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
+    store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
+    b_log_sum = tl.where(b_max == float("-inf"), 0.0, b_max) + tl.log(b_sum)
+    tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
@@ -113,41 +108,50 @@ def backward(
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values."""
-    graph, start, size, mine = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
-    head, first = tl.program_id(1), tl.load(pair_ptr + graph)
-    begin = tl.load(starts + head).to(ACC)
-    of_q, of_start = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
-    of_k, of_v = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
-    for here in range(0, size, KEYS if OF_QUERIES else ROWS):
+    """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values.
+
+    ``along`` is the product of output and gradient of every row, (N, H).
+    """
+    i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
+    i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
+    b_start = tl.load(starts + i_h).to(ACC)
+    # [ROWS, SPAN_D], [ROWS]
+    b_dq, b_dstart = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
+    # [KEYS, SPAN]
+    b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
-            rows, keys = mine, here + tl.arange(0, KEYS).to(tl.int64)
+            o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
         else:
-            rows, keys = here + tl.arange(0, ROWS).to(tl.int64), mine
-        queries = block(q, start, rows, size, head, HEADS, D, SPAN_D, ACC)
-        each = block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)
-        scores = SCALE * dot(queries, tl.trans(each), ACC)
-        z, m, slope = damped(
-            scores, index, first, rows, keys, size, begin, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
+            o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
+        # [ROWS, SPAN_D], [KEYS, SPAN_D]
+        b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+        b_k = load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)
+        # [ROWS, KEYS]
+        b_s = SCALE * dot(b_q, tl.trans(b_k), ACC)
+        b_z, b_m, b_dm = damped(
+            b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
-        places, known = (start + rows) * HEADS + head, rows < size
-        weights = tl.exp(z - tl.load(log_sum + places, mask=known, other=0.0)[:, None])
-        values = block(v, start, keys, size, head, HEADS, E, SPAN_E, ACC)
-        incoming = block(grad, start, rows, size, head, HEADS, E, SPAN_E, ACC)
-        change = dot(incoming, tl.trans(values), ACC)
-        change = dropped(change, seed, places[:, None], keys[None, :], row_length, P, KEEP).to(ACC)
-        change = weights * (change - tl.load(along + places, mask=known, other=0.0)[:, None])
-        of_scores = change if ADDED else change * m
+        o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
+        b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
+        # [KEYS, SPAN_E], [ROWS, SPAN_E]
+        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+        # [ROWS, KEYS]
+        b_dp = dot(b_grad, tl.trans(b_v), ACC)
+        b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        b_dz = b_p * (b_dp - tl.load(along + o_rows, mask=m_q, other=0.0)[:, None])
+        b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:
-            of_q += SCALE * dot(of_scores, each, ACC)
-            of_start += tl.sum(change * slope if ADDED else change * scores * slope, 1)
+            b_dq += SCALE * dot(b_ds, b_k, ACC)
+            b_dstart += tl.sum(b_dz * b_dm if ADDED else b_dz * b_s * b_dm, 1)
         else:
-            weights = dropped(weights, seed, places[:, None], keys[None, :], row_length, P, KEEP).to(ACC)
-            of_v += dot(tl.trans(weights), incoming, ACC)
-            of_k += SCALE * dot(tl.trans(of_scores), queries, ACC)
+            b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+            b_dv += dot(tl.trans(b_p), b_grad, ACC)
+            b_dk += SCALE * dot(tl.trans(b_ds), b_q, ACC)
     if OF_QUERIES:
-        put(dq, of_q, start, mine, size, head, HEADS, D, SPAN_D)
-        tl.store(dstart + tl.program_id(0) * HEADS + head, tl.sum(of_start, 0))
+        store_rows(dq, b_dq, bos, o_own, n, i_h, HEADS, D, SPAN_D)
+        tl.store(dstart + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
-        put(dk, of_k, start, mine, size, head, HEADS, D, SPAN_D)
-        put(dv, of_v, start, mine, size, head, HEADS, E, SPAN_E)
+        store_rows(dk, b_dk, bos, o_own, n, i_h, HEADS, D, SPAN_D)
+        store_rows(dv, b_dv, bos, o_own, n, i_h, HEADS, E, SPAN_E)

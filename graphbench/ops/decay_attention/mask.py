@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 FAR = 510.0
 """Distance of pairs without a path in the released code."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from graphbench.ops.decay_attention.mask import Decay
-    from graphbench.structures import Ragged
+from graphbench.ops.decay_attention.mask import Decay
+from graphbench.structures import Ragged
 
 
 def decay_attention(

@@ -14,7 +14,7 @@ _IMPLEMENTATIONS = {"reference": reference.dropout, "cpu": cpu.dropout}
 
 
 def dropout(x: Tensor, p: float, *, backend: str = "auto") -> Tensor:
-    """Sets entries to zero with probability ``p`` and divides the others by ``1 - p``.
+    """``y = m x / (1 - p)``: sets entries to zero (m = 0) with probability ``p`` and scales the others.
 
     Reproducible from torch's global generator. The caller passes ``p = 0`` in evaluation.
 

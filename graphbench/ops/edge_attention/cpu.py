@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment.cpu import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
@@ -21,7 +21,7 @@ def edge_attention(
 ) -> Tensor:
     """See :func:`graphbench.ops.edge_attention.edge_attention`."""
     wide = compute_dtype(v)
-    tensors = [None if each is None else each.to(wide) for each in (q, k, v, e)]
+    tensors = [None if x is None else x.to(wide) for x in (q, k, v, e)]
     out: Tensor = _EdgeAttention.apply(adj, *tensors, clamp, eps)  # type: ignore[no-untyped-call]
     return out.to(v.dtype)
 
@@ -58,28 +58,21 @@ class _EdgeAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, e, weight_MH, inside_MH, out_NHf, total_NH = ctx.saved_tensors
         adj: Adjacency = ctx.adj
-        arriving_NHf = grad / total_NH.unsqueeze(2)
-        grad_v = weighted(arriving_NHf, weight_MH, adj.by_source)
-        # d/d score = w (v_s - out_t) . arriving_t, 0 where the clamp acts
-        change_MHf = v.index_select(0, adj.source).sub_(out_NHf.index_select(0, adj.target))
-        score_MH = change_MHf.mul_(arriving_NHf.index_select(0, adj.target)).sum(2)
-        score_MH.mul_(weight_MH).mul_(q.shape[2] ** -0.5)
+        grad_sum_NHf = grad / total_NH.unsqueeze(2)  # of sum w v
+        grad_v = weighted(grad_sum_NHf, weight_MH, adj.by_source)
+        # d/d score = w (v_s - out_t) . (d/d sum)_t, 0 where the clamp acts
+        v_minus_out_MHf = v.index_select(0, adj.source).sub_(out_NHf.index_select(0, adj.target))
+        grad_score_MH = v_minus_out_MHf.mul_(grad_sum_NHf.index_select(0, adj.target)).sum(2)
+        grad_score_MH.mul_(weight_MH).mul_(q.shape[2] ** -0.5)
         if inside_MH is not None:
-            score_MH.mul_(inside_MH)
+            grad_score_MH.mul_(inside_MH)
         if e is None:
-            return (
-                None,
-                weighted(k, score_MH, adj.by_target),
-                weighted(q, score_MH, adj.by_source),
-                grad_v,
-                None,
-                None,
-                None,
-            )
-        scaled_MHd = e * score_MH.unsqueeze(2)
+            grad_q, grad_k = weighted(k, grad_score_MH, adj.by_target), weighted(q, grad_score_MH, adj.by_source)
+            return None, grad_q, grad_k, grad_v, None, None, None
+        scaled_MHd = e * grad_score_MH.unsqueeze(2)
         grad_q = _sums(scaled_MHd * k.index_select(0, adj.source), adj.by_target)
         grad_k = _sums(scaled_MHd.mul_(q.index_select(0, adj.target)), adj.by_source)
-        grad_e = _products(adj, q, k, None).mul_(score_MH.unsqueeze(2)) if ctx.needs_input_grad[4] else None
+        grad_e = _products(adj, q, k, None).mul_(grad_score_MH.unsqueeze(2)) if ctx.needs_input_grad[4] else None
         return None, grad_q, grad_k, grad_v, grad_e, None, None
 
 
@@ -111,5 +104,5 @@ def weighted(rows: Tensor, weight_MH: Tensor, lists: Csr) -> Tensor:
         return torch.zeros_like(rows)
     weight_HM = weight_MH.index_select(0, lists.entry).t().contiguous()
     rows_HNf = rows.transpose(0, 1).contiguous()
-    heads = [bag_sum(each, lists.other, lists.ptr, weight) for each, weight in zip(rows_HNf, weight_HM)]
+    heads = [bag_sum(rows_Nf, lists.other, lists.ptr, weight_M) for rows_Nf, weight_M in zip(rows_HNf, weight_HM)]
     return torch.stack(heads, dim=1)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
-from graphbench.ops.focal_attention.scope import Relation, Scope, heads_of
-
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.ops.focal_attention.scope import Relation, Scope, per_head
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 
 __all__ = ["Relation", "focal_attention"]
 
@@ -36,10 +34,10 @@ def focal_attention(
     k: Tensor,
     v: Tensor,
     ragged: Ragged,
-    near: PairBlocks | HopNeighbors,
-    reach: int | Sequence[int | None] | None,
+    distances: PairBlocks | HopNeighbors,
+    max_hops: int | Sequence[int | None] | None,
     *,
-    tables: Sequence[Relation] = (),
+    relations: Sequence[Relation] = (),
     bias: Tensor | None = None,
     unreachable: Literal["mask", "full"] = "mask",
     dropout_p: float = 0.0,
@@ -49,23 +47,23 @@ def focal_attention(
 
     Equation::
 
-        a_i. = softmax_j( s_ij ),   j with distance(i, j) <= reach_h
+        a_i. = softmax_j( s_ij ),   j with distance(i, j) <= max_hops_h
         s_ij = (q_i . k_j + sum_t q_i . query_t[r_t(i, j)] + k_i . key_t[r_t(i, j)]) / sqrt(d) + bias_ij
 
     r_t(i, j) is the number of a relation of the pair: its hops, the type of its edge. The key term takes the key of
     the row node i, as the released code of GRPE does, where the paper (https://arxiv.org/abs/2201.12787) has that of
-    j. A graph token (distance 254) sees all and is seen by all whatever the reach.
+    j. A graph token (distance 254) sees all and is seen by all whatever the limit.
 
     Args:
         q: (N, H, d) queries, rows grouped by graph.
         k: (N, H, d) keys.
         v: (N, H, e) values.
         ragged: the partition of the rows.
-        near: distances of all pairs, or lists of the nodes within a cut-off of every node: then time and memory, with
+        distances: of all pairs, or lists of the nodes within a cut-off of every node: then time and memory, with
             gradients, are those of the lists.
-        reach: largest number of hops seen; None: the whole graph (not with lists). One for all heads, or one per
+        max_hops: largest number of hops seen; None: the whole graph (not with lists). One for all heads, or one per
             head.
-        tables: relations of pairs; ``index`` and ``bias`` are in the order of ``near`` (P pairs).
+        relations: of pairs; ``index`` and ``bias`` are in the order of ``distances`` (P pairs).
         bias: (P, H) added to the scores, or None.
         unreachable: what a limited head does with pairs without a path: ``mask`` leaves them out, ``full`` sees
             them, as FFGT's released code does (not with lists).
@@ -78,7 +76,7 @@ def focal_attention(
         (N, H, e) of the type of ``v``.
 
     Raises:
-        ValueError: shapes do not fit, the reach is negative or not possible with lists, the probability is outside
+        ValueError: shapes do not fit, ``max_hops`` is negative or not possible with lists, the probability is outside
             [0, 1], or ``unreachable`` or ``backend`` is unknown.
     """
     if not (q.shape == k.shape and q.dim() == 3 and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
@@ -90,13 +88,13 @@ def focal_attention(
         raise ValueError(f"unreachable must be mask or full, received {unreachable!r}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
-    scope = Scope(ragged, near, heads_of(reach, q.shape[1]), unreachable == "full")
+    scope = Scope(ragged, distances, per_head(max_hops, q.shape[1]), unreachable == "full")
     scope.check()
     heads, d, e = q.shape[1], q.shape[2], v.shape[2]
     if bias is not None and bias.shape != (scope.pairs, heads):
         raise ValueError(f"bias must be ({scope.pairs}, {heads}) (pairs, heads), received {tuple(bias.shape)}")
-    for table in tables:
-        table.check(scope.pairs, heads, d, e)
+    for relation in relations:
+        relation.check(scope.pairs, heads, d, e)
     if backend == "auto" and scope.has_blocks and q.device.type != "cpu":
         backend = "gpu" if has_triton(q) else "dense"
-    return choose("focal_attention", backend, _IMPLEMENTATIONS)(q, k, v, scope, tuple(tables), bias, dropout_p)
+    return choose("focal_attention", backend, _IMPLEMENTATIONS)(q, k, v, scope, tuple(relations), bias, dropout_p)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,15 +23,13 @@ from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, span_of, tiles_of, triton_type, wide_of
-from graphbench.ops.special_hops import UNREACHABLE
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.structures import Ragged
+from graphbench.structures.pairs import UNREACHABLE
 
 
 def focal_attention(
-    q: Tensor, k: Tensor, v: Tensor, scope: Scope, tables: tuple[Relation, ...], bias: Tensor | None, p: float
+    q: Tensor, k: Tensor, v: Tensor, scope: Scope, relations: tuple[Relation, ...], bias: Tensor | None, p: float
 ) -> Tensor:
     """See :func:`graphbench.ops.focal_attention.focal_attention`.
 
@@ -44,18 +42,18 @@ def focal_attention(
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
     capable = has_kernels("focal_attention", q)
-    kinds = max((len(each) for table in tables for each in table.weights if each is not None), default=1)
+    kinds = max((len(table) for r in relations for table in r.tables if table is not None), default=1)
     too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
-    if not capable or too_wide or len(tables) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
-        return dense.focal_attention(q, k, v, scope, tables, bias, p)
+    if not capable or too_wide or len(relations) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
+        return dense.focal_attention(q, k, v, scope, relations, bias, p)
     seed = draw_seed() % 2**31 if p else 0
     with torch.autocast(q.device.type, enabled=False):
-        table = tables[0] if tables else None
-        term = None if table is None else _term(q, k, table)
-        value = None if table is None else table.value
-        q, k, v = (each.contiguous() for each in (q, k, v))
+        relation = relations[0] if relations else None
+        term = None if relation is None else _term(q, k, relation)
+        value = None if relation is None else relation.value
+        q, k, v = (x.contiguous() for x in (q, k, v))
         bias = None if bias is None else bias.contiguous()
-        index = None if table is None else table.index.contiguous()
+        index = None if relation is None else relation.index.contiguous()
         launch = _Launch(scope, index, kinds, value is not None, p, seed)
         out, sums = _Attention.apply(q, k, v, term, bias, launch)  # type: ignore[no-untyped-call]
         if value is not None:
@@ -65,22 +63,22 @@ def focal_attention(
     return result
 
 
-def _term(q: Tensor, k: Tensor, table: Relation) -> Tensor | None:
+def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:
     """(N, H, T) what every kind adds to the scores of a row."""
     wide, term = wide_of(q.dtype), None
-    for own, weight in ((q, table.query), (k, table.key)):
-        if weight is not None:
-            part = torch.matmul(own.to(wide).transpose(0, 1), weight.to(wide).permute(1, 2, 0))
+    for x, table in ((q, relation.query), (k, relation.key)):
+        if table is not None:
+            part = torch.matmul(x.to(wide).transpose(0, 1), table.to(wide).permute(1, 2, 0))
             term = part if term is None else term + part
     return None if term is None else (term * q.shape[2] ** -0.5).transpose(0, 1).contiguous()
 
 
 @dataclass(frozen=True, eq=False)
 class _Launch:
-    """What a call is about, besides its differentiable inputs.
+    """What a call is about, except its differentiable inputs.
 
     Attributes:
-        scope: the batch, hops of its pairs, reach of the heads.
+        scope: the batch, hops of its pairs, limits of the heads.
         index: (P,) relation of every pair, or None.
         kinds: T.
         sums: whether weights are summed by kind.
@@ -104,11 +102,11 @@ class _Launch:
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
         """With which all kernels begin; ``unread`` stands for what is not there."""
-        reach, wide = _reaches(self.scope.reach, q.device), wide_of(v.dtype)
+        max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
-        kinds, term, bias = (unread if each is None else each for each in (index, term, bias))
+        kinds, term, bias = (unread if x is None else x for x in (index, term, bias))
         hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
-        return q, k, v, hops, kinds, term, bias, reach, self.ragged.ptr
+        return q, k, v, hops, kinds, term, bias, max_hops, self.ragged.ptr
 
     def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
@@ -140,8 +138,8 @@ class _Launch:
 
 
 @functools.lru_cache(maxsize=64)
-def _reaches(reach: tuple[int | None, ...], device: torch.device) -> Tensor:
-    limits = [UNREACHABLE if each is None else each for each in reach]
+def _on_device(max_hops: tuple[int | None, ...], device: torch.device) -> Tensor:
+    limits = [UNREACHABLE if limit is None else limit for limit in max_hops]
     return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)
 
 
@@ -154,13 +152,14 @@ class _Attention(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wide = wide_of(v.dtype)
         constants = launch.constants(q, v, term, bias)
-        tiles, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
+        ragged = launch.ragged
+        tiles = ragged.derived(row_tiles, constants["ROWS"])
         out, log_sum = torch.empty_like(v), v.new_empty(q.shape[:2], dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, out, sums, log_sum,
-                launch.ragged.max_size, launch.seed, **constants,
+                *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
+                ragged.max_size, launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(q, k, v, term, bias, out, sums, log_sum)
         ctx.launch = launch
@@ -176,16 +175,16 @@ class _Attention(torch.autograd.Function):
         along = (grad.to(wide) * out.to(wide)).sum(2)
         if launch.sums:
             along += (grad_sums * sums).sum(2)
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
-        of_queries, pair_ptr = tiles_of(launch.ragged, constants["ROWS"])
-        of_keys, _ = tiles_of(launch.ragged, constants["KEYS"])
+        ragged = launch.ragged
+        of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), pair_ptr, tiles, grad, grad_sums, log_sum, along,
-                    dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
-                    launch.ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, grad, grad_sums,
+                    log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
+                    ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip
         return dq, dk, dv, dterm, dbias, None

@@ -1,7 +1,7 @@
-"""Triton kernels of focal attention. Notation and equations: README; tiles: ``ops/gpu_tiles.py``.
+"""Triton kernels of focal attention. Notation and equations: README; prefixes of names and tiles: ``ops/gpu_tiles.py``.
 
 Relations of pairs arrive as numbers per row and kind, (N, H, T): ``term`` is what a kind adds to the scores of its row,
-``sums`` what the row's weights of a kind add up to.
+``sums`` what the row's weights of a kind add up to. ``bop`` is the first pair of the graph in the batch.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -9,109 +9,113 @@ Relations of pairs arrive as numbers per row and kind, (N, H, T): ``term`` is wh
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import block, dot, dropped, locate, put
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
+from graphbench.ops.gpu_tiles import dot, dropout, load_rows, locate, store_rows
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
 
 
 @triton.jit
-def kinds_of(kinds, first, rows, keys, size, RELATED: tl.constexpr):
-    """(rows, keys) number of the relation of every pair; 0 where there is none."""
+def load_kinds(kinds, bop, o_q, o_k, n, RELATED: tl.constexpr):
+    """[ROWS, KEYS] number of the relation of every pair; 0 where there is none."""
     if RELATED:
-        real = (rows < size)[:, None] & (keys < size)[None, :]
-        return tl.load(kinds + first + rows[:, None] * size + keys[None, :], mask=real, other=0).to(tl.int32)
-    return (rows[:, None] + keys[None, :]).to(tl.int32) * 0
+        m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
+        return tl.load(kinds + bop + o_q[:, None] * n + o_k[None, :], mask=m_qk, other=0).to(tl.int32)
+    return (o_q[:, None] + o_k[None, :]).to(tl.int32) * 0
 
 
 @triton.jit
-def looked_up(x, kind, start, rows, keys, size, head, HEADS: tl.constexpr, KINDS: tl.constexpr, ACC: tl.constexpr):
-    """(rows, keys) what the row has for the kind of the pair, from (N, H, T)."""
-    real = (rows < size)[:, None] & (keys < size)[None, :]
-    places = (((start + rows) * HEADS + head) * KINDS)[:, None] + kind
-    return tl.load(x + places, mask=real, other=0.0).to(ACC)
+def load_of_kind(x, b_kind, bos, o_q, o_k, n, i_h, HEADS: tl.constexpr, KINDS: tl.constexpr, ACC: tl.constexpr):
+    """[ROWS, KEYS] what the row has for the kind of the pair, from (N, H, T)."""
+    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
+    o_x = (((bos + o_q) * HEADS + i_h) * KINDS)[:, None] + b_kind
+    return tl.load(x + o_x, mask=m_qk, other=0.0).to(ACC)
 
 
 @triton.jit
-def summed(values, kind, KINDS: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
-    """(rows, SPAN) sums of the pairs of every kind; one kind after the other, so that the order is fixed."""
-    cols = tl.arange(0, SPAN)[None, :]
-    total = tl.zeros([values.shape[0], SPAN], dtype=ACC)
-    for each in range(0, KINDS):
-        of_kind = tl.sum(tl.where(kind == each, values, 0.0), 1)
-        total += tl.where(cols == each, of_kind[:, None], 0.0)
-    return total
+def sum_by_kind(b_x, b_kind, KINDS: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
+    """[ROWS, SPAN] sums of the pairs of every kind; one kind after the other, so that the order is fixed."""
+    o_c = tl.arange(0, SPAN)[None, :]
+    b_sums = tl.zeros([b_x.shape[0], SPAN], dtype=ACC)
+    for kind in range(0, KINDS):
+        b_of_kind = tl.sum(tl.where(b_kind == kind, b_x, 0.0), 1)
+        b_sums += tl.where(o_c == kind, b_of_kind[:, None], 0.0)
+    return b_sums
 
 
 @triton.jit
-def visible(
-    scores, hops, bias, term, kind, first, start, rows, keys, size, head, reach,
+def masked_scores(
+    b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
     HEADS: tl.constexpr, KINDS: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Scores with what is added to them; minus infinity where the head does not see."""
-    real = (rows < size)[:, None] & (keys < size)[None, :]
-    pairs = first + rows[:, None] * size + keys[None, :]
-    seen = real
+    """[ROWS, KEYS] scores with what is added to them; minus infinity where the head does not see."""
+    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
+    o_qk = bop + o_q[:, None] * n + o_k[None, :]
+    m_seen = m_qk
     if LIMITED:
-        hop = tl.load(hops + pairs, mask=real, other=0).to(tl.int32)
-        near = (hop <= reach) | (hop == _TOKEN)
+        b_hops = tl.load(hops + o_qk, mask=m_qk, other=0).to(tl.int32)
+        m_near = (b_hops <= b_max_hops) | (b_hops == _TOKEN)
         if LOST:
-            near = near | (hop == _UNREACHABLE)
-        seen = real & near
+            m_near = m_near | (b_hops == _UNREACHABLE)
+        m_seen = m_qk & m_near
     if TERM:
-        scores += looked_up(term, kind, start, rows, keys, size, head, HEADS, KINDS, ACC)
+        b_s += load_of_kind(term, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
     if BIASED:
-        scores += tl.load(bias + pairs * HEADS + head, mask=real, other=0.0).to(ACC)
-    return tl.where(seen, scores, float("-inf"))
+        b_s += tl.load(bias + o_qk * HEADS + i_h, mask=m_qk, other=0.0).to(ACC)
+    return tl.where(m_seen, b_s, float("-inf"))
 
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def forward(
-    q, k, v, hops, kinds, term, bias, reaches, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """Output, sums of weights by kind, and logarithm of the sum of exponentials of a tile of queries."""
-    graph, start, size, rows = locate(tiles, ptr, ROWS)
-    head, first = tl.program_id(1), tl.load(pair_ptr + graph)
-    reach = tl.load(reaches + head)
-    queries = block(q, start, rows, size, head, HEADS, D, SPAN_D, ACC)
-    pair_rows = ((start + rows) * HEADS + head)[:, None]
-    top = tl.zeros([ROWS], dtype=ACC) - float("inf")
-    total, mixed = tl.zeros([ROWS], dtype=ACC), tl.zeros([ROWS, SPAN_E], dtype=ACC)
-    by_kind = tl.zeros([ROWS, SPAN_T], dtype=ACC)
-    for here in range(0, size, KEYS):
-        keys = here + tl.arange(0, KEYS).to(tl.int64)
-        kind = kinds_of(kinds, first, rows, keys, size, TERM or SUMS)
-        scores = SCALE * dot(queries, tl.trans(block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)), ACC)
-        z = visible(
-            scores, hops, bias, term, kind, first, start, rows, keys, size, head, reach,
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
+    b_max_hops = tl.load(max_hops + i_h)
+    # [ROWS, SPAN_D]
+    b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+    o_rows = (bos + o_q) * HEADS + i_h
+    # [ROWS]
+    b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
+    # [ROWS, SPAN]
+    b_out, b_sums = tl.zeros([ROWS, SPAN_E], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        # [ROWS, KEYS]
+        b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
+        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)), ACC)
+        b_z = masked_scores(
+            b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
-        above = tl.maximum(top, tl.max(z, 1))
-        base = tl.where(above == float("-inf"), 0.0, above)
-        weights, shrink = tl.exp(z - base[:, None]), tl.exp(top - base)
-        total = total * shrink + tl.sum(weights, 1)
-        weights = dropped(weights, seed, pair_rows, keys[None, :], row_length, P, KEEP).to(ACC)
-        values = block(v, start, keys, size, head, HEADS, E, SPAN_E, ACC)
-        mixed = mixed * shrink[:, None] + dot(weights, values, ACC)
+        b_new = tl.maximum(b_max, tl.max(b_z, 1))
+        b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
+        b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
+        b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
+        b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        # [KEYS, SPAN_E]
+        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_out = b_out * b_shrink[:, None] + dot(b_p, b_v, ACC)
         if SUMS:
-            by_kind = by_kind * shrink[:, None] + summed(weights, kind, KINDS, SPAN_T, ACC)
-        top = above
-    total = tl.where(total == 0.0, 1.0, total)
-    put(out, mixed / total[:, None], start, rows, size, head, HEADS, E, SPAN_E)
+            b_sums = b_sums * b_shrink[:, None] + sum_by_kind(b_p, b_kind, KINDS, SPAN_T, ACC)
+        b_max = b_new
+    b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
+    store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
     if SUMS:
-        put(sums, by_kind / total[:, None], start, rows, size, head, HEADS, KINDS, SPAN_T)
-    level = tl.where(top == float("-inf"), 0.0, top) + tl.log(total)
-    tl.store(log_sum + (start + rows) * HEADS + head, level, mask=rows < size)
+        store_rows(sums, b_sums / b_sum[:, None], bos, o_q, n, i_h, HEADS, KINDS, SPAN_T)
+    b_log_sum = tl.where(b_max == float("-inf"), 0.0, b_max) + tl.log(b_sum)
+    tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def backward(
-    q, k, v, hops, kinds, term, bias, reaches, ptr, pair_ptr, tiles, grad, grad_sums, log_sum, along,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, grad, grad_sums, log_sum, along,
     dq, dk, dv, dterm, dbias, row_length, seed,
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
@@ -119,49 +123,58 @@ def backward(
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values."""
-    graph, start, size, mine = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
-    head, first = tl.program_id(1), tl.load(pair_ptr + graph)
-    reach = tl.load(reaches + head)
-    of_q, of_term = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
-    of_k, of_v = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
-    for here in range(0, size, KEYS if OF_QUERIES else ROWS):
+    """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values.
+
+    ``along`` is the product of output and gradient of every row, (N, H).
+    """
+    i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
+    i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
+    b_max_hops = tl.load(max_hops + i_h)
+    # [ROWS, SPAN]
+    b_dq, b_dterm = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
+    # [KEYS, SPAN]
+    b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
-            rows, keys = mine, here + tl.arange(0, KEYS).to(tl.int64)
+            o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
         else:
-            rows, keys = here + tl.arange(0, ROWS).to(tl.int64), mine
-        queries = block(q, start, rows, size, head, HEADS, D, SPAN_D, ACC)
-        each = block(k, start, keys, size, head, HEADS, D, SPAN_D, ACC)
-        kind = kinds_of(kinds, first, rows, keys, size, TERM or SUMS)
-        z = visible(
-            SCALE * dot(queries, tl.trans(each), ACC), hops, bias, term, kind, first, start, rows, keys, size, head,
-            reach, HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
+            o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
+        # [ROWS, SPAN_D], [KEYS, SPAN_D]
+        b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+        b_k = load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)
+        # [ROWS, KEYS]
+        b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
+        b_z = masked_scores(
+            SCALE * dot(b_q, tl.trans(b_k), ACC), hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
+            HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
-        places, known = (start + rows) * HEADS + head, rows < size
-        weights = tl.exp(z - tl.load(log_sum + places, mask=known, other=0.0)[:, None])
-        values = block(v, start, keys, size, head, HEADS, E, SPAN_E, ACC)
-        incoming = block(grad, start, rows, size, head, HEADS, E, SPAN_E, ACC)
-        change = dot(incoming, tl.trans(values), ACC)
+        o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
+        b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
+        # [KEYS, SPAN_E], [ROWS, SPAN_E]
+        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+        # [ROWS, KEYS]
+        b_dp = dot(b_grad, tl.trans(b_v), ACC)
         if SUMS:
-            change += looked_up(grad_sums, kind, start, rows, keys, size, head, HEADS, KINDS, ACC)
-        change = dropped(change, seed, places[:, None], keys[None, :], row_length, P, KEEP).to(ACC)
-        change = weights * (change - tl.load(along + places, mask=known, other=0.0)[:, None])
+            b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
+        b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        b_dz = b_p * (b_dp - tl.load(along + o_rows, mask=m_q, other=0.0)[:, None])
         if OF_QUERIES:
-            of_q += SCALE * dot(change, each, ACC)
+            b_dq += SCALE * dot(b_dz, b_k, ACC)
             if TERM:
-                of_term += summed(change, kind, KINDS, SPAN_T, ACC)
+                b_dterm += sum_by_kind(b_dz, b_kind, KINDS, SPAN_T, ACC)
             if GRAD_BIAS:
-                real = known[:, None] & (keys < size)[None, :]
-                pairs = first + rows[:, None] * size + keys[None, :]
-                tl.store(dbias + pairs * HEADS + head, change.to(dbias.dtype.element_ty), mask=real)
+                m_qk = m_q[:, None] & (o_k < n)[None, :]
+                o_qk = bop + o_q[:, None] * n + o_k[None, :]
+                tl.store(dbias + o_qk * HEADS + i_h, b_dz.to(dbias.dtype.element_ty), mask=m_qk)
         else:
-            weights = dropped(weights, seed, places[:, None], keys[None, :], row_length, P, KEEP).to(ACC)
-            of_v += dot(tl.trans(weights), incoming, ACC)
-            of_k += SCALE * dot(tl.trans(change), queries, ACC)
+            b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+            b_dv += dot(tl.trans(b_p), b_grad, ACC)
+            b_dk += SCALE * dot(tl.trans(b_dz), b_q, ACC)
     if OF_QUERIES:
-        put(dq, of_q, start, mine, size, head, HEADS, D, SPAN_D)
+        store_rows(dq, b_dq, bos, o_own, n, i_h, HEADS, D, SPAN_D)
         if TERM:
-            put(dterm, of_term, start, mine, size, head, HEADS, KINDS, SPAN_T)
+            store_rows(dterm, b_dterm, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T)
     else:
-        put(dk, of_k, start, mine, size, head, HEADS, D, SPAN_D)
-        put(dv, of_v, start, mine, size, head, HEADS, E, SPAN_E)
+        store_rows(dk, b_dk, bos, o_own, n, i_h, HEADS, D, SPAN_D)
+        store_rows(dv, b_dv, bos, o_own, n, i_h, HEADS, E, SPAN_E)

@@ -1,37 +1,34 @@
-"""Focal attention along lists of neighbours: time and memory of the lists, in both passes.
+"""Focal attention along lists of pairs: time and memory of the lists, in both passes.
 
-Notation: N nodes, P pairs that are seen, H heads, T relations, d and e widths.
+Notation: N nodes, P pairs that are seen, H heads, T kinds of a relation, d and e widths.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.edge_attention.cpu import weighted
-from graphbench.ops.focal_attention.scope import Relation, Scope
+from graphbench.ops.focal_attention.scope import Relation, Scope, hops_of, visible
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 from graphbench.structures.adjacency import Csr
 
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks
-
 # Numbers of gathered rows handled at a time: 2 MB of fp32.
-_BLOCK = 1 << 19
+_NUMBERS = 1 << 19
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _VisiblePairs:
     """The pairs a head sees.
 
     Attributes:
-        keep: (P,) their places in ``near``, None for all.
+        keep: (P,) their numbers in the order of the distances, None for all.
         row: (P,) nodes that look, ascending.
         by_row: pairs grouped by them.
         by_col: pairs grouped by the nodes that are seen.
@@ -43,87 +40,106 @@ class _Seen:
     by_col: Csr
 
 
-# Of the batches that are alive: they serve all layers and both passes.
-_SEEN: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], _Seen]] = WeakKeyDictionary()
-_COUNTS: WeakKeyDictionary[HopNeighbors | PairBlocks, dict[tuple[int, bool], int]] = WeakKeyDictionary()
+def count_visible(scope: Scope, max_hops: int) -> int:
+    """How many pairs a limited head sees."""
+    assert scope.distances is not None
+    return scope.distances.derived(_count_visible, max_hops, scope.sees_unreachable)
 
 
-def pairs_seen(scope: Scope, reach: int) -> int:
-    """How many pairs a head of this reach sees."""
-    assert scope.near is not None
-    known, key = _COUNTS.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
-    if key not in known:
-        known[key] = int(scope.visible(scope.hops, reach).sum())
-    return known[key]
+def _count_visible(distances: HopNeighbors | PairBlocks, max_hops: int, sees_unreachable: bool) -> int:
+    return int(visible(hops_of(distances), max_hops, sees_unreachable).sum())
 
 
 def focal_attention(
-    q: Tensor, k: Tensor, v: Tensor, scope: Scope, tables: tuple[Relation, ...], bias: Tensor | None, p: float
+    q: Tensor, k: Tensor, v: Tensor, scope: Scope, relations: tuple[Relation, ...], bias: Tensor | None, p: float
 ) -> Tensor:
-    """See :func:`graphbench.ops.focal_attention.focal_attention`; heads of one reach at a time."""
+    """See :func:`graphbench.ops.focal_attention.focal_attention`; heads of one limit at a time."""
     wide, parts = compute_dtype(v), []
-    for heads, reach in scope.runs:
-        assert reach is not None
-        seen = _seen(scope, reach)
-        rows = (slice(None), heads)
-        kinds = [table.index if seen.keep is None else table.index[seen.keep] for table in tables]
-        own = None if bias is None else (bias[rows] if seen.keep is None else bias[seen.keep][rows]).to(wide)
-        weights = [None if each is None else each[rows].to(wide) for table in tables for each in table.weights]
-        tensors = (each[rows].to(wide) for each in (q, k, v))
-        call = _Call(seen, tuple(kinds), p, draw_seed() if p else 0)
-        parts.append(_Attention.apply(call, *tensors, own, *weights))  # type: ignore[no-untyped-call]
+    for heads, max_hops in scope.head_groups:
+        assert max_hops is not None
+        assert scope.distances is not None
+        # Kept with the distances: they serve all layers and both passes.
+        pairs = scope.distances.derived(_visible_pairs, scope.ragged, max_hops, scope.sees_unreachable)
+        index = (slice(None), heads)
+        kinds = [relation.index if pairs.keep is None else relation.index[pairs.keep] for relation in relations]
+        tables = [None if table is None else table[index].to(wide) for r in relations for table in r.tables]
+        q_NHd, k_NHd, v_NHe = (x[index].to(wide) for x in (q, k, v))
+        if bias is None:
+            bias_PH = None
+        else:
+            bias_PH = (bias[index] if pairs.keep is None else bias[pairs.keep][index]).to(wide)
+        call = _Call(pairs, tuple(kinds), p, draw_seed() if p else 0)
+        parts.append(_Attention.apply(call, q_NHd, k_NHd, v_NHe, bias_PH, *tables))  # type: ignore[no-untyped-call]
     return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).to(v.dtype)
 
 
-def _seen(scope: Scope, reach: int) -> _Seen:
-    assert scope.near is not None
-    known, key = _SEEN.setdefault(scope.near, {}), (reach, scope.sees_unreachable)
-    if key not in known:
-        keep: Tensor | None = scope.visible(scope.hops, reach).nonzero().view(-1)
-        assert keep is not None
-        row, col = _ends(scope, keep)
-        nodes = torch.arange(scope.ragged.num_rows, device=row.device)
-        entry = torch.argsort(col, stable=True)
-        by_row = Csr(_pointer(row, nodes), torch.arange(len(row), device=row.device), col)
-        if len(keep) == scope.pairs:
-            keep = None
-        known[key] = _Seen(keep, row, by_row, Csr(_pointer(col, nodes), entry, row[entry]))
-    return known[key]
+def _visible_pairs(
+    distances: HopNeighbors | PairBlocks, ragged: Ragged, max_hops: int, sees_unreachable: bool
+) -> _VisiblePairs:
+    hops = hops_of(distances)
+    keep = visible(hops, max_hops, sees_unreachable).nonzero().view(-1)
+    row, col = _ends(distances, ragged, keep)
+    entry = torch.argsort(col, stable=True)
+    return _VisiblePairs(
+        keep=None if len(keep) == hops.numel() else keep,
+        row=row,
+        by_row=Csr(_pointer(row, ragged.num_rows), torch.arange(len(row), device=row.device), col),
+        by_col=Csr(_pointer(col, ragged.num_rows), entry, row[entry]),
+    )
 
 
-def _ends(scope: Scope, places: Tensor) -> tuple[Tensor, Tensor]:
-    """(P,) the node that looks and the node that is seen, for pairs by their ascending places in ``near``."""
-    near: Any = scope.near
-    if not scope.has_blocks:
-        nodes = torch.arange(near.num_nodes, device=near.col.device)
-        return nodes.repeat_interleave(near.row_ptr.diff())[places], near.col[places]
-    graph = torch.searchsorted(near.pair_ptr, places, right=True) - 1
-    within, size = places - near.pair_ptr[graph], scope.ragged.size_tensor[graph]
-    first = scope.ragged.ptr[graph]
+def _ends(distances: HopNeighbors | PairBlocks, ragged: Ragged, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """(P,) the node that looks and the node that is seen, for ascending numbers of pairs."""
+    if isinstance(distances, HopNeighbors):
+        nodes = torch.arange(distances.num_nodes, device=distances.col.device)
+        return nodes.repeat_interleave(distances.row_ptr.diff())[pairs], distances.col[pairs]
+    graph = torch.searchsorted(distances.pair_ptr, pairs, right=True) - 1
+    within, size, first = pairs - distances.pair_ptr[graph], ragged.size_tensor[graph], ragged.ptr[graph]
     return first + within.div(size, rounding_mode="floor"), first + within.remainder(size)
 
 
-def _pointer(index: Tensor, nodes: Tensor) -> Tensor:
-    return torch.nn.functional.pad(torch.bincount(index, minlength=len(nodes)).cumsum(0), (1, 0))
+def _pointer(index: Tensor, num_nodes: int) -> Tensor:
+    return torch.nn.functional.pad(torch.bincount(index, minlength=num_nodes).cumsum(0), (1, 0))
+
+
+class _Tables(NamedTuple):
+    """One relation of a call: the kind of every pair (P,), and its three tables."""
+
+    kind: Tensor
+    query: Tensor | None
+    key: Tensor | None
+    value: Tensor | None
 
 
 @dataclass(frozen=True)
 class _Call:
-    seen: _Seen
+    """What a call is about, except its differentiable inputs."""
+
+    pairs: _VisiblePairs
     kinds: tuple[Tensor, ...]
     p: float
     seed: int
 
-    def cells(self, kind: Tensor, kinds: int) -> Tensor:
-        """(P,) place of (row, relation) among N * T."""
-        return self.seen.row * kinds + kind
+    def relations(self, tables: Any) -> list[_Tables]:
+        """The relations, from the three tables of each, one after the other."""
+        return [_Tables(kind, *tables[3 * n : 3 * n + 3]) for n, kind in enumerate(self.kinds)]
 
     def mask(self, like: Tensor) -> tuple[Tensor | None, float]:
-        """Kept weights (None for all) and their scale."""
+        """Mask of kept weights (None for all) and their scale."""
         if not self.p:
             return None, 1.0
         keep = RandomKeep(self.p, self.seed)
         return keep.fill_(torch.empty_like(like, device="cpu")).to(like.device), keep.scale
+
+    def of_kind(self, x_NTH: Tensor, kind: Tensor) -> Tensor:
+        """(P, H): for every pair what its row has for its kind."""
+        return x_NTH.flatten(0, 1).index_select(0, self.pairs.row * x_NTH.shape[1] + kind)
+
+    def sum_by_kind(self, x_PH: Tensor, kind: Tensor, kinds: int) -> Tensor:
+        """(N, T, H): sums over the pairs of every node and kind."""
+        cells, nodes = self.pairs.row * kinds + kind, self.pairs.by_row.ptr.numel() - 1
+        sums = x_PH.new_zeros(nodes * kinds, x_PH.shape[1]).index_add_(0, cells, x_PH)
+        return sums.view(-1, kinds, x_PH.shape[1])
 
 
 class _Attention(torch.autograd.Function):
@@ -133,27 +149,26 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, call: _Call, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *tables: Tensor | None
     ) -> Tensor:
-        seen, scale = call.seen, q.shape[2] ** -0.5
-        score_PH = _products(q, k, seen)
-        for kind, query, key, _ in _each(call, tables):
-            terms = [torch.einsum("nhd,thd->nth", own, t) for own, t in ((q, query), (k, key)) if t is not None]
+        pairs, scale = call.pairs, q.shape[2] ** -0.5
+        score_PH = _products(q, k, pairs)
+        for kind, query, key, _ in call.relations(tables):
+            terms = [torch.einsum("nhd,thd->nth", x, table) for x, table in ((q, query), (k, key)) if table is not None]
             if terms:
-                term_NTH = sum(terms[1:], terms[0])
-                score_PH += term_NTH.flatten(0, 1).index_select(0, call.cells(kind, term_NTH.shape[1]))
+                score_PH += call.of_kind(sum(terms[1:], terms[0]), kind)
         score_PH.mul_(scale)
         if bias is not None:
             score_PH += bias
-        ptr = seen.by_row.ptr
+        ptr = pairs.by_row.ptr
         top_NH = torch.segment_reduce(score_PH, "max", offsets=ptr, unsafe=True)
-        weight_PH = score_PH.sub_(top_NH.index_select(0, seen.row)).exp_()
+        weight_PH = score_PH.sub_(top_NH.index_select(0, pairs.row)).exp_()
         total_NH = torch.segment_reduce(weight_PH, "sum", offsets=ptr, unsafe=True)
-        weight_PH.div_(total_NH.index_select(0, seen.row))
+        weight_PH.div_(total_NH.index_select(0, pairs.row))
         mask, factor = call.mask(weight_PH)
         kept_PH = weight_PH if mask is None else mask.mul_(weight_PH)
-        out = weighted(v, kept_PH, seen.by_row)
-        for kind, _, _, value in _each(call, tables):
+        out = weighted(v, kept_PH, pairs.by_row)
+        for kind, _, _, value in call.relations(tables):
             if value is not None:
-                out += torch.einsum("nth,the->nhe", _sums(kept_PH, call, kind, value, len(out)), value)
+                out += torch.einsum("nth,the->nhe", call.sum_by_kind(kept_PH, kind, len(value)), value)
         out.mul_(factor)
         ctx.call = call
         ctx.save_for_backward(q, k, v, weight_PH, out, *tables)
@@ -164,49 +179,51 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, weight_PH, out, *tables = ctx.saved_tensors
         call: _Call = ctx.call
-        seen, scale = call.seen, q.shape[2] ** -0.5
+        pairs, scale = call.pairs, q.shape[2] ** -0.5
         mask, factor = call.mask(weight_PH)
         kept_PH = weight_PH if mask is None else mask.mul_(weight_PH)
-        total_NH = (grad * out).sum(2)  # sum_j a_ij (d a_ij), values of tables included
+        inner_NH = (grad * out).sum(2)  # sum_j a_ij (d a_ij), values of relations included
         grad = grad * factor
-        grads = [None if each is None else torch.zeros_like(each) for each in tables]
-        grad_v = weighted(grad, kept_PH, seen.by_col)
-        change_PH = _products(grad, v, seen)
-        for n, (kind, _, _, value) in enumerate(_each(call, tables)):
+        grad_v = weighted(grad, kept_PH, pairs.by_col)
+        grad_weight_PH = _products(grad, v, pairs)
+        grad_values: list[Tensor | None] = []
+        for kind, _, _, value in call.relations(tables):
+            grad_value = None
             if value is not None:
-                cells = call.cells(kind, len(value))
-                change_PH += torch.einsum("nhe,the->nth", grad, value).flatten(0, 1).index_select(0, cells)
-                grads[3 * n + 2] = torch.einsum("nth,nhe->the", _sums(kept_PH, call, kind, value, len(out)), grad)
-        change_PH.mul_(kept_PH).addcmul_(weight_PH, total_NH.index_select(0, seen.row), value=-1)
-        grad_bias = change_PH.clone() if ctx.needs_input_grad[4] else None
-        change_PH.mul_(scale)
-        grad_q, grad_k = weighted(k, change_PH, seen.by_row), weighted(q, change_PH, seen.by_col)
-        for n, (kind, query, key, _) in enumerate(_each(call, tables)):
-            for slot, (own, ours, table) in enumerate(((q, grad_q, query), (k, grad_k, key))):
-                if table is not None:
-                    sums_NTH = _sums(change_PH, call, kind, table, len(out))
-                    ours += torch.einsum("nth,thd->nhd", sums_NTH, table)
-                    grads[3 * n + slot] = torch.einsum("nth,nhd->thd", sums_NTH, own)
-        return None, grad_q, grad_k, grad_v, grad_bias, *grads
+                grad_weight_PH += call.of_kind(torch.einsum("nhe,the->nth", grad, value), kind)
+                sums_NTH = call.sum_by_kind(kept_PH, kind, len(value))
+                grad_value = torch.einsum("nth,nhe->the", sums_NTH, grad)
+            grad_values.append(grad_value)
+        # ds = a (mask da - sum_j a da), in place
+        grad_score_PH = grad_weight_PH.mul_(kept_PH)
+        grad_score_PH.addcmul_(weight_PH, inner_NH.index_select(0, pairs.row), value=-1)
+        grad_bias = grad_score_PH.clone() if ctx.needs_input_grad[4] else None
+        grad_score_PH.mul_(scale)
+        grad_q, grad_k = weighted(k, grad_score_PH, pairs.by_row), weighted(q, grad_score_PH, pairs.by_col)
+        grad_tables: list[Tensor | None] = []
+        for (kind, query, key, _), grad_value in zip(call.relations(tables), grad_values):
+            grad_query = _through_table_(grad_q, q, query, grad_score_PH, kind, call)
+            grad_key = _through_table_(grad_k, k, key, grad_score_PH, kind, call)
+            grad_tables += [grad_query, grad_key, grad_value]
+        return None, grad_q, grad_k, grad_v, grad_bias, *grad_tables
 
 
-def _each(call: _Call, tables: Any) -> list[tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]]:
-    return [(kind, *tables[3 * n : 3 * n + 3]) for n, kind in enumerate(call.kinds)]
+def _through_table_(
+    grad_x: Tensor, x: Tensor, table: Tensor | None, grad_score_PH: Tensor, kind: Tensor, call: _Call
+) -> Tensor | None:
+    """Gradient of a table that the rows of ``x`` read; what reaches the rows is added to ``grad_x``."""
+    if table is None:
+        return None
+    sums_NTH = call.sum_by_kind(grad_score_PH, kind, len(table))
+    grad_x += torch.einsum("nth,thd->nhd", sums_NTH, table)
+    return torch.einsum("nth,nhd->thd", sums_NTH, x)
 
 
-def _sums(each_PH: Tensor, call: _Call, kind: Tensor, table: Tensor, nodes: int) -> Tensor:
-    """(N, T, H): sums over the pairs of every node and relation."""
-    kinds, heads = len(table), each_PH.shape[1]
-    return (
-        each_PH.new_zeros(nodes * kinds, heads).index_add_(0, call.cells(kind, kinds), each_PH).view(-1, kinds, heads)
-    )
-
-
-def _products(a: Tensor, b: Tensor, seen: _Seen) -> Tensor:
+def _products(a: Tensor, b: Tensor, pairs: _VisiblePairs) -> Tensor:
     """(P, H) products of the rows of the nodes that look (a) and that are seen (b), some pairs at a time."""
-    products, step = a.new_empty(len(seen.row), a.shape[1]), max(1, _BLOCK // (a.shape[1] * a.shape[2]))
-    for first in range(0, len(seen.row), step):
+    products, step = a.new_empty(len(pairs.row), a.shape[1]), max(1, _NUMBERS // (a.shape[1] * a.shape[2]))
+    for first in range(0, len(pairs.row), step):
         part = slice(first, first + step)
-        rows = a.index_select(0, seen.row[part])
-        torch.sum(rows.mul_(b.index_select(0, seen.by_row.other[part])), 2, out=products[part])
+        rows = a.index_select(0, pairs.row[part])
+        torch.sum(rows.mul_(b.index_select(0, pairs.by_row.other[part])), 2, out=products[part])
     return products

@@ -1,22 +1,19 @@
-"""Who sees whom: reach per head over distances, and what is known about pairs."""
+"""Which pairs a head sees: largest number of hops per head, distances of pairs, relations of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from graphbench.ops.special_hops import TOKEN, UNREACHABLE
-
-if TYPE_CHECKING:
-    from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.structures import HopNeighbors, PairBlocks, Ragged
+from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """One number per pair and what it means for attention, per head.
+    """One number per pair, its kind, and what kinds mean for attention, per head.
 
     Attributes:
         index: (P,) integer, 0 .. T - 1.
@@ -31,13 +28,13 @@ class Relation:
     value: Tensor | None = None
 
     @property
-    def weights(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def tables(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Query, key and value."""
         return self.query, self.key, self.value
 
     def of_heads(self, heads: slice) -> Relation:
         """The same for some heads."""
-        return Relation(self.index, *(None if each is None else each[:, heads] for each in self.weights))
+        return Relation(self.index, *(None if table is None else table[:, heads] for table in self.tables))
 
     def check(self, pairs: int, heads: int, d: int, e: int) -> None:
         """Raises ValueError where shapes do not fit."""
@@ -46,46 +43,47 @@ class Relation:
                 f"index of a table must be integer of shape ({pairs},), received {self.index.dtype} of shape "
                 f"{tuple(self.index.shape)}"
             )
-        rows = {each.shape[0] for each in self.weights if each is not None}
-        for name, each, width in zip(("query", "key", "value"), self.weights, (d, d, e)):
-            if each is not None and (each.shape[1:] != (heads, width) or len(rows) != 1):
+        kinds = {table.shape[0] for table in self.tables if table is not None}
+        for name, table, width in zip(("query", "key", "value"), self.tables, (d, d, e)):
+            if table is not None and (table.shape[1:] != (heads, width) or len(kinds) != 1):
                 raise ValueError(
-                    f"{name} of a table must be (T, {heads}, {width}) with one T, received {tuple(each.shape)}"
+                    f"{name} of a table must be (T, {heads}, {width}) with one T, received {tuple(table.shape)}"
                 )
-        if not rows:
+        if not kinds:
             raise ValueError("a table needs query, key or value")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Reach of every head.
+    """The pairs that every head sees.
 
     Attributes:
         ragged: the partition of the rows.
-        near: distances of pairs, or None where all heads see the whole graph.
-        reach: hops per head, None for the whole graph.
+        distances: of pairs, or None where all heads see the whole graph.
+        max_hops: per head, None for the whole graph.
         sees_unreachable: whether limited heads see pairs without a path.
     """
 
     ragged: Ragged
-    near: PairBlocks | HopNeighbors | None
-    reach: tuple[int | None, ...]
+    distances: PairBlocks | HopNeighbors | None
+    max_hops: tuple[int | None, ...]
     sees_unreachable: bool
 
     @property
     def is_limited(self) -> bool:
         """Whether a head does not see the whole graph."""
-        return any(reach is not None for reach in self.reach)
+        return any(limit is not None for limit in self.max_hops)
 
     @property
     def has_blocks(self) -> bool:
-        """Whether ``near`` has all pairs (and not lists)."""
-        return hasattr(self.near, "distance")
+        """Whether the distances are those of all pairs (and not lists)."""
+        return isinstance(self.distances, PairBlocks)
 
     @property
     def hops(self) -> Tensor:
         """(P,) uint8."""
-        return self.near.distance if self.has_blocks else self.near.hop  # type: ignore[union-attr]
+        assert self.distances is not None
+        return hops_of(self.distances)
 
     @property
     def pairs(self) -> int:
@@ -93,43 +91,49 @@ class Scope:
         return self.hops.numel()
 
     @property
-    def runs(self) -> list[tuple[slice, int | None]]:
-        """Heads beside each other that have the same reach."""
-        found: list[tuple[slice, int | None]] = []
-        for head, reach in enumerate(self.reach):
-            if found and found[-1][1] == reach:
-                found[-1] = (slice(found[-1][0].start, head + 1), reach)
+    def head_groups(self) -> list[tuple[slice, int | None]]:
+        """Consecutive heads that share a limit, and the limit."""
+        groups: list[tuple[slice, int | None]] = []
+        for head, limit in enumerate(self.max_hops):
+            if groups and groups[-1][1] == limit:
+                groups[-1] = (slice(groups[-1][0].start, head + 1), limit)
             else:
-                found.append((slice(head, head + 1), reach))
-        return found
-
-    def visible(self, hops: Tensor, reach: int) -> Tensor:
-        """Where a head of this reach sees, from hops of any shape."""
-        seen = (hops <= reach) | (hops == TOKEN)
-        return seen | (hops == UNREACHABLE) if self.sees_unreachable else seen
+                groups.append((slice(head, head + 1), limit))
+        return groups
 
     def check(self) -> None:
         """Raises ValueError where the parts do not fit each other."""
-        if any(reach is not None and not 0 <= reach < TOKEN for reach in self.reach):
-            raise ValueError(f"reach must lie in [0, {TOKEN - 1}], received {self.reach}")
-        if self.has_blocks:
-            if self.near.sizes != self.ragged.sizes:  # type: ignore[union-attr]
+        if any(limit is not None and not 0 <= limit < TOKEN for limit in self.max_hops):
+            raise ValueError(f"max_hops must lie in [0, {TOKEN - 1}], received {self.max_hops}")
+        if isinstance(self.distances, PairBlocks):
+            if self.distances.sizes != self.ragged.sizes:
                 raise ValueError("the pair blocks are those of other graphs: sizes differ from the partition's")
-        elif self.near.num_nodes != self.ragged.num_rows:  # type: ignore[union-attr]
+        elif self.distances is not None and self.distances.num_nodes != self.ragged.num_rows:
             raise ValueError(
-                f"the lists must be those of {self.ragged.num_rows} nodes, received {self.near.num_nodes}"  # type: ignore[union-attr]
+                f"the lists must be those of {self.ragged.num_rows} nodes, received {self.distances.num_nodes}"
             )
-        elif None in self.reach or self.sees_unreachable:
+        elif None in self.max_hops or self.sees_unreachable:
             raise ValueError(
-                "lists of neighbours have no pairs beyond their cut-off: give every head a reach, and leave "
+                "lists of neighbours have no pairs beyond their cut-off: give every head its max_hops, and leave "
                 "unreachable at mask"
             )
 
 
-def heads_of(reach: int | Sequence[int | None] | None, heads: int) -> tuple[int | None, ...]:
-    """The reach of every head."""
-    if reach is None or isinstance(reach, int):
-        return (reach,) * heads
-    if len(reach) != heads:
-        raise ValueError(f"reach must be one number or one per head ({heads}), received {len(reach)}")
-    return tuple(reach)
+def hops_of(distances: PairBlocks | HopNeighbors) -> Tensor:
+    """(P,) uint8 distances of the pairs that are listed."""
+    return distances.distance if isinstance(distances, PairBlocks) else distances.hop
+
+
+def visible(hops: Tensor, max_hops: int, sees_unreachable: bool) -> Tensor:
+    """Where a limited head sees, from hops of any shape."""
+    seen = (hops <= max_hops) | (hops == TOKEN)
+    return seen | (hops == UNREACHABLE) if sees_unreachable else seen
+
+
+def per_head(max_hops: int | Sequence[int | None] | None, heads: int) -> tuple[int | None, ...]:
+    """The limit of every head."""
+    if max_hops is None or isinstance(max_hops, int):
+        return (max_hops,) * heads
+    if len(max_hops) != heads:
+        raise ValueError(f"max_hops must be one number or one per head ({heads}), received {len(max_hops)}")
+    return tuple(max_hops)

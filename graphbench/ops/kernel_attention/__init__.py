@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.kernel_attention import cpu, reference
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["edge_weights", "kernel_attention"]
 
@@ -57,12 +53,12 @@ def kernel_attention(
         ValueError: shapes do not fit each other, ``eps`` is not positive, or ``backend`` is unknown.
     """
     if not (v.dim() == 3 and v.shape[:2] == q.shape[:2]):
-        raise ValueError(f"v must be ({ragged.num_rows}, H, f) beside q {tuple(q.shape)}, received {tuple(v.shape)}")
+        raise ValueError(f"v must be ({ragged.num_rows}, H, f) next to q {tuple(q.shape)}, received {tuple(v.shape)}")
     if key_weights is not None and not (
         key_weights.dim() == 3 and key_weights.shape[:2] == q.shape[:2] and key_weights.shape[2]
     ):
         shapes = f"q {tuple(q.shape)}, received {tuple(key_weights.shape)}"
-        raise ValueError(f"key_weights must be ({ragged.num_rows}, H, 1 or more) beside {shapes}")
+        raise ValueError(f"key_weights must be ({ragged.num_rows}, H, 1 or more) next to {shapes}")
     _check(q, k, projection, ragged, eps)
     implementation = choose("kernel_attention", backend, _IMPLEMENTATIONS)
     return implementation(q, k, v, projection.detach(), ragged, eps, key_weights)

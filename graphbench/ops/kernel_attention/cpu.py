@@ -6,16 +6,12 @@ the weights of keys, o = m s.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import compute_dtype
-from graphbench.ops.segment.cpu import pack, segment_max, segment_sum, unpack
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.segment.cpu import segment_max, segment_sum
+from graphbench.structures import Ragged
 
 
 def kernel_attention(
@@ -30,12 +26,12 @@ def kernel_attention(
         wide = features_q.dtype
         rows = [features_q, features_k, v.to(wide)] + ([] if key_weights is None else [key_weights.to(wide)])
         blocks = []
-        for *packed, bucket in zip(*(pack(each, ragged) for each in rows), ragged.buckets):
-            q_BHLm, k_BHLm, v_BHLf, *weights = (each.transpose(1, 2) for each in packed)
+        for *packed, bucket in zip(*(ragged.to_buckets(x) for x in rows), ragged.buckets):
+            q_BHLm, k_BHLm, v_BHLf, *weights = (x.transpose(1, 2) for x in packed)
             if bucket.mask is not None:
                 k_BHLm = k_BHLm * bucket.mask[:, None, :, None]
             blocks.append(_attend(q_BHLm, k_BHLm, v_BHLf, *weights).transpose(1, 2))
-        return unpack(blocks, ragged).to(v.dtype)
+        return ragged.from_buckets(blocks).to(v.dtype)
 
 
 def _attend(q_BHLm: Tensor, k_BHLm: Tensor, v_BHLf: Tensor, u_BHLs: Tensor | None = None) -> Tensor:
@@ -43,7 +39,7 @@ def _attend(q_BHLm: Tensor, k_BHLm: Tensor, v_BHLf: Tensor, u_BHLs: Tensor | Non
     if u_BHLs is None:
         return q_BHLm @ (k_BHLm.transpose(2, 3) @ v_BHLf) / (q_BHLm @ k_BHLm.sum(2).unsqueeze(3))
     total_BHLs = q_BHLm @ (k_BHLm.transpose(2, 3) @ u_BHLs)
-    # Samples stand beside the features: one product over both, and nothing as wide as samples times values.
+    # Samples are concatenated with the features: one product over both, and nothing as wide as samples times values.
     context_BHof = _outer(k_BHLm, u_BHLs).transpose(2, 3) @ v_BHLf
     return _outer(q_BHLm, (total_BHLs * u_BHLs.shape[3]).reciprocal()) @ context_BHof
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 
 def kernel_attention(
@@ -18,7 +15,7 @@ def kernel_attention(
     blocks = [v.new_zeros(0, *v.shape[1:])]
     if key_weights is None:
         key_weights = k.new_ones(*k.shape[:2], 1)
-    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v, key_weights))
+    parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v, key_weights))
     for q_ihd, k_jhd, v_jhf, u_jhs in zip(*parts):
         if not len(q_ihd):
             continue
@@ -32,13 +29,13 @@ def edge_weights(
     q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, source: Tensor, target: Tensor, eps: float
 ) -> Tensor:
     """See :func:`graphbench.ops.kernel_attention.edge_weights`."""
-    found = []
+    weights = []
     for s, t in zip(source.tolist(), target.tolist()):
         graph = int(ragged.graph_id[t])
         first, last = int(ragged.ptr[graph]), int(ragged.ptr[graph + 1])
         weights_hij = _weights(q[first:last], k[first:last], projection, eps)
-        found.append(weights_hij[:, t - first, s - first])
-    return torch.stack(found) if found else q.new_zeros(0, q.shape[1])
+        weights.append(weights_hij[:, t - first, s - first])
+    return torch.stack(weights) if weights else q.new_zeros(0, q.shape[1])
 
 
 def _weights(q_ihd: Tensor, k_jhd: Tensor, projection: Tensor, eps: float) -> Tensor:

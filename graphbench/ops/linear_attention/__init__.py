@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear_attention import cpu, reference
+from graphbench.ops.linear_attention.norms import BASES, NORMS
 from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
-
-NORMS = ("frobenius", "l2")
-BASES = ("self", "uniform", "none")
 
 
 def _gpu(*arguments: Any) -> Tensor:

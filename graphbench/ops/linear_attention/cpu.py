@@ -5,19 +5,15 @@ Notation: B graphs of a bucket times H heads, L rows of the longest, d and e wid
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
-from graphbench.ops.linear_attention.denominator import FLOOR, away_from_zero
-from graphbench.ops.linear_attention.norms import bound_of, positive, unit_rows
-from graphbench.ops.segment.cpu import pack, unpack
-
-if TYPE_CHECKING:
-    from graphbench.structures import Bucket, Ragged
+from graphbench.ops.backend import compute_dtype
+from graphbench.ops.linear_attention.norms import FLOOR, away_from_zero, bound_of, positive, unit_rows
+from graphbench.structures import Bucket, Ragged
 
 # Rows that one matrix product sums over.
 _PIECE = 128
@@ -28,20 +24,20 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0
     wide = compute_dtype(v)
-    # Autocast would take the products back to half precision, behind the back of the gradients written below.
+    # Autocast would take the products back to half precision, which the gradients written below do not expect.
     with torch.autocast(v.device.type, enabled=False):
         q, k, v_wide = q.to(wide), k.to(wide), v.to(wide)
         if norm == "l2":
             q, k = unit_rows(q), unit_rows(k)
-        packed = [pack(each, ragged) for each in (q, k, v_wide)]
-        bounds = pack(bound_of(q, k, ragged, norm), ragged) if base == "none" else [None] * len(ragged.buckets)
+        packed = [ragged.to_buckets(x) for x in (q, k, v_wide)]
+        bounds = ragged.to_buckets(bound_of(q, k, ragged, norm)) if base == "none" else [None] * len(ragged.buckets)
         blocks = []
-        for qb, kb, vb, bound, bucket in zip(*packed, bounds, ragged.buckets):
-            rows = (each.transpose(1, 2) for each in (qb, kb, vb))
-            limit = None if bound is None else bound.transpose(1, 2).unsqueeze(3)
-            out = _Attend.apply(*rows, limit, bucket, norm == "frobenius", base)  # type: ignore[no-untyped-call]
+        for q_BLHd, k_BLHd, v_BLHe, bound_BLH, bucket in zip(*packed, bounds, ragged.buckets):
+            rows = (x.transpose(1, 2) for x in (q_BLHd, k_BLHd, v_BLHe))
+            bound = None if bound_BLH is None else bound_BLH.transpose(1, 2).unsqueeze(3)
+            out = _Attend.apply(*rows, bound, bucket, norm == "frobenius", base)  # type: ignore[no-untyped-call]
             blocks.append(out.transpose(1, 2))
-        return unpack(blocks, ragged).to(v.dtype)
+        return ragged.from_buckets(blocks).to(v.dtype)
 
 
 class _Attend(torch.autograd.Function):
@@ -63,10 +59,10 @@ class _Attend(torch.autograd.Function):
         rest = v - centre if real is None else (v - centre) * real
         inverse = [_inverse_norm(x, by_graph) for x in (q, k)]
         scale = _flat(inverse[0] * inverse[1] / size, heads)
-        q, k, rest, centre = (_flat(each, heads) for each in (q, k, rest, centre))
+        q, k, rest, centre = (_flat(x, heads) for x in (q, k, rest, centre))
         context = _cross(k, rest).mul_(scale)
-        share = k.sum(1, keepdim=True).mul_(scale)
-        weight = q @ share.transpose(1, 2)
+        k_sum = k.sum(1, keepdim=True).mul_(scale)
+        weight = q @ k_sum.transpose(1, 2)
         flow = torch.baddbmm(rest, q, context) if base == "self" else q @ context
         if base == "none":
             assert bound is not None
@@ -77,43 +73,43 @@ class _Attend(torch.autograd.Function):
         else:
             total, centred = weight.add_(1), centre
         out = centred + flow.div_(total)
-        ctx.save_for_backward(q, k, rest, centre, flow, total, context, share, bound, scale, *inverse)
-        ctx.by_graph, ctx.base, ctx.size, ctx.shape, ctx.shared = by_graph, base, size, (-1, heads), v.shape[1] < heads
+        ctx.save_for_backward(q, k, rest, centre, flow, total, context, k_sum, bound, scale, *inverse)
+        ctx.by_graph, ctx.base, ctx.size = by_graph, base, size
+        ctx.shape, ctx.shared = (-1, heads), v.shape[1] < heads
         result: Tensor = out.unflatten(0, ctx.shape)
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, rest, centre, flow, total, context, share, bound, scale, *inverse = ctx.saved_tensors
+        q, k, rest, centre, flow, total, context, k_sum, bound, scale, *inverse = ctx.saved_tensors
         p = grad.reshape(flow.shape) / total
-        along = (p * flow).sum(2, keepdim=True)
-        slope, of_bound = along.neg_(), None
+        grad_weight, grad_bound = (p * flow).sum(2, keepdim=True).neg_(), None
         if ctx.base == "none":
-            weight = q @ share.transpose(1, 2)
+            weight = q @ k_sum.transpose(1, 2)
             common = (p * centre).sum(2, keepdim=True)
             floored, zero = weight.abs() < FLOOR * bound, weight == 0
-            of_bound = FLOOR * (common * weight / total - slope) * torch.where(weight < 0, 1.0, -1.0)
-            of_bound = torch.where(floored, of_bound, 0.0)
-            of_bound = of_bound.unflatten(0, ctx.shape)
-            slope = torch.where(floored | zero, common, slope)
-        of_context, of_share = _cross(q, p), _cross(slope, q)
+            grad_bound = FLOOR * (common * weight / total - grad_weight) * torch.where(weight < 0, 1.0, -1.0)
+            grad_bound = torch.where(floored, grad_bound, 0.0).unflatten(0, ctx.shape)
+            grad_weight = torch.where(floored | zero, common, grad_weight)
+        grad_context, grad_k_sum = _cross(q, p), _cross(grad_weight, q)
         # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
-        pull = (context * of_context).sum((1, 2)) + (share * of_share).sum((1, 2))
+        pull = (context * grad_context).sum((1, 2)) + (k_sum * grad_k_sum).sum((1, 2))
         pull = pull.view(ctx.shape).sum(1).view(-1, 1, 1, 1)
-        of_context.mul_(scale)
-        of_share.mul_(scale)
-        dq = (p @ context.transpose(1, 2)).addcmul_(slope, share)
-        dk = torch.baddbmm(of_share, rest, of_context.transpose(1, 2))
-        dq, dk = dq.unflatten(0, ctx.shape), dk.unflatten(0, ctx.shape)
+        grad_context.mul_(scale)
+        grad_k_sum.mul_(scale)
+        dq = (p @ context.transpose(1, 2)).addcmul_(grad_weight, k_sum).unflatten(0, ctx.shape)
+        dk = torch.baddbmm(grad_k_sum, rest, grad_context.transpose(1, 2)).unflatten(0, ctx.shape)
         if ctx.by_graph:
             dq.addcmul_(q.unflatten(0, ctx.shape), pull * inverse[0].square(), value=-1)
             dk.addcmul_(k.unflatten(0, ctx.shape), pull * inverse[1].square(), value=-1)
-        dv = p.baddbmm_(k, of_context) if ctx.base == "self" else k @ of_context
-        dv = dv.unflatten(0, ctx.shape)
         if ctx.base == "uniform":
+            dv = (k @ grad_context).unflatten(0, ctx.shape)
             dv += p.unflatten(0, ctx.shape).sum(2, keepdim=True) / ctx.size
-        return dq, dk, dv.sum(1, keepdim=True) if ctx.shared else dv, of_bound, None, None, None
+        else:
+            dv = p.baddbmm_(k, grad_context) if ctx.base == "self" else k @ grad_context
+            dv = dv.unflatten(0, ctx.shape)
+        return dq, dk, dv.sum(1, keepdim=True) if ctx.shared else dv, grad_bound, None, None, None
 
 
 def _flat(x: Tensor, heads: int) -> Tensor:
@@ -133,6 +129,6 @@ def _cross(a: Tensor, b: Tensor) -> Tensor:
     whole = a.shape[1] - a.shape[1] % _PIECE
     if whole <= _PIECE:
         return a.transpose(1, 2) @ b
-    pieces_a, pieces_b = (each[:, :whole].unflatten(1, (-1, _PIECE)) for each in (a, b))
+    pieces_a, pieces_b = (x[:, :whole].unflatten(1, (-1, _PIECE)) for x in (a, b))
     total: Tensor = (pieces_a.transpose(2, 3) @ pieces_b).sum(1)
     return total if whole == a.shape[1] else total.baddbmm_(a[:, whole:].transpose(1, 2), b[:, whole:])

@@ -5,10 +5,8 @@ Notation: N rows, H heads, G graphs, d and e widths, T tiles.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -18,14 +16,12 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
-from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
 from graphbench.ops.linear_attention.norms import bound_of, positive
 from graphbench.ops.segment.cpu import sum_rows
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # By bytes of a number, from what the compiler reports for sm_90, not from timing: rows of a tile, columns that are
 # multiplied at a time, warps.
@@ -52,9 +48,9 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
         return cpu.linear_attention(q, k, v, ragged, norm, base)
     with torch.autocast(q.device.type, enabled=False):
         if norm == "l2":
-            q, k = (_UnitRows.apply(each.to(wide_of(v.dtype))) for each in (q, k))  # type: ignore[no-untyped-call]
+            q, k = (_UnitRows.apply(x.to(wide_of(v.dtype))) for x in (q, k))  # type: ignore[no-untyped-call]
         bound = bound_of(q, k, ragged, norm) if base == "none" else None
-        inputs = (each.contiguous() for each in (q, k, v))
+        inputs = (x.contiguous() for x in (q, k, v))
         result: Tensor = _Attention.apply(*inputs, bound, ragged, norm, base)  # type: ignore[no-untyped-call]
     return result
 
@@ -106,7 +102,7 @@ class _Attention(torch.autograd.Function):
         ragged, base, grad = ctx.ragged, ctx.base, grad.contiguous()
         p = torch.empty_like(grad, dtype=context.dtype)
         slope, bound_grad = (context.new_empty(q.shape[:2]) for _ in range(2))
-        dq, dk, dv = (torch.empty_like(each) for each in (q, k, v))
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         with torch.cuda.device_of(q):
             grid, tiles, constants = _launch(q, v, ragged)
             where = (ragged.ptr, tiles)
@@ -114,24 +110,24 @@ class _Attention(torch.autograd.Function):
             attend[grid](
                 q, v, centre, context, limit, grad, *where, p, slope, bound_grad, BASE=base, FORWARD=False, **constants
             )
-            of_context = _cross(q, p, centre, slope, ragged)
+            grad_context = _cross(q, p, centre, slope, ragged)
             if inverse_squares is None:
                 pull = context.new_zeros(context.shape[0], 2)
             else:
                 # Sum of q . dq over a graph, and of k . dk as well: what a Frobenius norm takes out.
-                pull = (context * of_context).sum((1, 2, 3)).unsqueeze(1) * inverse_squares
-            of_context *= scale
+                pull = (context * grad_context).sum((1, 2, 3)).unsqueeze(1) * inverse_squares
+            grad_context *= scale
             common = centre
             if base == "uniform":
                 common = sum_rows(p if v.shape[1] > 1 else p.sum(1, keepdim=True), ragged)
-                common *= _shares(ragged, common.dtype).view(-1, 1, 1)
-            value_gradient[grid[0], v.shape[1]](k, p, of_context, common, *where, dv, BASE=base, **constants)
+                common *= ragged.derived(_inverse_sizes, common.dtype).view(-1, 1, 1)
+            value_gradient[grid[0], v.shape[1]](k, p, grad_context, common, *where, dv, BASE=base, **constants)
             del constants["V_HEADS"]
             row_gradient[grid](
                 q, p, centre, slope, context, pull, *where, dq, CENTRED=False, B_HEADS=p.shape[1], **constants
             )
             row_gradient[grid](
-                k, v, centre, slope, of_context, pull, *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
+                k, v, centre, slope, grad_context, pull, *where, dk, CENTRED=True, B_HEADS=v.shape[1], **constants
             )
         return dq, dk, dv, None if bound is None else bound_grad, None, None, None
 
@@ -139,7 +135,7 @@ class _Attention(torch.autograd.Function):
 def _cross(a: Tensor, b: Tensor, centre: Tensor, last: Tensor | None, ragged: Ragged) -> Tensor:
     """(G, H, e + 1, d) ``[b - centre | 1]^T a``, or ``[b | last]^T a``, of every graph; no atomics: reproducible."""
     constants = _cross_constants(a, b)
-    tiles, per_graph = _tiles(ragged, CHUNK)
+    tiles, per_graph = ragged.derived(row_tiles, CHUNK), ragged.derived(_tile_counts, CHUNK)
     parts = centre.new_empty(len(tiles), a.shape[1], b.shape[2] + 1, a.shape[2])
     grid = (len(tiles), a.shape[1], triton.cdiv(b.shape[2], constants["COLS"]))
     with torch.cuda.device_of(a):
@@ -156,19 +152,19 @@ def _per_graph(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> tu
         (G, 2) inverse squares of the norms of q and k (None: they are rows of length one), (G,) product of the inverse
         norms divided by the number of rows, (G, H or 1, e) mean of v, which is a constant for the gradient (README).
     """
-    shares = _shares(ragged, wide_of(v.dtype))
+    inverse_sizes = ragged.derived(_inverse_sizes, wide_of(v.dtype))
     if norm == "l2":
-        centre = sum_rows(v.to(shares.dtype), ragged)
-        return None, shares, centre.mul_(shares.view(-1, 1, 1))
+        centre = sum_rows(v.to(inverse_sizes.dtype), ragged)
+        return None, inverse_sizes, centre.mul_(inverse_sizes.view(-1, 1, 1))
     constants = _totals_constants(q, v)
-    tiles, per_graph = _tiles(ragged, CHUNK)
-    parts = shares.new_empty(len(tiles), 2 + v.shape[1] * v.shape[2])
+    tiles, per_graph = ragged.derived(row_tiles, CHUNK), ragged.derived(_tile_counts, CHUNK)
+    parts = inverse_sizes.new_empty(len(tiles), 2 + v.shape[1] * v.shape[2])
     with torch.cuda.device_of(q):
         totals[(len(tiles),)](q, k, v, ragged.ptr, tiles, parts, **constants)
     sums = _summed(parts, per_graph)
     inverse_squares = positive(sums[:, :2]).reciprocal_()
-    scale = inverse_squares.sqrt().prod(1).mul_(shares)
-    return inverse_squares, scale, (sums[:, 2:] * shares.unsqueeze(1)).view(-1, v.shape[1], v.shape[2])
+    scale = inverse_squares.sqrt().prod(1).mul_(inverse_sizes)
+    return inverse_squares, scale, (sums[:, 2:] * inverse_sizes.unsqueeze(1)).view(-1, v.shape[1], v.shape[2])
 
 
 def _summed(parts: Tensor, per_graph: Ragged) -> Tensor:
@@ -176,22 +172,16 @@ def _summed(parts: Tensor, per_graph: Ragged) -> Tensor:
     return parts if per_graph.sizes and set(per_graph.sizes) == {1} else sum_rows(parts, per_graph)
 
 
-_SHARES: WeakKeyDictionary[Ragged, dict[torch.dtype, Tensor]] = WeakKeyDictionary()
-
-
-def _shares(ragged: Ragged, wide: torch.dtype) -> Tensor:
+def _inverse_sizes(ragged: Ragged, dtype: torch.dtype) -> Tensor:
     """(G,) 1 / n, which is 1 for an empty graph."""
-    known = _SHARES.setdefault(ragged, {})
-    if wide not in known:
-        sizes = torch.tensor(ragged.sizes, dtype=wide).clamp_(min=1)
-        known[wide] = sizes.reciprocal_().to(ragged.device, non_blocking=True)
-    return known[wide]
+    sizes = torch.tensor(ragged.sizes, dtype=dtype).clamp_(min=1)
+    return sizes.reciprocal_().to(ragged.device, non_blocking=True)
 
 
 def _launch(q: Tensor, v: Tensor, ragged: Ragged) -> tuple[tuple[int, int], Tensor, dict[str, Any]]:
     """(grid, tiles, constants) of the kernels that take every row by itself."""
     constants = _constants(q, v)
-    tiles, _ = _tiles(ragged, constants["ROWS"])
+    tiles = ragged.derived(row_tiles, constants["ROWS"])
     return (len(tiles), q.shape[1]), tiles, constants
 
 
@@ -224,16 +214,6 @@ def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
     return constants | {"WIDTH": heads * width, "V_WIDTH": v_heads * v_width, "CHUNK": CHUNK}
 
 
-_TILES: WeakKeyDictionary[Ragged, dict[int, tuple[Tensor, Ragged]]] = WeakKeyDictionary()
-
-
-def _tiles(ragged: Ragged, rows: int) -> tuple[Tensor, Ragged]:
-    """(T, 2) int64 graph of every tile and its first row within the graph, and how many tiles every graph has."""
-    known = _TILES.setdefault(ragged, {})
-    if rows not in known:
-        each = -(-np.asarray(ragged.sizes, dtype=np.int64) // rows)
-        within = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-        table = torch.from_numpy(np.stack([np.repeat(np.arange(len(each)), each), rows * within], axis=1))
-        counts = type(ragged).from_sizes(each.tolist(), ragged.device)
-        known[rows] = table.to(ragged.device, non_blocking=True), counts
-    return known[rows]
+def _tile_counts(ragged: Ragged, rows: int) -> Ragged:
+    """How many tiles of ``rows`` rows every graph has."""
+    return Ragged.from_sizes([-(-size // rows) for size in ragged.sizes], ragged.device)

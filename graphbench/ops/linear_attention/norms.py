@@ -1,16 +1,29 @@
-"""Norms of queries and keys: rows divided by theirs, norms per graph, and what weights can sum to at most."""
+"""Norms of queries and keys: rows divided by theirs, norms per graph, and denominators kept away from zero."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from graphbench.ops.segment import segment_mean, segment_sum
+from graphbench.structures import Ragged
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+NORMS = ("frobenius", "l2")
+BASES = ("self", "uniform", "none")
+
+FLOOR = 0.01
+"""Least size of a row's sum of weights, as a fraction of what the sum of their absolute values can at most be."""
+
+
+def away_from_zero(total: Tensor, bound: Tensor) -> Tensor:
+    """``total`` with its sign and a size of at least ``FLOOR * bound``; 1 where both are 0 (see the README).
+
+    Args:
+        total: sum of weights of either sign.
+        bound: what the sum of their absolute values can at most be, of the same shape.
+    """
+    kept = torch.where(total < 0, -1.0, 1.0) * torch.maximum(total.abs(), FLOOR * bound)
+    return torch.where(kept == 0, 1.0, kept)
 
 
 def positive(length: Tensor) -> Tensor:

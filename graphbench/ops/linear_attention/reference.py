@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear_attention.denominator import FLOOR
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.linear_attention.norms import FLOOR
+from graphbench.structures import Ragged
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str, base: str) -> Tensor:
     """See :func:`graphbench.ops.linear_attention.linear_attention`."""
     v = v.expand(-1, q.shape[1], -1)
     blocks = [v.new_zeros(0, *v.shape[1:])]
-    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v))
+    parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v))
     for q_ihd, k_jhd, v_jhe in zip(*parts):
         n = len(q_ihd)
         q_ihd, k_jhd = _normalised(q_ihd, norm), _normalised(k_jhd, norm)

@@ -1,4 +1,4 @@
-"""Linear attention of one graph whose rows are never in memory together: sums over blocks first, then row by row."""
+"""Linear attention of one graph whose rows are never in memory together: sums over all rows first, then row by row."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear_attention.denominator import away_from_zero
+from graphbench.ops.linear_attention.norms import BASES, NORMS, away_from_zero, positive, unit_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What the rows of a graph have to know of each other; sums of disjoint sets of rows add up.
+    """Sums over some rows of a graph, from which the output of every row follows; those of disjoint sets add up.
 
     Attributes:
         count: rows.
@@ -46,14 +46,14 @@ class Sums:
 
 
 def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, *, norm: str = "frobenius") -> Sums:
-    """The share of some rows in :class:`Sums`; shapes as in :func:`graphbench.ops.linear_attention.linear_attention`.
+    """The sums over some rows; shapes as in :func:`graphbench.ops.linear_attention.linear_attention`.
 
     Raises:
         ValueError: ``norm`` is unknown.
     """
     q, k, v = q.double(), k.double(), v.double()
     if _by_rows(norm):
-        k = _unit(k)
+        k = unit_rows(k)
     return Sums(
         count=q.shape[0],
         q_square=q.square().sum(),
@@ -83,41 +83,33 @@ def linear_attention_of_sums(
     Raises:
         ValueError: ``norm`` or ``base`` is unknown.
     """
-    if base not in ("self", "uniform", "none"):
-        raise ValueError(f"base must be one of ('self', 'uniform', 'none'), received {base!r}")
+    if base not in BASES:
+        raise ValueError(f"base must be one of {BASES}, received {base!r}")
+    wide = torch.promote_types(v.dtype, torch.float32)
     if _by_rows(norm):
-        q, length = _unit(q), sums.k_square.new_ones(())
+        q, length = unit_rows(q), sums.k_square.new_ones(())
     else:
-        length = _positive(sums.q_square.sqrt()) * _positive(sums.k_square.sqrt())
+        length = positive(sums.q_square.sqrt()) * positive(sums.k_square.sqrt())
     scale = 1 / (length * sums.count)
     # As in cpu.py: a constant taken out of v, here its mean, keeps n v from drowning the rest; no autocast.
-    wide = torch.promote_types(v.dtype, torch.float32)
     centre = sums.v / sums.count
-    flow = ((sums.kv - sums.k.unsqueeze(2) * centre.unsqueeze(1)) * scale).to(wide)
-    share, centre = (sums.k * scale).to(wide), centre.to(wide)
+    context = ((sums.kv - sums.k.unsqueeze(2) * centre.unsqueeze(1)) * scale).to(wide)
+    k_sum, centre = (sums.k * scale).to(wide), centre.to(wide)
     with torch.autocast(v.device.type, enabled=False):
         q = q.to(wide)
-        weight = torch.einsum("nhd,hd->nh", q, share).unsqueeze(2)
-        flowing = torch.einsum("nhd,hde->nhe", q, flow)
+        weight = torch.einsum("nhd,hd->nh", q, k_sum).unsqueeze(2)
+        flow = torch.einsum("nhd,hde->nhe", q, context)
         if base == "none":
             bound = torch.linalg.vector_norm(q, dim=2, keepdim=True) * (sums.k_length * scale).to(wide).unsqueeze(1)
             total = away_from_zero(weight, bound)
-            out = centre * (weight / total) + flowing / total
+            out = centre * (weight / total) + flow / total
         else:
             rest = v.to(wide) - centre if base == "self" else 0.0  # the mean of v - centre is zero
-            out = centre + (rest + flowing) / (1 + weight)
+            out = centre + (rest + flow) / (1 + weight)
     return out.to(v.dtype)
 
 
 def _by_rows(norm: str) -> bool:
-    if norm not in ("frobenius", "l2"):
-        raise ValueError(f"norm must be one of ('frobenius', 'l2'), received {norm!r}")
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
     return norm == "l2"
-
-
-def _unit(rows: Tensor) -> Tensor:
-    return rows / _positive(torch.linalg.vector_norm(rows, dim=2, keepdim=True))
-
-
-def _positive(length: Tensor) -> Tensor:
-    return torch.where(length > 0, length, 1.0)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.pair_attention import cpu, reference
 from graphbench.ops.pair_attention.weights import WEIGHTS
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["WEIGHTS", "pair_attention"]
 

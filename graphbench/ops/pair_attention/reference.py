@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 
 def pair_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, weight: str) -> Tensor:
     """See :func:`graphbench.ops.pair_attention.pair_attention`."""
     v = v.expand(-1, q.shape[1], -1)
     blocks = [v.new_zeros(0, *v.shape[1:])]
-    parts = (each.split(list(ragged.sizes)) if ragged.sizes else () for each in (q, k, v))
+    parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v))
     for q_ihd, k_jhd, v_jhf in zip(*parts):
         if weight == "sigmoid":
             weights_hij = torch.sigmoid(torch.einsum("ihd,jhd->hij", q_ihd, k_jhd))

@@ -128,8 +128,8 @@ class _MaxAtTarget(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         messages, top = ctx.saved_tensors
         attains = (messages == top.index_select(0, ctx.adj.target)).to(grad.dtype)
-        share = grad / _arriving(ctx.adj, attains).clamp_(min=1)
-        return None, attains.mul_(share.index_select(0, ctx.adj.target))
+        grad_per_tie = grad / _arriving(ctx.adj, attains).clamp_(min=1)
+        return None, attains.mul_(grad_per_tie.index_select(0, ctx.adj.target))
 
 
 class _EdgeSoftmax(torch.autograd.Function):

@@ -1,19 +1,14 @@
-"""Reductions over the rows of every graph, and rows laid out as dense blocks."""
+"""Reductions over the rows of every graph."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.segment import cpu, reference
-from graphbench.ops.segment.cpu import pack, unpack
+from graphbench.structures import Ragged
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
-
-__all__ = ["pack", "segment_max", "segment_mean", "segment_softmax", "segment_sum", "unpack"]
+__all__ = ["segment_max", "segment_mean", "segment_softmax", "segment_sum"]
 
 _SUM = {"reference": reference.segment_sum, "cpu": cpu.segment_sum}
 _MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}

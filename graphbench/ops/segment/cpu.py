@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Rows summed one after the other before their partial sums are; keeps the rounding error that of a pairwise sum.
 _FAN_IN = 32
@@ -51,35 +49,6 @@ def segment_softmax(x: Tensor, ragged: Ragged) -> Tensor:
     return result
 
 
-def pack(x: Tensor, ragged: Ragged) -> list[Tensor]:
-    """``ragged.to_buckets`` with a gradient that is one gather.
-
-    Gradients of padding cells are dropped: whoever uses the blocks must not let padding reach a result.
-
-    Args:
-        x: (N, ...) grouped by graph.
-        ragged: the partition of the rows.
-
-    Returns:
-        One (B, length, ...) tensor per bucket.
-    """
-    return list(_Pack.apply(ragged, x)) if ragged.buckets else []  # type: ignore[no-untyped-call]
-
-
-def unpack(blocks: list[Tensor], ragged: Ragged) -> Tensor:
-    """``ragged.from_buckets`` with a gradient that is one gather; padding cells receive 0.
-
-    Args:
-        blocks: one (B, length, ...) tensor per bucket, at least one.
-        ragged: the partition of the rows.
-
-    Returns:
-        (N, ...) grouped by graph.
-    """
-    result: Tensor = _Unpack.apply(ragged, *blocks)  # type: ignore[no-untyped-call]
-    return result
-
-
 def sum_rows(x: Tensor, ragged: Ragged) -> Tensor:
     """(G, ...) sums without a gradient."""
     if x.numel() == 0:
@@ -87,30 +56,25 @@ def sum_rows(x: Tensor, ragged: Ragged) -> Tensor:
     if ragged.num_graphs == 1:
         return x.sum(0, keepdim=True)
     flat = x.reshape(x.shape[0], -1)
-    for index, ptr in _levels(ragged):
+    for index, ptr in ragged.derived(_levels):
         flat = bag_sum(flat, index, ptr)
     return flat.view(ragged.num_graphs, *x.shape[1:])
 
 
-_LEVELS: WeakKeyDictionary[Ragged, list[tuple[Tensor, Tensor]]] = WeakKeyDictionary()
-
-
 def _levels(ragged: Ragged) -> list[tuple[Tensor, Tensor]]:
     """All rows and pointers of a tree of sums: pieces of at most ``_FAN_IN`` rows first, then pieces of pieces."""
-    if ragged not in _LEVELS:
-        sizes, levels = np.asarray(ragged.sizes, dtype=np.int64), []
-        while sizes.max(initial=0) > _FAN_IN:
-            pieces = -(-sizes // _FAN_IN)
-            start = np.cumsum(sizes) - sizes
-            within = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-            levels.append(np.append(np.repeat(start, pieces) + _FAN_IN * within, sizes.sum()))
-            sizes = pieces
-        levels.append(np.append(0, np.cumsum(sizes)))
-        _LEVELS[ragged] = [
-            (torch.arange(ptr[-1], device=ragged.device), torch.from_numpy(ptr).to(ragged.device, non_blocking=True))
-            for ptr in levels
-        ]
-    return _LEVELS[ragged]
+    sizes, pointers = np.asarray(ragged.sizes, dtype=np.int64), []
+    while sizes.max(initial=0) > _FAN_IN:
+        pieces = -(-sizes // _FAN_IN)
+        start = np.cumsum(sizes) - sizes
+        within = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        pointers.append(np.append(np.repeat(start, pieces) + _FAN_IN * within, sizes.sum()))
+        sizes = pieces
+    pointers.append(np.append(0, np.cumsum(sizes)))
+    return [
+        (torch.arange(ptr[-1], device=ragged.device), torch.from_numpy(ptr).to(ragged.device, non_blocking=True))
+        for ptr in pointers
+    ]
 
 
 def _spread(per_graph: Tensor, ragged: Ragged) -> Tensor:
@@ -154,8 +118,8 @@ class _SegmentMax(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, top = ctx.saved_tensors
         attains = (x == _spread(top, ctx.ragged)).to(x.dtype)
-        share = grad / sum_rows(attains, ctx.ragged).clamp_(min=1)
-        return attains.mul_(_spread(share, ctx.ragged)), None
+        grad_per_tie = grad / sum_rows(attains, ctx.ragged).clamp_(min=1)
+        return attains.mul_(_spread(grad_per_tie, ctx.ragged)), None
 
 
 class _SegmentSoftmax(torch.autograd.Function):
@@ -173,31 +137,3 @@ class _SegmentSoftmax(torch.autograd.Function):
         (probabilities,) = ctx.saved_tensors
         weighted = grad * probabilities
         return weighted - probabilities * _spread(sum_rows(weighted, ctx.ragged), ctx.ragged), None
-
-
-class _Pack(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, ragged: Ragged, x: Tensor) -> tuple[Tensor, ...]:
-        ctx.ragged = ragged
-        return tuple(ragged.to_buckets(x))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return None, ctx.ragged.from_buckets(grads)
-
-
-class _Unpack(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, ragged: Ragged, *blocks: Tensor) -> Tensor:
-        ctx.ragged = ragged
-        return ragged.from_buckets(blocks)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        blocks = ctx.ragged.to_buckets(grad.contiguous())
-        for block, bucket in zip(blocks, ctx.ragged.buckets):
-            if bucket.mask is not None:
-                block.mul_(bucket.mask.view(*bucket.mask.shape, *(1 for _ in block.shape[2:])))
-        return None, *blocks

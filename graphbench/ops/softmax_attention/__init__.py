@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.softmax_attention import cpu, reference
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 __all__ = ["softmax_attention"]
 
@@ -60,10 +58,9 @@ def softmax_attention(
             f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
             f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
-    if bias is not None:
-        pairs = sum(size * size for size in ragged.sizes)
-        if bias.shape != (pairs, q.shape[1]):
-            raise ValueError(f"bias must be ({pairs}, {q.shape[1]}) (pairs, heads), received {tuple(bias.shape)}")
+    if bias is not None and bias.shape != (ragged.num_pairs, q.shape[1]):
+        expected = f"({ragged.num_pairs}, {q.shape[1]})"
+        raise ValueError(f"bias must be {expected} (pairs, heads), received {tuple(bias.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
     if backend == "auto" and has_triton(q):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 try:
@@ -14,16 +12,14 @@ except ImportError as missing:
 from graphbench.ops.focal_attention import gpu as focal
 from graphbench.ops.focal_attention.scope import Scope
 from graphbench.ops.softmax_attention.cpu import fused
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # From this size on torch's kernel pays, although it takes a call per size of graphs.
 _LARGE = 1024
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
-    """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention of unlimited reach.
+    """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention without a limit.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.

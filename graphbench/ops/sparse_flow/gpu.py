@@ -6,10 +6,8 @@ Notation: N rows, H heads, G graphs, d and e widths.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -20,15 +18,13 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.structures import Ragged
 
 # Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
 # reports for sm_90 (README).
@@ -87,10 +83,10 @@ def sparse_flow(
     if not has_kernels("sparse_flow", q) or max(q.shape[2], v.shape[2]) > _WIDEST:
         return cpu.sparse_flow(q, k, q_friction, k_friction, v, ragged, lam, alpha, dropout_p)
     kind = torch.promote_types(q.dtype, v.dtype)
-    inputs = (each.to(kind).contiguous() for each in (q, k, q_friction, k_friction, v))
-    strength = lam.to(wide_of(kind)).contiguous()
+    inputs = (x.to(kind).contiguous() for x in (q, k, q_friction, k_friction, v))
+    lam = lam.to(wide_of(kind)).contiguous()
     seed = draw_seed() if dropout_p else 0
-    result: Tensor = _Flow.apply(*inputs, strength, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
+    result: Tensor = _Flow.apply(*inputs, lam, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result.to(v.dtype)
 
 
@@ -113,32 +109,26 @@ class _Flow(torch.autograd.Function):
     ) -> Tensor:
         out = torch.empty_like(v)
         state = lam.new_empty(6, q.shape[1], q.shape[0])
-        arguments = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        constants, operand = _constants(q, v, p), _operand(q)
-        constants["INV_ALPHA"] = 1 / alpha
+        inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
         numbers = (ragged.num_rows, ragged.max_size, seed)
+        constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
+        constants["INV_ALPHA"] = 1 / alpha
         with torch.cuda.device_of(q):
             smaller = 0
             for keys, rows, warps in WHOLE[operand]:
-                for tiles in _tiles(ragged, smaller, keys, rows):
-                    whole_rows[(len(tiles), q.shape[1])](
-                        *arguments, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
+                tiles = ragged.derived(_tiles, smaller, keys, rows)
+                if len(tiles):
+                    whole_rows[len(tiles), heads](
+                        *inputs, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
                     )
                 smaller = keys
             rows, keys, warps = TILED[operand][_span(q, v)]
-            for tiles in _tiles(ragged, smaller, ragged.max_size, rows):
-                tiled_rows[(len(tiles), q.shape[1])](
-                    *arguments,
-                    tiles,
-                    out,
-                    state,
-                    *numbers,
-                    **constants,
-                    E_SPAN=span_of(v.shape[2]),
-                    ROWS=rows,
-                    KEYS=keys,
-                    num_warps=warps,
-                )
+            tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
+            if len(tiles):
+                tiled_rows[len(tiles), heads](
+                    *inputs, tiles, out, state, *numbers, **constants,
+                    E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+                )  # fmt: skip
         ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, state)
         ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
         return out
@@ -148,51 +138,26 @@ class _Flow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()
-        sums = state.new_empty(4, *state.shape[1:])
-        grad_lam = state.new_empty(state.shape[1:])
-        grads = [torch.empty_like(each) for each in (q, k, q_friction, k_friction, v)]
+        dq, dk, dqf, dkf, dv = (torch.empty_like(x) for x in (q, k, q_friction, k_friction, v))
+        sums, row_dlam = state.new_empty(4, *state.shape[1:]), state.new_empty(state.shape[1:])
         inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
         numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
         constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         with torch.cuda.device_of(q):
             rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
-            for tiles in _tiles(ragged, 0, ragged.max_size, rows):
-                query_side[(len(tiles), q.shape[1])](
-                    *inputs,
-                    tiles,
-                    grad,
-                    state,
-                    sums,
-                    grads[0],
-                    grads[2],
-                    grad_lam,
-                    *numbers,
-                    **constants,
-                    INV_ALPHA=1 / ctx.alpha,
-                    ROWS=rows,
-                    KEYS=keys,
-                    num_warps=warps,
-                )
+            tiles = ragged.derived(_tiles, 0, ragged.max_size, rows)
+            query_side[len(tiles), q.shape[1]](
+                *inputs, tiles, grad, state, sums, dq, dqf, row_dlam, *numbers, **constants,
+                INV_ALPHA=1 / ctx.alpha, ROWS=rows, KEYS=keys, num_warps=warps,
+            )  # fmt: skip
             rows, keys, warps = KEY_SIDE[_operand(q)][_span(q, v)]
-            for tiles in _tiles(ragged, 0, ragged.max_size, keys):
-                key_side[(len(tiles), q.shape[1])](
-                    *inputs,
-                    tiles,
-                    grad,
-                    state,
-                    sums,
-                    grads[1],
-                    grads[3],
-                    grads[4],
-                    *numbers,
-                    **constants,
-                    E_SPAN=span_of(v.shape[2]),
-                    ROWS=rows,
-                    KEYS=keys,
-                    num_warps=warps,
-                )
-        per_graph = segment_sum(grad_lam.t().contiguous(), ragged).sum(1) if ctx.needs_input_grad[5] else None
-        return *grads, per_graph, None, None, None, None
+            tiles = ragged.derived(_tiles, 0, ragged.max_size, keys)
+            key_side[len(tiles), q.shape[1]](
+                *inputs, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
+                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+            )  # fmt: skip
+        dlam = segment_sum(row_dlam.t().contiguous(), ragged).sum(1) if ctx.needs_input_grad[5] else None
+        return dq, dk, dqf, dkf, dv, dlam, None, None, None, None
 
 
 def _operand(q: Tensor) -> int:
@@ -225,19 +190,7 @@ def _span(q: Tensor, v: Tensor) -> int:
     return max(64, span_of(max(q.shape[2], v.shape[2])))
 
 
-_TILES: WeakKeyDictionary[Ragged, dict[tuple[int, int, int], list[Tensor]]] = WeakKeyDictionary()
-
-
-def _tiles(ragged: Ragged, smaller: int, largest: int, block: int) -> list[Tensor]:
-    """[(tiles, 2) int64: graph and first row of every tile] of graphs of ``smaller < n <= largest``, or []."""
-    known = _TILES.setdefault(ragged, {})
-    key = smaller, largest, block
-    if key not in known:
-        sizes = np.asarray(ragged.sizes, dtype=np.int64)
-        graphs = np.flatnonzero((sizes > smaller) & (sizes <= largest))
-        graphs = graphs[np.argsort(-sizes[graphs], kind="stable")]  # the longest work starts first
-        each = -(-sizes[graphs] // block)
-        first = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-        table = torch.from_numpy(np.stack([np.repeat(graphs, each), first * block], axis=1))
-        known[key] = [table.to(ragged.device, non_blocking=True)] if len(table) else []
-    return known[key]
+def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
+    """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
+    graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
+    return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))

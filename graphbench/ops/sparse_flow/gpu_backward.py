@@ -1,8 +1,8 @@
-"""Triton kernels of the exact sparse flow, backward. Notation and formulas: README.
+"""Triton kernels of the exact sparse flow, backward. Notation and formulas: README; prefixes: ``ops/gpu_tiles.py``.
 
 Flows are rebuilt from ``state`` (gpu_tiles.store_state). ``query_side`` writes the gradients of the queries and four
 more numbers per row, the planes of ``sums``: g_ref, gbar - g_ref, P and Q / kappa. ``key_side`` needs nothing else, so
-that every gradient is written by one program and none by atomics.
+that every gradient is written by one program and none by atomics. ``b_dz`` is the gradient g of the flows.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -10,248 +10,203 @@ that every gradient is written by one program and none by atomics.
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropped
-from graphbench.ops.sparse_flow.gpu_tiles import friction, locate, products, store_rows, weighted_rows
+from graphbench.ops.gpu_tiles import dropout, locate
+from graphbench.ops.sparse_flow.gpu_tiles import (
+    add_weighted_rows,
+    friction,
+    inner_products,
+    pair_scores,
+    store_columns,
+)
 
 
 @triton.jit
-def _load_state(state, rows, size, plane):
-    """S, t_ref, log kappa, phi_ref, delta and reference key; values without any flow for rows that do not exist."""
-    ok = rows < size
-    s_max = tl.load(state + rows, mask=ok, other=0.0)
-    t_ref = tl.load(state + plane + rows, mask=ok, other=0.0)
-    log_kappa = tl.load(state + 2 * plane + rows, mask=ok, other=0.0)
-    phi_ref = tl.load(state + 3 * plane + rows, mask=ok, other=0.0)
-    delta = tl.load(state + 4 * plane + rows, mask=ok, other=float("-inf"))
-    key = tl.load(state + 5 * plane + rows, mask=ok, other=-1.0).to(tl.int64)
-    return s_max, t_ref, log_kappa, phi_ref, delta, key
+def _load_state(p_state, o_q, n, plane):
+    """S, t_ref, log kappa, phi_ref, delta and reference key [rows]; rows that do not exist have no flow."""
+    m_q = o_q < n
+    b_s_max = tl.load(p_state + o_q, mask=m_q, other=0.0)
+    b_t_ref = tl.load(p_state + plane + o_q, mask=m_q, other=0.0)
+    b_log_kappa = tl.load(p_state + 2 * plane + o_q, mask=m_q, other=0.0)
+    b_phi_ref = tl.load(p_state + 3 * plane + o_q, mask=m_q, other=0.0)
+    b_delta = tl.load(p_state + 4 * plane + o_q, mask=m_q, other=float("-inf"))
+    b_key = tl.load(p_state + 5 * plane + o_q, mask=m_q, other=-1.0).to(tl.int64)
+    return b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key
 
 
 @triton.jit
-def _tied(t, t_ref, is_ref, TIE: tl.constexpr):
-    """``t`` with the reference key, and what differs from it by the order of the products only, put back on t_ref."""
-    return tl.where(is_ref | (tl.abs(t - t_ref) <= TIE * tl.maximum(tl.abs(t_ref), 1.0)), t_ref, t)
+def _tied_friction(b_t, b_t_ref, b_phi_ref, m_ref, LIMIT: tl.constexpr, TIE: tl.constexpr):
+    """:func:`friction` with the reference key, and scores that differ from its by the order of products only, on it."""
+    m_tied = m_ref | (tl.abs(b_t - b_t_ref) <= TIE * tl.maximum(tl.abs(b_t_ref), 1.0))
+    return friction(tl.where(m_tied, b_t_ref, b_t), b_t_ref, b_phi_ref, LIMIT)
 
 
 @triton.jit
-def _score_gradients(s, w, phi, z, change, is_ref, g_ref, shift, p, q, strength, s_max, log_kappa):
+def _score_gradients(
+    b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum, b_q_sum, b_lam, b_s_max, b_log_kappa
+):
     """Of the scores of a tile: z c - r P and lam phi (Q / kappa - w c), with c = g - gbar on the active set.
 
     gbar nears g_ref where the reference key takes nearly all flow, and lam phi w is large there: hence the two parts.
     """
-    c = tl.where(z > 0.0, tl.where(is_ref, 0.0, change - g_ref) - shift, 0.0)
-    return z * c - tl.exp(s_max - log_kappa - s) * p, strength * phi * (q - w * c)
+    b_c = tl.where(b_z > 0.0, tl.where(m_ref, 0.0, b_dz - b_g_ref) - b_shift, 0.0)
+    return b_z * b_c - tl.exp(b_s_max - b_log_kappa - b_s) * b_p_sum, b_lam * b_phi * (b_q_sum - b_w * b_c)
+
+
+@triton.jit
+def _row_sums(
+    p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key,
+    row_length, seed,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
+    KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """(g_ref, gbar - g_ref, P, Q) [ROWS]: one pass over the keys."""
+    # Sums over the active set without the reference key, where the excess is 0.
+    b_w_sum = tl.zeros([ROWS], dtype=ACC)
+    b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum = b_w_sum, b_w_sum, b_w_sum, b_w_sum, b_w_sum
+    b_w_ref, b_g_ref = b_w_sum, b_w_sum
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        m_ref = o_k[None, :] == b_key[:, None]
+        # [ROWS, KEYS]
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
+        b_dz = dropout(b_dz, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
+        m_active = (o_k < n)[None, :] & (b_lam * b_excess < b_delta[:, None])
+        b_w = tl.where(m_active, tl.exp(b_s - b_s_max[:, None]), 0.0)
+        b_w_ref += tl.sum(tl.where(m_ref, b_w, 0.0), 1)
+        b_g_ref += tl.sum(tl.where(m_ref & m_active, b_dz, 0.0), 1)
+        b_w = tl.where(m_ref, 0.0, b_w)
+        b_w_sum += tl.sum(b_w, 1)
+        b_wg_sum += tl.sum(b_w * b_dz, 1)
+        b_phi_sum += tl.sum(b_w * b_phi, 1)
+        b_phi_g_sum += tl.sum(b_w * b_phi * b_dz, 1)
+        b_excess_sum += tl.sum(b_w * b_excess, 1)
+        b_excess_g_sum += tl.sum(b_w * b_excess * b_dz, 1)
+    b_beta = INV_ALPHA * tl.exp(-b_log_kappa)
+    m_flow = b_w_ref + b_w_sum > 0.0
+    b_slope = b_beta + b_w_sum + b_w_ref
+    b_shift = tl.where(m_flow, (b_wg_sum - (b_beta + b_w_sum) * b_g_ref) / b_slope, 0.0)
+    b_gbar = b_g_ref + b_shift
+    # Q from phi or from what it exceeds phi_ref by, whichever adds the smaller numbers.
+    b_from_phi = b_phi_g_sum - b_gbar * b_phi_sum - b_phi_ref * b_w_ref * b_shift
+    b_from_excess = b_excess_g_sum - b_gbar * b_excess_sum + b_phi_ref * b_beta * b_gbar
+    m_excess = -b_excess_sum < b_phi_sum + b_phi_ref * b_w_sum * (b_w_ref / b_slope)
+    b_q_sum = tl.where(m_excess, b_from_excess, b_from_phi)
+    b_p_sum = tl.where(m_flow, (b_delta + b_lam * b_phi_ref) * b_beta * b_gbar - b_lam * b_q_sum, 0.0)
+    return b_g_ref, b_shift, b_p_sum, tl.where(m_flow, b_q_sum, 0.0)
 
 
 @triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
 def query_side(
-    q,
-    k,
-    q_friction,
-    k_friction,
-    v,
-    lam,
-    ptr,
-    tiles,
-    grad,
-    state,
-    sums,
-    grad_q,
-    grad_q_friction,
-    grad_lam,
-    num_rows,
-    row_length,
-    seed,
-    SCALE: tl.constexpr,
-    INV_ALPHA: tl.constexpr,
-    LIMIT: tl.constexpr,
-    TIE: tl.constexpr,
-    P: tl.constexpr,
-    KEEP: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    D_SPAN: tl.constexpr,
-    DOT: tl.constexpr,
-    ACC: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    CHUNK: tl.constexpr,
-):
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_q, grad_q_friction, grad_lam,
+    num_rows, row_length, seed,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
+    KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
     """Gradients of q, q_friction and (per row) lam: one pass for the sums of the rows, one for the gradients."""
-    graph, start, size, rows = locate(tiles, ptr, ROWS)
-    head = tl.program_id(1)
-    strength = tl.load(lam + graph)
-    tile = tl.arange(0, KEYS).to(tl.int64)
-    here = (start * HEADS + head) * D
-    there = (start * HEADS + head) * E
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h = tl.program_id(1)
+    b_lam = tl.load(lam + i_g)
+    o_d = (bos * HEADS + i_h) * D
+    o_e = (bos * HEADS + i_h) * E
+    p_q, p_k, p_qf, p_kf, p_v, p_grad = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d, v + o_e, grad + o_e
     plane = num_rows.to(tl.int64) * HEADS
-    place = num_rows.to(tl.int64) * head + start
-    s_max, t_ref, log_kappa, phi_ref, delta, key = _load_state(state + place, rows, size, plane)
-    beta = INV_ALPHA * tl.exp(-log_kappa)
-    pair_rows = ((start + rows) * HEADS + head)[:, None]
+    o_plane = num_rows.to(tl.int64) * i_h + bos
+    b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = _load_state(state + o_plane, o_q, n, plane)
+    o_rows = (bos + o_q) * HEADS + i_h
 
-    # Sums over the active set without the reference key, where ``above`` is 0.
-    w_sum = tl.zeros([ROWS], dtype=ACC)
-    wg_sum, phi_sum, phi_g_sum, above_sum, above_g_sum = w_sum, w_sum, w_sum, w_sum, w_sum
-    w_ref, g_ref = w_sum, w_sum
-    for first in range(0, size, KEYS):
-        keys = first + tile
-        is_ref = keys[None, :] == key[:, None]
-        s = SCALE * products(q + here, k + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        t = SCALE * products(q_friction + here, k_friction + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        change = products(grad + there, v + there, rows, keys, size, HEADS, E, CHUNK, DOT, ACC)
-        change = dropped(change, seed, pair_rows, keys[None, :], row_length, P, KEEP)
-        phi, above = friction(_tied(t, t_ref[:, None], is_ref, TIE), t_ref[:, None], phi_ref[:, None], LIMIT)
-        active = (keys < size)[None, :] & (strength * above < delta[:, None])
-        w = tl.where(active, tl.exp(s - s_max[:, None]), 0.0)
-        w_ref += tl.sum(tl.where(is_ref, w, 0.0), 1)
-        g_ref += tl.sum(tl.where(is_ref & active, change, 0.0), 1)
-        w = tl.where(is_ref, 0.0, w)
-        w_sum += tl.sum(w, 1)
-        wg_sum += tl.sum(w * change, 1)
-        phi_sum += tl.sum(w * phi, 1)
-        phi_g_sum += tl.sum(w * phi * change, 1)
-        above_sum += tl.sum(w * above, 1)
-        above_g_sum += tl.sum(w * above * change, 1)
-    flows = w_ref + w_sum > 0.0
-    slope = beta + w_sum + w_ref
-    shift = tl.where(flows, (wg_sum - (beta + w_sum) * g_ref) / slope, 0.0)
-    gbar = g_ref + shift
-    # Q from phi or from what it exceeds phi_ref by, whichever adds the smaller numbers.
-    plain = phi_g_sum - gbar * phi_sum - phi_ref * w_ref * shift
-    counted = above_g_sum - gbar * above_sum + phi_ref * beta * gbar
-    q_sum = tl.where(-above_sum < phi_sum + phi_ref * w_sum * (w_ref / slope), counted, plain)
-    p_sum = tl.where(flows, (delta + strength * phi_ref) * beta * gbar - strength * q_sum, 0.0)
-    q_sum = tl.where(flows, q_sum, 0.0)
-    ok = rows < size
-    tl.store(grad_lam + place + rows, -q_sum, mask=ok)
-    q_sum = q_sum * tl.exp(-log_kappa)
-    tl.store(sums + place + rows, g_ref, mask=ok)
-    tl.store(sums + plane + place + rows, shift, mask=ok)
-    tl.store(sums + 2 * plane + place + rows, p_sum, mask=ok)
-    tl.store(sums + 3 * plane + place + rows, q_sum, mask=ok)
+    b_g_ref, b_shift, b_p_sum, b_q_sum = _row_sums(
+        p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta,
+        b_key, row_length, seed,
+        SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, ACC, ROWS, KEYS,
+    )  # fmt: skip
+    m_q = o_q < n
+    tl.store(grad_lam + o_plane + o_q, -b_q_sum, mask=m_q)
+    b_q_sum = b_q_sum * tl.exp(-b_log_kappa)
+    p_sums = sums + o_plane
+    tl.store(p_sums + o_q, b_g_ref, mask=m_q)
+    tl.store(p_sums + plane + o_q, b_shift, mask=m_q)
+    tl.store(p_sums + 2 * plane + o_q, b_p_sum, mask=m_q)
+    tl.store(p_sums + 3 * plane + o_q, b_q_sum, mask=m_q)
 
-    total = tl.zeros([ROWS, D_SPAN], dtype=ACC)
-    total_friction = tl.zeros([ROWS, D_SPAN], dtype=ACC)
-    for first in range(0, size, KEYS):
-        keys = first + tile
-        real = (keys < size)[None, :]
-        s = SCALE * products(q + here, k + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        t = SCALE * products(q_friction + here, k_friction + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        change = products(grad + there, v + there, rows, keys, size, HEADS, E, CHUNK, DOT, ACC)
-        change = dropped(change, seed, pair_rows, keys[None, :], row_length, P, KEEP)
-        is_ref = keys[None, :] == key[:, None]
-        w = tl.exp(s - s_max[:, None])
-        phi, above = friction(_tied(t, t_ref[:, None], is_ref, TIE), t_ref[:, None], phi_ref[:, None], LIMIT)
-        z = w * tl.maximum(delta[:, None] - strength * above, 0.0)
-        ds, dt = _score_gradients(
-            s,
-            w,
-            phi,
-            z,
-            change,
-            is_ref,
-            g_ref[:, None],
-            shift[:, None],
-            p_sum[:, None],
-            q_sum[:, None],
-            strength,
-            s_max[:, None],
-            log_kappa[:, None],
-        )
-        ds, dt = tl.where(real, ds, 0.0), tl.where(real, dt, 0.0)
-        total = weighted_rows(ds, k + here, keys, 0, size, total, HEADS, D, D_SPAN, DOT, ACC)
-        total_friction = weighted_rows(dt, k_friction + here, keys, 0, size, total_friction, HEADS, D, D_SPAN, DOT, ACC)
-    store_rows(grad_q + here, rows, 0, size, SCALE * total, HEADS, D, D_SPAN)
-    store_rows(grad_q_friction + here, rows, 0, size, SCALE * total_friction, HEADS, D, D_SPAN)
+    # [ROWS, D_SPAN]
+    b_dq = tl.zeros([ROWS, D_SPAN], dtype=ACC)
+    b_dqf = tl.zeros([ROWS, D_SPAN], dtype=ACC)
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        m_k = (o_k < n)[None, :]
+        # [ROWS, KEYS]
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
+        b_dz = dropout(b_dz, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        m_ref = o_k[None, :] == b_key[:, None]
+        b_w = tl.exp(b_s - b_s_max[:, None])
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
+        b_z = b_w * tl.maximum(b_delta[:, None] - b_lam * b_excess, 0.0)
+        b_ds, b_dt = _score_gradients(
+            b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[:, None], b_shift[:, None], b_p_sum[:, None], b_q_sum[:, None],
+            b_lam, b_s_max[:, None], b_log_kappa[:, None],
+        )  # fmt: skip
+        b_ds, b_dt = tl.where(m_k, b_ds, 0.0), tl.where(m_k, b_dt, 0.0)
+        b_dq = add_weighted_rows(b_dq, b_ds, p_k, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dqf = add_weighted_rows(b_dqf, b_dt, p_kf, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+    store_columns(grad_q + o_d, SCALE * b_dq, o_q, 0, n, HEADS, D, D_SPAN)
+    store_columns(grad_q_friction + o_d, SCALE * b_dqf, o_q, 0, n, HEADS, D, D_SPAN)
 
 
 @triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
 def key_side(
-    q,
-    k,
-    q_friction,
-    k_friction,
-    v,
-    lam,
-    ptr,
-    tiles,
-    grad,
-    state,
-    sums,
-    grad_k,
-    grad_k_friction,
-    grad_v,
-    num_rows,
-    row_length,
-    seed,
-    SCALE: tl.constexpr,
-    LIMIT: tl.constexpr,
-    TIE: tl.constexpr,
-    P: tl.constexpr,
-    KEEP: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    D_SPAN: tl.constexpr,
-    E_SPAN: tl.constexpr,
-    DOT: tl.constexpr,
-    ACC: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    CHUNK: tl.constexpr,
-):
-    """Gradients of k, k_friction and v: one tile of KEYS keys, all query rows. Tiles are (keys, rows) here."""
-    graph, start, size, keys = locate(tiles, ptr, KEYS)
-    head = tl.program_id(1)
-    strength = tl.load(lam + graph)
-    tile = tl.arange(0, ROWS).to(tl.int64)
-    here = (start * HEADS + head) * D
-    there = (start * HEADS + head) * E
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_k, grad_k_friction, grad_v,
+    num_rows, row_length, seed,
+    SCALE: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr, E_SPAN: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Gradients of k, k_friction and v: one tile of KEYS keys, all query rows. Tiles are [KEYS, ROWS] here."""
+    i_g, bos, n, o_k = locate(tiles, ptr, KEYS)
+    i_h = tl.program_id(1)
+    b_lam = tl.load(lam + i_g)
+    o_d = (bos * HEADS + i_h) * D
+    o_e = (bos * HEADS + i_h) * E
+    p_q, p_k, p_qf, p_kf, p_v, p_grad = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d, v + o_e, grad + o_e
     plane = num_rows.to(tl.int64) * HEADS
-    place = num_rows.to(tl.int64) * head + start
+    o_plane = num_rows.to(tl.int64) * i_h + bos
+    p_sums = sums + o_plane
 
-    total = tl.zeros([KEYS, D_SPAN], dtype=ACC)
-    total_friction = tl.zeros([KEYS, D_SPAN], dtype=ACC)
-    total_v = tl.zeros([KEYS, E_SPAN], dtype=ACC)
-    for first in range(0, size, ROWS):
-        rows = first + tile
-        ok = rows < size
-        s_max, t_ref, log_kappa, phi_ref, delta, key = _load_state(state + place, rows, size, plane)
-        g_ref = tl.load(sums + place + rows, mask=ok, other=0.0)
-        shift = tl.load(sums + plane + place + rows, mask=ok, other=0.0)
-        p_sum = tl.load(sums + 2 * plane + place + rows, mask=ok, other=0.0)
-        q_sum = tl.load(sums + 3 * plane + place + rows, mask=ok, other=0.0)
-        pair_rows = ((start + rows) * HEADS + head)[None, :]
+    # [KEYS, SPAN]
+    b_dk = tl.zeros([KEYS, D_SPAN], dtype=ACC)
+    b_dkf = tl.zeros([KEYS, D_SPAN], dtype=ACC)
+    b_dv = tl.zeros([KEYS, E_SPAN], dtype=ACC)
+    for i_t in range(0, n, ROWS):
+        o_q = i_t + tl.arange(0, ROWS).to(tl.int64)
+        m_q = o_q < n
+        # [ROWS]
+        b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = _load_state(state + o_plane, o_q, n, plane)
+        b_g_ref = tl.load(p_sums + o_q, mask=m_q, other=0.0)
+        b_shift = tl.load(p_sums + plane + o_q, mask=m_q, other=0.0)
+        b_p_sum = tl.load(p_sums + 2 * plane + o_q, mask=m_q, other=0.0)
+        b_q_sum = tl.load(p_sums + 3 * plane + o_q, mask=m_q, other=0.0)
+        o_rows = ((bos + o_q) * HEADS + i_h)[None, :]
 
-        s = SCALE * products(k + here, q + here, keys, rows, size, HEADS, D, CHUNK, DOT, ACC)
-        t = SCALE * products(k_friction + here, q_friction + here, keys, rows, size, HEADS, D, CHUNK, DOT, ACC)
-        is_ref = keys[:, None] == key[None, :]
-        w = tl.exp(s - s_max[None, :])
-        phi, above = friction(_tied(t, t_ref[None, :], is_ref, TIE), t_ref[None, :], phi_ref[None, :], LIMIT)
-        z = w * tl.maximum(delta[None, :] - strength * above, 0.0)
-        kept = dropped(z, seed, pair_rows, keys[:, None], row_length, P, KEEP)
-        total_v = weighted_rows(kept, grad + there, rows, 0, size, total_v, HEADS, E, E_SPAN, DOT, ACC)
-        change = products(v + there, grad + there, keys, rows, size, HEADS, E, CHUNK, DOT, ACC)
-        change = dropped(change, seed, pair_rows, keys[:, None], row_length, P, KEEP)
-        ds, dt = _score_gradients(
-            s,
-            w,
-            phi,
-            z,
-            change,
-            is_ref,
-            g_ref[None, :],
-            shift[None, :],
-            p_sum[None, :],
-            q_sum[None, :],
-            strength,
-            s_max[None, :],
-            log_kappa[None, :],
-        )
-        total = weighted_rows(ds, q + here, rows, 0, size, total, HEADS, D, D_SPAN, DOT, ACC)
-        total_friction = weighted_rows(dt, q_friction + here, rows, 0, size, total_friction, HEADS, D, D_SPAN, DOT, ACC)
-    store_rows(grad_k + here, keys, 0, size, SCALE * total, HEADS, D, D_SPAN)
-    store_rows(grad_k_friction + here, keys, 0, size, SCALE * total_friction, HEADS, D, D_SPAN)
-    store_rows(grad_v + there, keys, 0, size, total_v, HEADS, E, E_SPAN)
+        # [KEYS, ROWS]
+        b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        m_ref = o_k[:, None] == b_key[None, :]
+        b_w = tl.exp(b_s - b_s_max[None, :])
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[None, :], b_phi_ref[None, :], m_ref, LIMIT, TIE)
+        b_z = b_w * tl.maximum(b_delta[None, :] - b_lam * b_excess, 0.0)
+        b_z_kept = dropout(b_z, seed, o_rows, o_k[:, None], row_length, P, KEEP)
+        b_dv = add_weighted_rows(b_dv, b_z_kept, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, ACC)
+        b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, ACC)
+        b_dz = dropout(b_dz, seed, o_rows, o_k[:, None], row_length, P, KEEP)
+        b_ds, b_dt = _score_gradients(
+            b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[None, :], b_shift[None, :], b_p_sum[None, :], b_q_sum[None, :],
+            b_lam, b_s_max[None, :], b_log_kappa[None, :],
+        )  # fmt: skip
+        b_dk = add_weighted_rows(b_dk, b_ds, p_q, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dkf = add_weighted_rows(b_dkf, b_dt, p_qf, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+    store_columns(grad_k + o_d, SCALE * b_dk, o_k, 0, n, HEADS, D, D_SPAN)
+    store_columns(grad_k_friction + o_d, SCALE * b_dkf, o_k, 0, n, HEADS, D, D_SPAN)
+    store_columns(grad_v + o_e, b_dv, o_k, 0, n, HEADS, E, E_SPAN)

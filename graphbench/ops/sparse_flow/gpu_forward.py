@@ -1,6 +1,7 @@
 """Triton kernel of the exact sparse flow, forward, for graphs of any size. Notation and passes: README.
 
-``floor`` and ``ceiling`` of the last search are as in gpu_whole: highest key that fits, lowest that does not.
+One helper per pass, each of which computes the scores again; prefixes of names: ``ops/gpu_tiles.py``. ``b_t_low`` and
+``b_t_high`` are as in gpu_whole: scores of the highest key that fits and of the lowest that does not.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -8,176 +9,215 @@
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropped
+from graphbench.ops.gpu_tiles import dropout, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
-    absorb,
+    add_sum_exp,
+    add_weighted_rows,
+    anchor_row,
     friction,
-    locate,
-    products,
-    reference,
-    room,
-    row_problem,
-    store_rows,
+    pair_scores,
+    positive_part,
+    row_constants,
+    store_columns,
     store_state,
-    weighted_rows,
 )
+
+
+@triton.jit
+def _row_statistics(
+    p_q, p_k, p_qf, p_kf, o_q, n,
+    SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """Pass 1: maxima and sums of exponentials of s, -s, t and s + t, and the minimum of t, [ROWS] each."""
+    b_zero = tl.zeros([ROWS], dtype=ACC)
+    b_s_max, b_s_sum = b_zero - float("inf"), b_zero
+    b_minus_max, b_minus_sum = b_s_max, b_zero
+    b_t_max, b_t_sum = b_s_max, b_zero
+    b_both_max, b_both_sum = b_s_max, b_zero
+    b_t_min = b_zero + float("inf")
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        m_k = (o_k < n)[None, :]
+        # [ROWS, KEYS]
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_s_max, b_s_sum = add_sum_exp(b_s_max, b_s_sum, tl.where(m_k, b_s, float("-inf")))
+        b_minus_max, b_minus_sum = add_sum_exp(b_minus_max, b_minus_sum, tl.where(m_k, -b_s, float("-inf")))
+        b_t_max, b_t_sum = add_sum_exp(b_t_max, b_t_sum, tl.where(m_k, b_t, float("-inf")))
+        b_both_max, b_both_sum = add_sum_exp(b_both_max, b_both_sum, tl.where(m_k, b_s + b_t, float("-inf")))
+        b_t_min = tl.minimum(b_t_min, tl.min(tl.where(m_k, b_t, float("inf")), 1))
+    return b_s_max, b_s_sum, b_minus_max, b_minus_sum, b_t_max, b_t_sum, b_both_max, b_both_sum, b_t_min
+
+
+@triton.jit
+def _sums_below(b_threshold, b_t, b_w, b_d, m_k):
+    """(sum of w, sum of w D, highest t) [ROWS] over the keys with D below a threshold [ROWS]."""
+    m_below = m_k & (b_d < b_threshold[:, None])
+    b_w_sum = tl.sum(tl.where(m_below, b_w, 0.0), 1)
+    b_wd_sum = tl.sum(tl.where(m_below, b_w * b_d, 0.0), 1)
+    return b_w_sum, b_wd_sum, tl.max(tl.where(m_below, b_t, float("-inf")), 1)
+
+
+@triton.jit
+def _search(
+    p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
+    SCALE: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """Passes 2: the highest t of the active set [ROWS], counted from the smallest friction.
+
+    The root lies between ``b_low`` and ``b_delta``. Every threshold x gives an upper bound of the root, the root of the
+    piece that is active at x, and a lower bound x where that one exceeds x.
+    """
+    b_zero = tl.zeros([ROWS], dtype=ACC)
+    b_t_top = b_t_min
+    m_moving = b_budget > 0.0
+    # Triton 3.6 fails on a loop variable that nothing but the condition reads: the rows are counted there.
+    while tl.max(m_moving.to(tl.int32), 0) > 0:
+        b_middle = tl.sqrt(tl.maximum(b_low, 0.0)) * tl.sqrt(tl.maximum(b_delta, 0.0))
+        b_w_top, b_wd_top, b_t_high = b_zero, b_zero, b_zero - float("inf")
+        b_w_mid, b_wd_mid, b_t_mid = b_zero, b_zero, b_zero - float("inf")
+        for i_s in range(0, n, KEYS):
+            o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+            # [ROWS, KEYS]
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+            m_k = (o_k < n)[None, :]
+            b_w = tl.exp(b_s - b_s_max[:, None])
+            _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
+            b_d = b_lam * b_excess
+            b_w_part, b_wd_part, b_t_part = _sums_below(b_middle, b_t, b_w, b_d, m_k)
+            b_w_mid += b_w_part
+            b_wd_mid += b_wd_part
+            b_t_mid = tl.maximum(b_t_mid, b_t_part)
+            b_w_part, b_wd_part, b_t_part = _sums_below(b_delta, b_t, b_w, b_d, m_k)
+            b_w_top += b_w_part
+            b_wd_top += b_wd_part
+            b_t_high = tl.maximum(b_t_high, b_t_part)
+        b_root_top = (b_budget + b_wd_top) / (b_beta + b_w_top)
+        m_some = b_t_mid > float("-inf")
+        b_root_mid = tl.where(m_some, (b_budget + b_wd_mid) / (b_beta + b_w_mid), float("inf"))
+        b_low = tl.where(b_root_mid > b_middle, tl.maximum(b_low, b_middle), b_low)
+        # The active set is the one whose root lies above its own keys and below all others. Rounding (or NaN) may leave
+        # thresholds that no longer fall: that ends the search as well.
+        _b_phi_top, b_excess_top = friction(b_t_high, b_t_ref, b_phi_ref, LIMIT)
+        _b_phi_mid, b_excess_mid = friction(b_t_mid, b_t_ref, b_phi_ref, LIMIT)
+        m_done_mid = (b_root_mid <= b_middle) & (b_lam * b_excess_mid < b_root_mid)
+        m_done = m_done_mid | (b_lam * b_excess_top < b_root_top)
+        b_t_top = tl.where(m_moving, tl.where(m_done_mid, b_t_mid, b_t_high), b_t_top)
+        b_better = tl.minimum(b_root_top, b_root_mid)
+        m_moving = m_moving & (m_done == 0) & (b_better < b_delta)
+        b_delta = tl.where(m_moving, b_better, b_delta)
+    return b_t_top
+
+
+@triton.jit
+def _settle(
+    p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+    CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """Passes 3: (t of the reference key, delta counted from it) [ROWS], what the search rounded put right.
+
+    Keys as the reference, up or down one by one from the highest of the set.
+    """
+    b_zero = tl.zeros([ROWS], dtype=ACC)
+    b_t_try, b_t_low, b_t_high = b_t_top, b_zero - float("inf"), b_zero + float("inf")
+    b_delta = b_zero + float("nan")
+    m_moving = b_budget > 0.0
+    while tl.max(m_moving.to(tl.int32), 0) > 0:
+        b_t_ref, b_phi_ref, b_left = anchor_row(b_t_try, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+        b_w_sum, b_wd_sum = b_zero, b_zero
+        b_t_below, b_t_above = b_zero - float("inf"), b_zero + float("inf")
+        for i_s in range(0, n, KEYS):
+            o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+            # [ROWS, KEYS]
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+            m_k = (o_k < n)[None, :]
+            _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
+            b_d = b_lam * b_excess
+            b_w = tl.where(m_k & (b_d <= 0.0), tl.exp(b_s - b_s_max[:, None]), 0.0)
+            b_w_sum += tl.sum(b_w, 1)
+            b_wd_sum += tl.sum(b_w * b_d, 1)
+            b_t_below = tl.maximum(b_t_below, tl.max(tl.where(m_k & (b_d < 0.0), b_t, float("-inf")), 1))
+            b_t_above = tl.minimum(b_t_above, tl.min(tl.where(m_k & (b_d > 0.0), b_t, float("inf")), 1))
+        b_root = (b_left + b_wd_sum) / (b_beta + b_w_sum)
+        m_fits = m_moving & (b_root > 0.0)
+        b_t_low, b_delta = tl.where(m_fits, b_t_try, b_t_low), tl.where(m_fits, b_root, b_delta)
+        b_t_high = tl.where(m_fits, b_t_high, b_t_try)
+        _b_phi_above, b_excess_above = friction(b_t_above, b_t_ref, b_phi_ref, LIMIT)
+        b_t_next = tl.where(b_lam * b_excess_above < b_root, b_t_above, float("-inf"))
+        b_t_try = tl.where(m_fits, b_t_next, b_t_below)
+        m_moving = m_moving & (b_t_try > b_t_low) & (b_t_try < b_t_high)
+    return b_t_low, tl.where(b_budget <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
+
+
+@triton.jit
+def _output(
+    p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
+    row_length, seed,
+    SCALE: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """Pass 4: (products of the flows with v [ROWS, E_SPAN], number of the reference key [ROWS])."""
+    b_out = tl.zeros([ROWS, E_SPAN], dtype=ACC)
+    b_key = tl.zeros([ROWS], dtype=tl.int64) - 1
+    for i_s in range(0, n, KEYS):
+        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        # [ROWS, KEYS]
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        m_k = (o_k < n)[None, :]
+        b_w = tl.where(m_k, tl.exp(b_s - b_s_max[:, None]), 0.0)
+        b_key = tl.maximum(b_key, tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1))
+        _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
+        b_z = b_w * positive_part(b_delta[:, None], b_lam * b_excess)
+        b_z = dropout(b_z, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, ACC)
+    return b_out, b_key
 
 
 @triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
 def tiled_rows(
-    q,
-    k,
-    q_friction,
-    k_friction,
-    v,
-    lam,
-    ptr,
-    tiles,
-    out,
-    state,
-    num_rows,
-    row_length,
-    seed,
-    SCALE: tl.constexpr,
-    INV_ALPHA: tl.constexpr,
-    LIMIT: tl.constexpr,
-    P: tl.constexpr,
-    KEEP: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    E_SPAN: tl.constexpr,
-    DOT: tl.constexpr,
-    ACC: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    CHUNK: tl.constexpr,
-):
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
     """Graphs of any size: scores again in every pass over the keys, two thresholds tried per pass."""
-    graph, start, size, rows = locate(tiles, ptr, ROWS)
-    head = tl.program_id(1)
-    strength = tl.load(lam + graph)
-    tile = tl.arange(0, KEYS).to(tl.int64)
-    here = (start * HEADS + head) * D
-    q += here
-    k += here
-    q_friction += here
-    k_friction += here
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h = tl.program_id(1)
+    b_lam = tl.load(lam + i_g)
+    o_d = (bos * HEADS + i_h) * D
+    p_q, p_k, p_qf, p_kf = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d
 
-    # Pass 1: everything the row problem needs, and the first Newton point (all active) from sum exp(s + t).
-    nothing = tl.zeros([ROWS], dtype=ACC)
-    s_max = nothing - float("inf")
-    s_sum = nothing
-    minus_max, minus_sum = s_max, nothing
-    t_max, t_sum = s_max, nothing
-    both_max, both_sum = s_max, nothing
-    t_min = nothing + float("inf")
-    for first in range(0, size, KEYS):
-        keys = first + tile
-        real = (keys < size)[None, :]
-        s = SCALE * products(q, k, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        t = SCALE * products(q_friction, k_friction, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        s_max, s_sum = absorb(s_max, s_sum, tl.where(real, s, float("-inf")))
-        minus_max, minus_sum = absorb(minus_max, minus_sum, tl.where(real, -s, float("-inf")))
-        t_max, t_sum = absorb(t_max, t_sum, tl.where(real, t, float("-inf")))
-        both_max, both_sum = absorb(both_max, both_sum, tl.where(real, s + t, float("-inf")))
-        t_min = tl.minimum(t_min, tl.min(tl.where(real, t, float("inf")), 1))
-    spread, ratio, log_kappa, beta = row_problem(s_max, minus_max, minus_sum, t_max, t_sum, INV_ALPHA)
-    t_ref, phi_ref, budget = reference(t_min, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-    w_phi = tl.exp(tl.minimum(both_max + tl.log(both_sum * ratio) - s_max - t_max + spread, LIMIT))
-    w_d = strength * tl.maximum(w_phi - phi_ref * s_sum, 0.0)
-
-    # Search, counted from the smallest friction. The root lies between low and delta. Every threshold x gives an upper
-    # bound of the root, the root of the piece that is active at x, and a lower bound x where that one exceeds x.
-    low = budget / (beta + s_sum)
-    delta = (budget + w_d) / (beta + s_sum)
-    highest = t_min  # highest key of the active set
-    some = budget > 0.0
-    live = some
-    # Triton 3.6 fails on a loop variable that nothing but the condition reads: the rows are counted there.
-    while tl.max(live.to(tl.int32), 0) > 0:
-        middle = tl.sqrt(tl.maximum(low, 0.0)) * tl.sqrt(tl.maximum(delta, 0.0))
-        w_top, wd_top, t_top = nothing, nothing, nothing - float("inf")
-        w_mid, wd_mid, t_mid = nothing, nothing, nothing - float("inf")
-        for first in range(0, size, KEYS):
-            keys = first + tile
-            real = (keys < size)[None, :]
-            s = SCALE * products(q, k, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-            t = SCALE * products(q_friction, k_friction, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-            w = tl.exp(s - s_max[:, None])
-            _phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
-            d = strength * above
-            on = real & (d < delta[:, None])
-            w_top += tl.sum(tl.where(on, w, 0.0), 1)
-            wd_top += tl.sum(tl.where(on, w * d, 0.0), 1)
-            t_top = tl.maximum(t_top, tl.max(tl.where(on, t, float("-inf")), 1))
-            on = real & (d < middle[:, None])
-            w_mid += tl.sum(tl.where(on, w, 0.0), 1)
-            wd_mid += tl.sum(tl.where(on, w * d, 0.0), 1)
-            t_mid = tl.maximum(t_mid, tl.max(tl.where(on, t, float("-inf")), 1))
-        root_top = (budget + wd_top) / (beta + w_top)
-        root_mid = tl.where(t_mid > float("-inf"), (budget + wd_mid) / (beta + w_mid), float("inf"))
-        low = tl.where(root_mid > middle, tl.maximum(low, middle), low)
-        # The active set is the one whose root lies above its own keys and below all others. Rounding (or NaN) may leave
-        # thresholds that no longer fall: that ends the search as well.
-        _phi_top, d_top = friction(t_top, t_ref, phi_ref, LIMIT)
-        _phi_mid, d_mid = friction(t_mid, t_ref, phi_ref, LIMIT)
-        hit_mid = (root_mid <= middle) & (strength * d_mid < root_mid)
-        hit = hit_mid | (strength * d_top < root_top)
-        highest = tl.where(live, tl.where(hit_mid, t_mid, t_top), highest)
-        better = tl.minimum(root_top, root_mid)
-        live = live & (hit == 0) & (better < delta)
-        delta = tl.where(live, better, delta)
-
-    # What the search rounded: keys as the reference, up or down one by one from the highest of the set.
-    trial, floor, ceiling = highest, nothing - float("inf"), nothing + float("inf")
-    delta = nothing + float("nan")
-    live = some
-    while tl.max(live.to(tl.int32), 0) > 0:
-        t_ref, phi_ref, left = reference(trial, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-        w_sum, wd_sum = nothing, nothing
-        lower, upper = nothing - float("inf"), nothing + float("inf")
-        for first in range(0, size, KEYS):
-            keys = first + tile
-            real = (keys < size)[None, :]
-            s = SCALE * products(q, k, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-            t = SCALE * products(q_friction, k_friction, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-            _phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
-            d = strength * above
-            w = tl.where(real & (d <= 0.0), tl.exp(s - s_max[:, None]), 0.0)
-            w_sum += tl.sum(w, 1)
-            wd_sum += tl.sum(w * d, 1)
-            lower = tl.maximum(lower, tl.max(tl.where(real & (d < 0.0), t, float("-inf")), 1))
-            upper = tl.minimum(upper, tl.min(tl.where(real & (d > 0.0), t, float("inf")), 1))
-        root = (left + wd_sum) / (beta + w_sum)
-        fits = live & (root > 0.0)
-        floor, delta = tl.where(fits, trial, floor), tl.where(fits, root, delta)
-        ceiling = tl.where(fits, ceiling, trial)
-        _phi_upper, d_upper = friction(upper, t_ref, phi_ref, LIMIT)
-        trial = tl.where(fits, tl.where(strength * d_upper < root, upper, float("-inf")), lower)
-        live = live & (trial > floor) & (trial < ceiling)
-    delta = tl.where(budget <= 0.0, float("-inf"), delta)  # no flow at all; NaN stays NaN
-
-    found = tl.where(floor > float("-inf"), floor, t_min)
-    t_ref, phi_ref, budget = reference(found, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-    pair_rows = ((start + rows) * HEADS + head)[:, None]
-    there = (start * HEADS + head) * E
-    total = tl.zeros([ROWS, E_SPAN], dtype=ACC)
-    key = tl.zeros([ROWS], dtype=tl.int64) - 1
-    for first in range(0, size, KEYS):
-        keys = first + tile
-        s = SCALE * products(q, k, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        t = SCALE * products(q_friction, k_friction, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-        real = (keys < size)[None, :]
-        w = tl.where(real, tl.exp(s - s_max[:, None]), 0.0)
-        key = tl.maximum(key, tl.max(tl.where(real & (t == found[:, None]), keys[None, :], -1), 1))
-        _phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
-        d = strength * above
-        z = w * room(delta[:, None], d)
-        z = dropped(z, seed, pair_rows, keys[None, :], row_length, P, KEEP)
-        total = weighted_rows(z, v + there, keys, 0, size, total, HEADS, E, E_SPAN, DOT, ACC)
-    store_rows(out + there, rows, 0, size, total, HEADS, E, E_SPAN)
-    plane = num_rows.to(tl.int64) * HEADS
-    store_state(
-        state + num_rows.to(tl.int64) * head + start, rows, size, plane, s_max, t_ref, log_kappa, phi_ref, delta, key
+    b_s_max, b_s_sum, b_minus_max, b_minus_sum, b_t_max, b_t_sum, b_both_max, b_both_sum, b_t_min = _row_statistics(
+        p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS
     )
+    b_spread, b_ratio, b_log_kappa, b_beta = row_constants(
+        b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA
+    )
+    b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_min, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+    # The first Newton point takes all flows for active: sum w phi follows from sum exp(s + t).
+    b_w_phi = tl.exp(tl.minimum(b_both_max + tl.log(b_both_sum * b_ratio) - b_s_max - b_t_max + b_spread, LIMIT))
+    b_w_d = b_lam * tl.maximum(b_w_phi - b_phi_ref * b_s_sum, 0.0)
+    b_low = b_budget / (b_beta + b_s_sum)
+    b_delta = (b_budget + b_w_d) / (b_beta + b_s_sum)
+    b_t_top = _search(
+        p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
+        SCALE, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
+    )  # fmt: skip
+    b_t_low, b_delta = _settle(
+        p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
+        SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
+    )  # fmt: skip
+    b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
+    b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+    o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
+    b_out, b_key = _output(
+        p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
+        row_length, seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
+    )  # fmt: skip
+    store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
+    p_state = state + num_rows.to(tl.int64) * i_h + bos
+    plane = num_rows.to(tl.int64) * HEADS
+    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key)

@@ -1,7 +1,7 @@
-"""What every Triton kernel of this folder needs: scores of a tile, one row problem. Notation of the README.
+"""What the Triton kernels of this folder share: scores of a tile, the problem of a row. Notation: README.
 
-A tile has query rows on one axis and keys on the other. Row vectors arrive with the axis of the keys already added,
-so that the same functions serve tiles of both orientations.
+Prefixes of names: ``ops/gpu_tiles.py``. A tile has query rows on one axis and keys on the other. Where a function
+serves both orientations, numbers per row arrive with the axis of the keys already added.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -14,136 +14,125 @@ _PRECISION = tl.constexpr("ieee")
 
 
 @triton.jit
-def locate(tiles, ptr, BLOCK: tl.constexpr):
-    """(graph, first row of the graph, its size, rows of this tile counted within the graph)."""
-    graph = tl.load(tiles + 2 * tl.program_id(0))
-    start = tl.load(ptr + graph)
-    size = tl.load(ptr + graph + 1) - start
-    rows = tl.load(tiles + 2 * tl.program_id(0) + 1) + tl.arange(0, BLOCK)
-    return graph, start, size, rows
+def inner_products(
+    p_a, p_b, o_a, o_b, n,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """[rows of a, rows of b] products of the rows of one graph and head, to whose first row p_a and p_b point.
 
-
-@triton.jit
-def products(
-    a,
-    b,
-    a_rows,
-    b_rows,
-    size,
-    HEADS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CHUNK: tl.constexpr,
-    DOT: tl.constexpr,
-    ACC: tl.constexpr,
-):
-    """(rows of a, rows of b) inner products; pointers stand on the graph's first row. Rows beyond ``size`` are 0.
-
-    The width is walked in chunks, so that it needs no power of two and little shared memory.
+    Rows from ``n`` on are 0. The width is walked in chunks, so that it needs no power of two and little shared memory.
     """
-    total = tl.zeros([a_rows.shape[0], b_rows.shape[0]], dtype=ACC)
-    for first in range(0, WIDTH, CHUNK):
-        cols = first + tl.arange(0, CHUNK)
-        left = tl.load(
-            a + a_rows[:, None] * (HEADS * WIDTH) + cols[None, :],
-            mask=(a_rows < size)[:, None] & (cols < WIDTH)[None, :],
+    b_ab = tl.zeros([o_a.shape[0], o_b.shape[0]], dtype=ACC)
+    for i_c in range(0, WIDTH, CHUNK):
+        o_c = i_c + tl.arange(0, CHUNK)
+        # [rows of a, CHUNK]
+        b_a = tl.load(
+            p_a + o_a[:, None] * (HEADS * WIDTH) + o_c[None, :],
+            mask=(o_a < n)[:, None] & (o_c < WIDTH)[None, :],
             other=0.0,
         )
-        right = tl.load(
-            b + b_rows[None, :] * (HEADS * WIDTH) + cols[:, None],
-            mask=(b_rows < size)[None, :] & (cols < WIDTH)[:, None],
+        # [CHUNK, rows of b]
+        b_b = tl.load(
+            p_b + o_b[None, :] * (HEADS * WIDTH) + o_c[:, None],
+            mask=(o_b < n)[None, :] & (o_c < WIDTH)[:, None],
             other=0.0,
         )
-        total = tl.dot(left.to(DOT), right.to(DOT), total, input_precision=_PRECISION, out_dtype=ACC)
-    return total
+        b_ab = tl.dot(b_a.to(DOT), b_b.to(DOT), b_ab, input_precision=_PRECISION, out_dtype=ACC)
+    return b_ab
 
 
 @triton.jit
-def weighted_rows(
-    weights,
-    x,
-    rows,
-    first,
-    size,
-    total,
-    HEADS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    SPAN: tl.constexpr,
-    DOT: tl.constexpr,
+def pair_scores(
+    p_q, p_k, p_qf, p_kf, o_q, o_k, n,
+    SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
     ACC: tl.constexpr,
-):
-    """``total`` plus ``weights`` times columns ``first .. first + SPAN`` of the given rows of ``x``."""
-    cols = first + tl.arange(0, SPAN)
-    part = tl.load(
-        x + rows[:, None] * (HEADS * WIDTH) + cols[None, :],
-        mask=(rows < size)[:, None] & (cols < WIDTH)[None, :],
+):  # fmt: skip
+    """(s, t) of a tile, [rows, keys] each; [keys, rows] when queries and keys change places."""
+    b_s = SCALE * inner_products(p_q, p_k, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    b_t = SCALE * inner_products(p_qf, p_kf, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    return b_s, b_t
+
+
+@triton.jit
+def add_weighted_rows(
+    b_acc, b_w, p_x, o_x, i_c, n,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """``b_acc`` [.., SPAN] plus ``b_w`` [.., rows of x] times columns ``i_c .. i_c + SPAN`` of these rows of x."""
+    o_c = i_c + tl.arange(0, SPAN)
+    # [rows of x, SPAN]
+    b_x = tl.load(
+        p_x + o_x[:, None] * (HEADS * WIDTH) + o_c[None, :],
+        mask=(o_x < n)[:, None] & (o_c < WIDTH)[None, :],
         other=0.0,
     )
-    return tl.dot(weights.to(DOT), part.to(DOT), total, input_precision=_PRECISION, out_dtype=ACC)
+    return tl.dot(b_w.to(DOT), b_x.to(DOT), b_acc, input_precision=_PRECISION, out_dtype=ACC)
 
 
 @triton.jit
-def store_rows(x, rows, first, size, value, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
-    """Writes columns ``first .. first + SPAN`` of rows that exist."""
-    cols = first + tl.arange(0, SPAN)
-    mask = (rows < size)[:, None] & (cols < WIDTH)[None, :]
-    tl.store(x + rows[:, None] * (HEADS * WIDTH) + cols[None, :], value.to(x.dtype.element_ty), mask=mask)
+def store_columns(p_x, b_x, o_x, i_c, n, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
+    """Writes columns ``i_c .. i_c + SPAN`` of rows that exist."""
+    o_c = i_c + tl.arange(0, SPAN)
+    m_x = (o_x < n)[:, None] & (o_c < WIDTH)[None, :]
+    tl.store(p_x + o_x[:, None] * (HEADS * WIDTH) + o_c[None, :], b_x.to(p_x.dtype.element_ty), mask=m_x)
 
 
 @triton.jit
-def store_state(state, rows, size, plane, s_max, t_ref, log_kappa, phi_ref, delta, key):
+def store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key):
     """What the backward kernels rebuild every flow from: six planes, one number per row and head in each.
 
     S (maximum of s), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
     2^24 keys).
     """
-    ok = rows < size
-    tl.store(state + rows, s_max, mask=ok)
-    tl.store(state + plane + rows, t_ref, mask=ok)
-    tl.store(state + 2 * plane + rows, log_kappa, mask=ok)
-    tl.store(state + 3 * plane + rows, phi_ref, mask=ok)
-    tl.store(state + 4 * plane + rows, delta, mask=ok)
-    tl.store(state + 5 * plane + rows, key.to(delta.dtype), mask=ok)
+    m_q = o_q < n
+    tl.store(p_state + o_q, b_s_max, mask=m_q)
+    tl.store(p_state + plane + o_q, b_t_ref, mask=m_q)
+    tl.store(p_state + 2 * plane + o_q, b_log_kappa, mask=m_q)
+    tl.store(p_state + 3 * plane + o_q, b_phi_ref, mask=m_q)
+    tl.store(p_state + 4 * plane + o_q, b_delta, mask=m_q)
+    tl.store(p_state + 5 * plane + o_q, b_key.to(b_delta.dtype), mask=m_q)
 
 
 @triton.jit
-def absorb(top, total, x):
-    """Running maximum and sum of ``exp(x - maximum)`` of every row, grown by a tile; start from (-inf, 0)."""
-    grown = tl.maximum(top, tl.max(x, 1))
-    return grown, total * tl.exp(top - grown) + tl.sum(tl.exp(x - grown[:, None]), 1)
+def add_sum_exp(b_max, b_sum, b_x):
+    """Running maximum and sum of ``exp(x - maximum)`` [rows], grown by x [rows, keys]; start from (-inf, 0)."""
+    b_new = tl.maximum(b_max, tl.max(b_x, 1))
+    return b_new, b_sum * tl.exp(b_max - b_new) + tl.sum(tl.exp(b_x - b_new[:, None]), 1)
 
 
 @triton.jit
-def row_problem(s_max, minus_max, minus_sum, t_max, t_sum, INV_ALPHA: tl.constexpr):
-    """(spread, ratio, log kappa, beta) of every row: phi = ratio exp(t - t_max + spread), the fewest roundings."""
-    spread = s_max + minus_max
-    return spread, minus_sum / t_sum, spread + tl.log(minus_sum), INV_ALPHA * tl.exp(-spread) / minus_sum
+def row_constants(b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA: tl.constexpr):
+    """(spread, ratio, log kappa, beta) [rows]: phi = ratio exp(t - t_max + spread), the fewest roundings."""
+    b_spread = b_s_max + b_minus_max
+    b_ratio, b_log_kappa = b_minus_sum / b_t_sum, b_spread + tl.log(b_minus_sum)
+    return b_spread, b_ratio, b_log_kappa, INV_ALPHA * tl.exp(-b_spread) / b_minus_sum
 
 
 @triton.jit
-def reference(t, t_max, t_sum, spread, ratio, lam, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr):
-    """(t_ref, phi_ref, budget) of rows whose unknown is counted from the friction of score ``t``.
+def anchor_row(b_t, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr):
+    """(t_ref, phi_ref, C) [rows] of rows whose unknown is counted from the friction of score ``b_t`` [rows].
 
     phi is capped at exp(LIMIT), where kappa itself would overflow, and taken as exp(-LIMIT) where it would vanish
-    beside the others.
+    next to the others.
     """
-    extra = tl.log(ratio)
-    t_ref = tl.maximum(t, t_max - spread - extra - LIMIT)
-    phi_ref = ratio * tl.exp(tl.minimum(t_ref - t_max + spread, LIMIT - extra))
-    return t_ref, phi_ref, 1.0 - lam * INV_ALPHA * tl.exp(t_ref - t_max) / t_sum
+    b_extra = tl.log(b_ratio)
+    b_t_ref = tl.maximum(b_t, b_t_max - b_spread - b_extra - LIMIT)
+    b_phi_ref = b_ratio * tl.exp(tl.minimum(b_t_ref - b_t_max + b_spread, LIMIT - b_extra))
+    return b_t_ref, b_phi_ref, 1.0 - b_lam * INV_ALPHA * tl.exp(b_t_ref - b_t_max) / b_t_sum
 
 
 @triton.jit
-def friction(t, t_ref, phi_ref, LIMIT: tl.constexpr):
-    """(phi = kappa f, what it exceeds phi_ref by).
+def friction(b_t, b_t_ref, b_phi_ref, LIMIT: tl.constexpr):
+    """(phi = kappa f, what it exceeds phi_ref by), of the shape of ``b_t``.
 
     The excess is phi_ref (exp(t - t_ref) - 1): the error of phi_ref is common to a row and harmless, and the
     difference does not cancel.
     """
-    grown = tl.exp(tl.minimum(t - t_ref, tl.minimum(LIMIT - tl.log(phi_ref), LIMIT + 15.0)))
-    return phi_ref * grown, phi_ref * (grown - 1.0)
+    b_grown = tl.exp(tl.minimum(b_t - b_t_ref, tl.minimum(LIMIT - tl.log(b_phi_ref), LIMIT + 15.0)))
+    return b_phi_ref * b_grown, b_phi_ref * (b_grown - 1.0)
 
 
 @triton.jit
-def room(delta, d):
+def positive_part(b_delta, b_d):
     """max(delta - d, 0), with NaN where the scores are NaN."""
-    return tl.maximum(delta - d, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    return tl.maximum(b_delta - b_d, 0.0, propagate_nan=tl.PropagateNan.ALL)

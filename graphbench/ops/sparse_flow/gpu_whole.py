@@ -1,7 +1,8 @@
 """Triton kernel of the exact sparse flow, forward, for graphs that fit a tile. Notation: README.
 
 It tries keys as the reference from which the unknown is counted. The right one is the highest key that fits, that is
-whose delta is positive. ``floor`` is the highest key known to fit, ``ceiling`` the lowest known not to.
+whose delta is positive. ``b_t_low`` is the score t of the highest key known to fit, ``b_t_high`` that of the lowest
+known not to. Prefixes of names: ``ops/gpu_tiles.py``.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -9,105 +10,100 @@ whose delta is positive. ``floor`` is the highest key known to fit, ``ceiling`` 
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropped
+from graphbench.ops.gpu_tiles import dropout, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
-    absorb,
+    add_sum_exp,
+    add_weighted_rows,
+    anchor_row,
     friction,
-    locate,
-    products,
-    reference,
-    room,
-    row_problem,
-    store_rows,
+    inner_products,
+    positive_part,
+    row_constants,
+    store_columns,
     store_state,
-    weighted_rows,
 )
+
+
+@triton.jit
+def _newton(
+    b_t, b_w, m_k, b_lam, b_t_min, b_t_max, b_t_sum, b_spread, b_ratio, b_beta,
+    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """(t of the reference key, delta counted from it) [ROWS]: from the highest key downwards, from a key to a key."""
+    b_zero = tl.zeros([ROWS], dtype=ACC)
+    b_t_ref, b_phi_ref, b_most = anchor_row(b_t_min, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+    b_t_try, b_t_low, b_t_high = b_t_max, b_zero - float("inf"), b_zero + float("inf")
+    b_delta = b_zero + float("nan")
+    m_moving = b_most > 0.0
+    while tl.max(m_moving.to(tl.int32), 0) > 0:
+        b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_try, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+        # [ROWS, KEYS]
+        b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
+        b_d = b_lam * b_excess
+        b_w_active = tl.where(b_d <= 0.0, b_w, 0.0)
+        b_slope = b_beta + tl.sum(b_w_active, 1)
+        b_root = (b_budget + tl.sum(b_w_active * b_d, 1)) / b_slope
+        m_fits = m_moving & (b_root > 0.0)
+        b_t_low, b_delta = tl.where(m_fits, b_t_try, b_t_low), tl.where(m_fits, b_root, b_delta)
+        b_t_high = tl.where(m_fits, b_t_high, b_t_try)
+        # Far below the reference, d no longer tells keys from each other: theta < nu is the same question.
+        b_nu = (1.0 + tl.sum(b_w_active * b_lam * b_phi, 1)) / b_slope
+        m_below = tl.where(m_fits[:, None], b_d < b_root[:, None], b_lam * b_phi < b_nu[:, None])
+        b_t_try = tl.max(tl.where(m_k & m_below & (b_t < b_t_high[:, None]), b_t, float("-inf")), 1)
+        b_t_try = tl.where(m_fits, b_t_try, tl.maximum(b_t_try, b_t_min))
+        m_moving = m_moving & (b_t_try > b_t_low) & (b_t_try < b_t_high)
+    return b_t_low, tl.where(b_most <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
 
 
 @triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
 def whole_rows(
-    q,
-    k,
-    q_friction,
-    k_friction,
-    v,
-    lam,
-    ptr,
-    tiles,
-    out,
-    state,
-    num_rows,
-    row_length,
-    seed,
-    SCALE: tl.constexpr,
-    INV_ALPHA: tl.constexpr,
-    LIMIT: tl.constexpr,
-    P: tl.constexpr,
-    KEEP: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    DOT: tl.constexpr,
-    ACC: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    CHUNK: tl.constexpr,
-):
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
     """Graphs of at most KEYS nodes: scores once, every step in registers."""
-    graph, start, size, rows = locate(tiles, ptr, ROWS)
-    head = tl.program_id(1)
-    strength = tl.load(lam + graph)
-    keys = tl.arange(0, KEYS).to(tl.int64)
-    real = (keys < size)[None, :]
-    here = (start * HEADS + head) * D
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h = tl.program_id(1)
+    b_lam = tl.load(lam + i_g)
+    o_k = tl.arange(0, KEYS).to(tl.int64)
+    m_k = (o_k < n)[None, :]
+    o_d = (bos * HEADS + i_h) * D
 
-    s = SCALE * products(q + here, k + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-    t = SCALE * products(q_friction + here, k_friction + here, rows, keys, size, HEADS, D, CHUNK, DOT, ACC)
-    nothing = tl.zeros([ROWS], dtype=ACC)
-    lowest = nothing - float("inf")
-    s_max = tl.max(tl.where(real, s, float("-inf")), 1)
-    minus_max, minus_sum = absorb(lowest, nothing, tl.where(real, -s, float("-inf")))
-    t_max, t_sum = absorb(lowest, nothing, tl.where(real, t, float("-inf")))
-    t_min = tl.min(tl.where(real, t, float("inf")), 1)
-    spread, ratio, log_kappa, beta = row_problem(s_max, minus_max, minus_sum, t_max, t_sum, INV_ALPHA)
-
-    # Newton's method from the highest key downwards, always from a key to a key.
-    w = tl.where(real, tl.exp(s - s_max[:, None]), 0.0)
-    t_ref, phi_ref, most = reference(t_min, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-    trial, floor, ceiling, delta = t_max, lowest, nothing + float("inf"), nothing + float("nan")
-    live = most > 0.0
-    while tl.max(live.to(tl.int32), 0) > 0:
-        t_ref, phi_ref, budget = reference(trial, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-        phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
-        d = strength * above
-        active = tl.where(d <= 0.0, w, 0.0)
-        slope = beta + tl.sum(active, 1)
-        root = (budget + tl.sum(active * d, 1)) / slope
-        fits = live & (root > 0.0)
-        floor, delta = tl.where(fits, trial, floor), tl.where(fits, root, delta)
-        ceiling = tl.where(fits, ceiling, trial)
-        # Far below the reference, d no longer tells keys from each other: theta < nu is the same question.
-        nu = (1.0 + tl.sum(active * strength * phi, 1)) / slope
-        reached = tl.where(fits[:, None], d < root[:, None], strength * phi < nu[:, None])
-        trial = tl.max(tl.where(real & reached & (t < ceiling[:, None]), t, float("-inf")), 1)
-        trial = tl.where(fits, trial, tl.maximum(trial, t_min))
-        live = live & (trial > floor) & (trial < ceiling)
-    delta = tl.where(most <= 0.0, float("-inf"), delta)  # no flow at all; NaN stays NaN
-
-    found = tl.where(floor > float("-inf"), floor, t_min)
-    key = tl.max(tl.where(real & (t == found[:, None]), keys[None, :], -1), 1)
-    t_ref, phi_ref, budget = reference(found, t_max, t_sum, spread, ratio, strength, INV_ALPHA, LIMIT)
-    phi, above = friction(t, t_ref[:, None], phi_ref[:, None], LIMIT)
-    d = strength * above
-    plane = num_rows.to(tl.int64) * HEADS
-    store_state(
-        state + num_rows.to(tl.int64) * head + start, rows, size, plane, s_max, t_ref, log_kappa, phi_ref, delta, key
+    # [ROWS, KEYS]
+    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    # [ROWS]
+    b_zero = tl.zeros([ROWS], dtype=ACC)
+    b_lowest = b_zero - float("inf")
+    b_s_max = tl.max(tl.where(m_k, b_s, float("-inf")), 1)
+    b_minus_max, b_minus_sum = add_sum_exp(b_lowest, b_zero, tl.where(m_k, -b_s, float("-inf")))
+    b_t_max, b_t_sum = add_sum_exp(b_lowest, b_zero, tl.where(m_k, b_t, float("-inf")))
+    b_t_min = tl.min(tl.where(m_k, b_t, float("inf")), 1)
+    b_spread, b_ratio, b_log_kappa, b_beta = row_constants(
+        b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA
     )
-    z = w * room(delta[:, None], d)
-    pair_rows = ((start + rows) * HEADS + head)[:, None]
-    z = dropped(z, seed, pair_rows, keys[None, :], row_length, P, KEEP)
-    there = (start * HEADS + head) * E
-    for first in range(0, E, CHUNK):
-        total = tl.zeros([ROWS, CHUNK], dtype=ACC)
-        total = weighted_rows(z, v + there, keys, first, size, total, HEADS, E, CHUNK, DOT, ACC)
-        store_rows(out + there, rows, first, size, total, HEADS, E, CHUNK)
+    # [ROWS, KEYS]
+    b_w = tl.where(m_k, tl.exp(b_s - b_s_max[:, None]), 0.0)
+    b_t_low, b_delta = _newton(
+        b_t, b_w, m_k, b_lam, b_t_min, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, INV_ALPHA, LIMIT, ACC, ROWS
+    )
+
+    # [ROWS]
+    b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
+    b_key = tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1)
+    b_t_ref, b_phi_ref, _b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+    # [ROWS, KEYS]
+    _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
+    b_d = b_lam * b_excess
+    plane = num_rows.to(tl.int64) * HEADS
+    p_state = state + num_rows.to(tl.int64) * i_h + bos
+    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key)
+    b_z = b_w * positive_part(b_delta[:, None], b_d)
+    o_rows = ((bos + o_q) * HEADS + i_h)[:, None]
+    b_z = dropout(b_z, seed, o_rows, o_k[None, :], row_length, P, KEEP)
+    o_e = (bos * HEADS + i_h) * E
+    for i_c in range(0, E, CHUNK):
+        b_out = tl.zeros([ROWS, CHUNK], dtype=ACC)
+        b_out = add_weighted_rows(b_out, b_z, v + o_e, o_k, i_c, n, HEADS, E, CHUNK, DOT, ACC)
+        store_columns(out + o_e, b_out, o_q, i_c, n, HEADS, E, CHUNK)

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
-from graphbench.ops.sparse_flow.scores import row_blocks, scores
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.sparse_flow.problem import FlowProblem
+from graphbench.ops.sparse_flow.scores import query_tiles, scores
 
 # Pairs (times heads) whose iterations are in memory at a time; about six numbers per pair and iteration.
-_BLOCK = 1 << 18
+_PAIRS = 1 << 18
 
 
-def sparse_flow(
-    q: Tensor,
-    k: Tensor,
-    q_friction: Tensor,
-    k_friction: Tensor,
-    v: Tensor,
-    ragged: Ragged,
-    lam: Tensor,
-    alpha: float,
-    iters: int,
-    step: str,
-    dropout_p: float,
-) -> Tensor:
-    """See :func:`graphbench.ops.sparse_flow.sparse_flow`; ``lam`` is (G,).
+def sparse_flow(problem: FlowProblem, v: Tensor, dropout_p: float) -> Tensor:
+    """See :func:`graphbench.ops.sparse_flow.sparse_flow`.
 
-    The iterations of a block of rows are repeated in the backward pass, one block after the other: stored for a whole
+    The iterations of a tile of rows are repeated in the backward pass, one tile after the other: stored for a whole
     batch they would take gigabytes.
     """
+    (q_friction, k_friction), lam = problem.friction, problem.lam_G
+    options = (problem.alpha, problem.iters, problem.step, dropout_p)
     out = [v.new_zeros(0, *v.shape[1:])]
-    for graph, rows, keys in row_blocks(ragged, q.shape[1], _BLOCK):
-        inputs = (q[rows], k[keys], q_friction[rows], k_friction[keys], v[keys], lam[graph])
+    for graph, rows, keys in query_tiles(problem.ragged, problem.q.shape[1], _PAIRS):
+        inputs = (problem.q[rows], problem.k[keys], q_friction[rows], k_friction[keys], v[keys], lam[graph])
         seed = draw_seed() if dropout_p else 0
-        out.append(_Block.apply(*inputs, alpha, iters, step, dropout_p, seed))  # type: ignore[no-untyped-call]
+        out.append(_Tile.apply(*inputs, *options, seed))  # type: ignore[no-untyped-call]
     return torch.cat(out)
 
 
-class _Block(torch.autograd.Function):
+class _Tile(torch.autograd.Function):
     """Output of some rows of one graph; the backward pass runs the iterations again and differentiates them."""
 
     @staticmethod
@@ -56,7 +44,7 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors]
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
         with torch.enable_grad():
             out = _output(*inputs, *ctx.options)
         return (*torch.autograd.grad(out, inputs, grad), *(None for _ in ctx.options))
@@ -68,18 +56,18 @@ def _output(
     q_friction: Tensor,
     k_friction: Tensor,
     v: Tensor,
-    strength: Tensor,
+    lam: Tensor,
     alpha: float,
     iters: int,
     step: str,
     dropout_p: float,
     seed: int,
 ) -> Tensor:
-    flow = solve(scores(q, k), scores(q_friction, k_friction), strength, alpha, iters, step)
+    z = solve(scores(q, k), scores(q_friction, k_friction), lam, alpha, iters, step)
     if dropout_p:
         keep = RandomKeep(dropout_p, seed)
-        flow = flow * keep.fill_(torch.empty(flow.shape, dtype=flow.dtype)).mul_(keep.scale).to(flow.device)
-    return torch.einsum("hij,jhe->ihe", flow, v.to(flow.dtype)).to(v.dtype)
+        z = z * keep.fill_(torch.empty(z.shape, dtype=z.dtype)).mul_(keep.scale).to(z.device)
+    return torch.einsum("hij,jhe->ihe", z, v.to(z.dtype)).to(v.dtype)
 
 
 def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float, iters: int, step: str) -> Tensor:
@@ -92,7 +80,7 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float, iters: int, step: str
     Args:
         s: (..., i, j) scores of the resistance.
         t: (..., i, j) scores of the friction.
-        lam: () strength of the friction.
+        lam: () weight of the friction.
         alpha: penalty, finite.
         iters: number of steps.
         step: ``"safe"`` or ``"bb"``.
@@ -117,6 +105,6 @@ def shrink(y: Tensor, threshold: Tensor) -> Tensor:
 
 
 def _barzilai_borwein(dz: Tensor, dg: Tensor, safe: Tensor) -> Tensor:
-    along, square = (dz * dg).sum(-1, keepdim=True), (dg * dg).sum(-1, keepdim=True)
-    usable = (along > 0) & (square > 0)
-    return torch.where(usable, along / torch.where(usable, square, 1), safe)
+    inner, square = (dz * dg).sum(-1, keepdim=True), (dg * dg).sum(-1, keepdim=True)
+    usable = (inner > 0) & (square > 0)
+    return torch.where(usable, inner / torch.where(usable, square, 1), safe)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow.scores import row_blocks, scores
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.sparse_flow.scores import query_tiles, scores
+from graphbench.structures import Ragged
 
 
 def sparse_flow(
@@ -26,7 +22,7 @@ def sparse_flow(
 ) -> Tensor:
     """See :func:`graphbench.ops.sparse_flow.sparse_flow`; ``lam`` is (G,)."""
     blocks = [v.new_zeros(0, *v.shape[1:])]
-    for graph, rows, _ in row_blocks(ragged, q.shape[1]):
+    for graph, rows, _ in query_tiles(ragged, q.shape[1]):
         flow = solve(scores(q[rows], k[rows]), scores(q_friction[rows], k_friction[rows]), lam[graph], alpha)
         flow = torch.dropout(flow, dropout_p, dropout_p > 0)
         blocks.append(torch.einsum("hij,jhe->ihe", flow, v[rows].to(flow.dtype)).to(v.dtype))
@@ -39,7 +35,7 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> Tensor:
     Args:
         s: (..., i, j) scores of the resistance, r = softmax(-s).
         t: (..., i, j) scores of the friction, f = softmax(t).
-        lam: () strength of the friction.
+        lam: () weight of the friction.
         alpha: penalty on flow that is not conserved, infinity allowed.
 
     Returns:
@@ -56,7 +52,7 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> Tensor:
         w_up, theta_up = w.gather(-1, order), theta.gather(-1, order)
         left_side = theta_up * (beta + w_up.cumsum(-1)) - (w_up * theta_up).cumsum(-1)
         active = torch.empty_like(w).scatter_(-1, order, (left_side < 1).to(w.dtype))
-    held = w * active
+    w_active = w * active
     # Autograd of this line, with the active set held fixed, is the implicit gradient.
-    nu = (1 + (held * theta).sum(-1, keepdim=True)) / (beta + held.sum(-1, keepdim=True))
-    return (held * (nu - theta)).relu()
+    nu = (1 + (w_active * theta).sum(-1, keepdim=True)) / (beta + w_active.sum(-1, keepdim=True))
+    return (w_active * (nu - theta)).relu()

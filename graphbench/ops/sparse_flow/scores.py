@@ -1,18 +1,15 @@
-"""Scores of blocks of query rows, one graph at a time and without padding."""
+"""Scores of query tiles, one graph at a time and without padding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.blocks import compute_dtype
-
-if TYPE_CHECKING:
-    from graphbench.structures import Ragged
+from graphbench.ops.backend import compute_dtype
+from graphbench.structures import Ragged
 
 
 def scores(q_ihd: Tensor, k_jhd: Tensor) -> Tensor:
@@ -21,14 +18,14 @@ def scores(q_ihd: Tensor, k_jhd: Tensor) -> Tensor:
     return torch.einsum("ihd,jhd->hij", q_ihd.to(dtype), k_jhd.to(dtype)) / math.sqrt(q_ihd.shape[2])
 
 
-def row_blocks(ragged: Ragged, heads: int, pairs: int | None = None) -> Iterator[tuple[int, slice, slice]]:
+def query_tiles(ragged: Ragged, heads: int, pairs: int | None = None) -> Iterator[tuple[int, slice, slice]]:
     """Graph, query rows and rows of their keys: about ``pairs`` scores over all heads at a time, or whole graphs.
 
-    Empty graphs have no block.
+    Empty graphs have no tile.
     """
     first = 0
     for graph, size in enumerate(ragged.sizes):
-        rows = max(1, size if pairs is None else pairs // max(1, heads * size))
-        for start in range(first, first + size, rows):
-            yield graph, slice(start, min(start + rows, first + size)), slice(first, first + size)
+        step = max(1, size if pairs is None else pairs // max(1, heads * size))
+        for start in range(first, first + size, step):
+            yield graph, slice(start, min(start + step, first + size)), slice(first, first + size)
         first += size

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.sparse_linear import cpu, reference
-
-if TYPE_CHECKING:
-    from graphbench.structures import SparseRows
+from graphbench.structures import SparseRows
 
 __all__ = ["sparse_linear"]
 

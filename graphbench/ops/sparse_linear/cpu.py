@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphbench.ops.blocks import compute_dtype
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment.cpu import bag_sum
-
-if TYPE_CHECKING:
-    from graphbench.structures import SparseRows
+from graphbench.structures import SparseRows
 
 # Numbers of the two gathered operands of a piece, when values have a gradient: 16 MiB of float32 each.
 _PIECE = 1 << 22
@@ -56,8 +54,8 @@ class _SparseLinear(torch.autograd.Function):
 
 def _grad_of_values(x: SparseRows, weight: Tensor, grad: Tensor) -> Tensor:
     """(nnz,) products of the row of ``grad`` and the column of the weight that meet in an entry."""
-    columns, found = weight.t().contiguous(), torch.empty_like(x.value)
+    columns, grad_value = weight.t().contiguous(), torch.empty_like(x.value)
     piece = max(1, _PIECE // max(weight.shape[0], 1))
     for part in torch.arange(x.value.numel(), device=x.device).split(piece):
-        found[part] = (grad[x.row[part]] * columns[x.column[part]]).sum(1)
-    return found
+        grad_value[part] = (grad[x.row[part]] * columns[x.column[part]]).sum(1)
+    return grad_value

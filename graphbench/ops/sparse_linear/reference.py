@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from graphbench.structures import SparseRows
+from graphbench.structures import SparseRows
 
 
 def sparse_linear(x: SparseRows, weight: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
-"""Losses: subclasses of :class:`~graphbench.tasks.loss.Loss`, named by ``model.loss_fun``.
+"""Losses by the names of ``model.loss_fun``: (weighted) cross entropy, and those for numbers (``mse``, ``l1``, ...).
 
-``value`` maps aligned predictions and targets to a scalar, :meth:`~graphbench.tasks.loss.Loss.reduce` does the mean or
-sum over rows; shapes and labels are checked before::
+Contract: a :class:`~graphbench.tasks.loss.Loss` that names the ``kinds`` of task it is for and computes ``value`` from
+aligned tensors; :meth:`reduce` applies ``model.size_average``::
 
-    @register("l1")
-    class AbsoluteError(Loss):
+    @register("huber")
+    class Huber(Loss):
         kinds = ("regression",)
 
         def value(self, pred: Tensor, true: Tensor) -> Tensor:
-            return self.reduce((pred - true).abs().sum(), true.numel())
+            return self.reduce(F.huber_loss(pred, true, reduction="sum"), true.numel())
 """

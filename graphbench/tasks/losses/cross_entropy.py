@@ -21,7 +21,7 @@ class CrossEntropy(Loss):
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
         if self.kind == "multiclass":
             return self.reduce(F.cross_entropy(pred, true, reduction="sum"), len(true))
         if self.kind == "binary":
@@ -41,7 +41,7 @@ class WeightedCrossEntropy(Loss):
     """Cross entropy with class weights (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
 
     GraphGPS's loss for PATTERN, CLUSTER and the superpixel sets. The mean divides by the sum of the weights used
-    (multiclass) or by the number of rows (binary), as there.
+    (multiclass) or by the number of rows (binary), as in GraphGPS.
 
     Differences from GraphGPS:
         A batch whose rows all have one class has weights 0; the loss is 0 there (NaN in GraphGPS).
@@ -50,7 +50,7 @@ class WeightedCrossEntropy(Loss):
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
         label = true.long()
         weight = class_weights(label, max(self.out_dim, 2), pred.dtype)[label]
         if self.kind == "binary":

@@ -1,7 +1,7 @@
-"""Losses for numbers.
+"""Regression losses.
 
 GraphGPS accepts the two absolute losses for binary targets as well (a published PCQM-Contact file of Exphormer has
-``l1``): it is the distance of the raw prediction, without a sigmoid, from 0 or 1.
+``l1``): the raw prediction is then drawn to 0 or 1, without a sigmoid in between.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SquaredError(Loss):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
         return self.reduce(F.mse_loss(pred, true, reduction="sum"), true.numel())
 
 
@@ -31,7 +31,7 @@ class AbsoluteError(Loss):
     kinds = ("regression", "binary")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
         return self.reduce(F.l1_loss(pred, true, reduction="sum"), true.numel())
 
 
@@ -42,5 +42,5 @@ class SmoothAbsoluteError(Loss):
     kinds = ("regression", "binary")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The loss, a scalar, from aligned tensors."""
+        """The loss from aligned tensors."""
         return self.reduce(F.smooth_l1_loss(pred, true, reduction="sum"), true.numel())

@@ -1,15 +1,15 @@
-"""Metrics: subclasses of :class:`~graphbench.tasks.metric.Metric`, named by ``metric_best`` and ``custom_metrics``.
+"""Metrics by the names of ``dataset.metric`` and ``custom_metrics``, one file per family.
 
-``value`` maps the aligned predictions and targets of a whole pass to a scalar, or raises
-:class:`~graphbench.tasks.metric.Undefined` with the reason why there is none, which becomes NaN::
+Contract: a :class:`~graphbench.tasks.metric.Metric` that names the ``kinds`` of task it is for and computes ``value``
+from the aligned predictions and targets of a whole pass, in float64, or raises ``Undefined`` with a reason::
 
-    @register("mae")
-    class MeanAbsoluteError(Metric):
+    @register("max_error")
+    class MaxError(Metric):
         maximize = False
         kinds = ("regression",)
 
         def value(self, pred: Tensor, true: Tensor) -> Tensor:
-            return (wide(pred) - wide(true)).abs().mean()
+            return (to_double(pred) - to_double(true)).abs().max()
 
-A :class:`~graphbench.tasks.metric.StatisticMetric` is a mean of numbers per graph that the head computes.
+Why not torchmetrics: NaN with a reason, OGB's rules for missing labels, one wait for the device per pass.
 """

@@ -1,11 +1,11 @@
-"""Accuracy, and its mean over classes."""
+"""Accuracy, plain and balanced."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 
 
 @register("accuracy")
@@ -18,8 +18,8 @@ class Accuracy(Metric):
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        correct = wide(self.predicted(pred) == true)
+        """The metric from aligned tensors."""
+        correct = to_double(self.predicted(pred) == true)
         if self.kind != "multilabel":
             return correct.mean()
         known = (~true.isnan()).sum(0)
@@ -28,16 +28,16 @@ class Accuracy(Metric):
 
 @register("accuracy-SBM")
 class BalancedAccuracy(Metric):
-    """Mean recall over classes (PATTERN, CLUSTER).
+    """Mean over classes of the recall of the class (PATTERN, CLUSTER).
 
-    As in the code of the benchmark, a class that is predicted but does not occur counts with recall 0.
+    As in the benchmark's own code, a class that is predicted but does not occur counts as a class with recall 0.
     """
 
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        confusion = wide(self.confusion(pred, true))
+        """The metric from aligned tensors."""
+        confusion = to_double(self.confusion(pred, true))
         occurs = confusion.sum(1)
         recall = confusion.diagonal() / occurs.clamp(min=1)
         return mean_of_defined(recall, occurs + confusion.sum(0) > 0, "there are no rows")

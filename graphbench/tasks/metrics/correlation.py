@@ -1,11 +1,11 @@
-"""Correlation of predicted and true numbers per column, then the mean over columns that have a value."""
+"""Coefficient of determination and rank correlation, per column, then the mean over columns that have a value."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.ranks import average_ranks
 
 
@@ -16,8 +16,8 @@ class R2(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        pred, true = wide(pred), wide(true)
+        """The metric from aligned tensors."""
+        pred, true = to_double(pred), to_double(true)
         spread = (true - true.mean(0)).square().sum(0)
         varies = (true != true[:1]).any(0)
         return mean_of_defined(1 - (pred - true).square().sum(0) / spread, varies, "the targets are constant")
@@ -30,15 +30,14 @@ class SpearmanCorrelation(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        a = _centred_ranks(pred)
-        b = _centred_ranks(true)
+        """The metric from aligned tensors."""
+        a, b = _centred_ranks(pred), _centred_ranks(true)
         varies = (a != 0).any(1) & (b != 0).any(1)
         correlation = (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
         return mean_of_defined(correlation, varies, "the targets or the predictions are constant")
 
 
 def _centred_ranks(values: Tensor) -> Tensor:
-    """(T, R) ranks minus their mean, from (R, T)."""
-    ranks = average_ranks(wide(values).T.contiguous())
+    """(T, R) ranks of (R, T) values per column, minus their mean."""
+    ranks = average_ranks(to_double(values).T.contiguous())
     return ranks - ranks.mean(1, keepdim=True)

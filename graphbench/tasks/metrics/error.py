@@ -1,11 +1,11 @@
-"""Errors of predicted numbers: mean absolute, mean squared, root mean squared."""
+"""Mean errors of predicted numbers."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, wide
+from graphbench.tasks.metric import Metric, to_double
 
 
 @register("mae")
@@ -16,8 +16,8 @@ class MeanAbsoluteError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        return (wide(pred) - wide(true)).abs().mean()
+        """The metric from aligned tensors."""
+        return (to_double(pred) - to_double(true)).abs().mean()
 
 
 @register("mse")
@@ -28,8 +28,8 @@ class MeanSquaredError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        return (wide(pred) - wide(true)).square().mean()
+        """The metric from aligned tensors."""
+        return (to_double(pred) - to_double(true)).square().mean()
 
 
 @register("rmse")
@@ -40,5 +40,5 @@ class RootMeanSquaredError(Metric):
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
-        return (wide(pred) - wide(true)).square().mean().sqrt()
+        """The metric from aligned tensors."""
+        return (to_double(pred) - to_double(true)).square().mean().sqrt()

@@ -5,27 +5,27 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, Undefined, wide
+from graphbench.tasks.metric import Metric, Undefined, to_double
 
 
 class _Hits(Metric):
     """Fraction of the positive rows that score strictly above the k-th best negative row; 1 with fewer negatives.
 
-    All pairs of a split are ranked together. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are another
-    measure: ranks inside every graph.
+    All pairs of a split compete with each other. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
+    another measure: ranks inside every graph.
     """
 
     kinds = ("binary",)
     k: int
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
+        """The metric from aligned tensors."""
         positive, negative = pred[true == 1], pred[true == 0]
         if not len(positive):
             raise Undefined("there is no linked pair")
         if len(negative) < self.k:
-            return wide(positive).new_ones(())
-        return wide(positive > negative.topk(self.k).values[-1]).mean()
+            return to_double(positive).new_ones(())
+        return to_double(positive > negative.topk(self.k).values[-1]).mean()
 
 
 @register("hits@20")

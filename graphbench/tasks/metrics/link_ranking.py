@@ -1,4 +1,4 @@
-"""Ranks of true pairs: among all nodes of their graph (computed by the head), or among given candidates."""
+"""Ranks of true pairs: among all nodes of their graph, as the head computed them, or among given candidates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, wide
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, to_double
 
 
 @register(
@@ -44,22 +44,22 @@ class LinkRanking(StatisticMetric):
 class CandidateMRR(Metric):
     """Mean of 1 / rank of every linked pair among itself and the unlinked pairs of the rows that follow it.
 
-    The ``mrr`` of the Open Graph Benchmark (ogbl-citation2: 1,000 candidates per link, given by the data set). The rank
-    counts, from 1, the candidates that score higher; equal scores count one half each. Any number of candidates per
-    link is allowed; a link without any has rank 1.
+    The ``mrr`` of the Open Graph Benchmark (ogbl-citation2: 1,000 candidates per link, which the data set gives). The
+    rank counts, from 1, the candidates that score higher; those that score the same count one half each. Any number
+    of candidates per link is allowed; a link without any has rank 1.
 
     Attributes:
-        needs_order: candidates are the rows after their link. Processes of a data-parallel run see every n-th row, so
-            that there it has no value.
+        needs_order: rows belong together by their order, which no other metric reads. Processes of a data-parallel run
+            take turns with the rows, so that there it has no value.
     """
 
     kinds = ("binary",)
     needs_order = True
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
+        """The metric from aligned tensors."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            raise Undefined("every process has a part of the candidates; use one device")
+            raise Undefined("several processes have each a part of the candidates; use one device")
         linked = true == 1
         first = linked.nonzero().squeeze(1)
         if not first.numel():
@@ -68,7 +68,7 @@ class CandidateMRR(Metric):
             raise Undefined("the first row is a candidate, and candidates belong to the linked pair before them")
         link = linked.cumsum(0) - 1
         score = pred[first][link]
-        # Ranks count from 1: one half here, one half from the link's row, whose score is the same.
+        # Ranks count from 1, of which the link's own row, scoring the same, gives one half.
         ahead = (pred > score).to(torch.float32) + 0.5 * (pred == score).to(torch.float32)
-        rank = wide(torch.full_like(pred[first], 0.5)).index_add_(0, link, wide(ahead))
+        rank = to_double(torch.full_like(pred[first], 0.5)).index_add_(0, link, to_double(ahead))
         return (1 / rank).mean()

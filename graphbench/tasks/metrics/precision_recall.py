@@ -13,27 +13,24 @@ import torch
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, Undefined, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.subtokens import set_sizes
 
 
 class _PerClass(Metric):
-    """A metric of the counts of correct, predicted and labelled rows (words), class by class (row by row)."""
-
     kinds = ("binary", "multiclass", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
+        """The metric from aligned tensors."""
         if self.kind == "subtoken":
-            correct, predicted, labelled = set_sizes(pred, true, self.out_dim)
-            return self.ratio(wide(correct), wide(predicted), wide(labelled)).mean()
-        confusion = wide(self.confusion(pred, true))
-        predicted = confusion.sum(0)
-        labelled = confusion.sum(1)
-        ratio = self.ratio(confusion.diagonal(), predicted, labelled)
+            correct, predicted, labelled = (to_double(size) for size in set_sizes(pred, true, self.out_dim))
+            return self.ratio(correct, predicted, labelled).mean()
+        confusion = to_double(self.confusion(pred, true))
+        predicted, labelled = confusion.sum(0), confusion.sum(1)
+        by_class = self.ratio(confusion.diagonal(), predicted, labelled)
         if self.kind == "binary":
-            return mean_of_defined(ratio[1:], self.defined(predicted, labelled)[1:], "no label is positive")
-        return mean_of_defined(ratio, predicted + labelled > 0, "there are no rows")
+            return mean_of_defined(by_class[1:], self.defined(predicted, labelled)[1:], "no label is positive")
+        return mean_of_defined(by_class, predicted + labelled > 0, "there are no rows")
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
         """Which classes have a value."""
@@ -41,7 +38,7 @@ class _PerClass(Metric):
 
     @abstractmethod
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """The metric of every class, 0 where its denominator is 0."""
+        """The metric of every class (or row of subtokens) from counts, 0 where its denominator is 0."""
 
 
 @register("precision")
@@ -86,13 +83,12 @@ class MicroF1(Metric):
     kinds = ("multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
+        """The metric from aligned tensors."""
         predicted = self.predicted(pred)
         if self.kind == "multiclass":
-            return wide(predicted == true).mean()
+            return to_double(predicted == true).mean()
         known = ~true.isnan()
         correct = (predicted.bool() & (true == 1)).sum()
-        positive = (predicted.bool() & known).sum() + (true == 1).sum()
-        if not positive:
-            raise Undefined("no label and no prediction is positive")
-        return 2 * wide(correct) / positive
+        positives = (predicted.bool() & known).sum() + (true == 1).sum()
+        f1 = 2 * to_double(correct)[None] / positives
+        return mean_of_defined(f1, positives[None] > 0, "no label and no prediction is positive")

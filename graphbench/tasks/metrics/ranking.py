@@ -1,4 +1,4 @@
-"""Ranking metrics: area under the ROC curve, average precision.
+"""Metrics of the order of the scores: area under the ROC curve, average precision.
 
 Multiclass tasks: one class against the rest, on probabilities, then the mean over classes. Multilabel tasks: per task
 over its known labels, then the mean over tasks. Classes and tasks that lack a positive or a negative label are left
@@ -13,46 +13,42 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, wide
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.ranks import tie_bounds
 
 
 class _Ranking(Metric):
-    """A mean over positive labels of a credit that depends on the labels scored above and at the same score."""
-
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
-        """The metric, a scalar, from aligned tensors."""
+        """The metric from aligned tensors."""
         if self.kind == "multiclass":
             # Raw logits of different rows are not comparable for one class; probabilities are.
-            pred = wide(pred).log_softmax(1)
-            true = F.one_hot(true, self.out_dim)
+            pred, true = to_double(pred).log_softmax(1), F.one_hot(true, self.out_dim)
         elif self.kind == "binary":
-            pred = pred[:, None]
-            true = true[:, None]
+            pred, true = pred[:, None], true[:, None]
         ordered, order = pred.T.contiguous().sort(dim=1, descending=True)
         label = true.T.contiguous().gather(1, order)
-        positive = (label == 1).long()
-        negative = (label == 0).long()
+        positive, negative = (label == 1).long(), (label == 0).long()
         first, last = tie_bounds(ordered)
         # Positives and negatives at this score or above, and negatives strictly above.
         positives_to = positive.cumsum(1).gather(1, last)
         negatives_to = negative.cumsum(1)
         negatives_above = (negatives_to - negative).gather(1, first)
         negatives_to = negatives_to.gather(1, last)
-        positives = positive.sum(1, keepdim=True)
-        negatives = negative.sum(1, keepdim=True)
-        credit = self.credit(wide(positives_to), wide(negatives_to), wide(negatives_above), wide(negatives))
+        positives, negatives = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
+        credit = self.credit(
+            to_double(positives_to), to_double(negatives_to), to_double(negatives_above), to_double(negatives)
+        )
         return mean_of_defined(
-            (credit * positive).sum(1) / wide(positives[:, 0]),
+            (credit * positive).sum(1) / to_double(positives[:, 0]),
             (positives * negatives)[:, 0] > 0,
             "no task has both positive and negative labels" if len(label) > 1 else "the labels are all alike",
         )
 
     @abstractmethod
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """(T, R) contribution of a positive label at this position of the order."""
+        """(T, R): what a positive label at this position of the order contributes."""
 
 
 @register("auc", "rocauc")

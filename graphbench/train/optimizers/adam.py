@@ -38,7 +38,7 @@ class AdamW(torch.optim.AdamW):
     Args:
         params: tensors or parameter groups.
         lr: base learning rate.
-        weight_decay: share of a parameter removed per step, times the learning rate.
+        weight_decay: fraction of a parameter removed per step, times the learning rate.
         fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
             for clipping.
     """

@@ -17,7 +17,7 @@ class SGD(torch.optim.SGD):
         params: tensors or parameter groups.
         lr: base learning rate.
         weight_decay: factor of the squared norm's gradient.
-        momentum: share of the previous update kept.
+        momentum: fraction of the previous update kept.
         fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
             for clipping.
     """

@@ -1,4 +1,4 @@
-"""A rate that stays."""
+"""A constant learning rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half a cosine from the base rate to zero, with or without warm-up: https://arxiv.org/abs/1608.03983."""
+"""Cosine decay to zero, with or without a linear warm-up: https://arxiv.org/abs/1608.03983."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cosine(Schedule):
 
 @register("cosine_with_warmup")
 class CosineWithWarmup(WarmupSchedule):
-    """Linear rise, then lr = base * (1 + cos(pi p)) / 2 with p the share of the remaining epochs that is over.
+    """Linear rise, then lr = base * (1 + cos(pi p)) / 2 with p the fraction of the epochs after the warm-up.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

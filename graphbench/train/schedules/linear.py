@@ -1,4 +1,4 @@
-"""Straight lines: up during the warm-up, down after it."""
+"""Linear decay after a linear warm-up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphbench.train.schedule import WarmupSchedule
 
 @register("linear_with_warmup")
 class LinearWithWarmup(WarmupSchedule):
-    """Linear rise, then lr = base * (1 - p) with p the share of the remaining epochs that is over.
+    """Linear rise, then lr = base * (1 - p) with p the fraction of the epochs after the warm-up.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

@@ -1,4 +1,4 @@
-"""A rate that falls when the validation loss has stopped falling."""
+"""Reduction on plateau: a rate that falls when the validation loss has stopped falling."""
 
 from __future__ import annotations
 

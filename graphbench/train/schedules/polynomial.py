@@ -1,4 +1,4 @@
-"""A power of the remaining share of epochs, down to a final rate."""
+"""Polynomial decay to a final rate, after a linear warm-up."""
 
 from __future__ import annotations
 
@@ -38,4 +38,5 @@ class PolynomialWithWarmup(WarmupSchedule):
 
     def decay(self, base: float, progress: float) -> float:
         """A polynomial down to ``lr_end``."""
-        return (base - self.lr_end) * max(0.0, 1.0 - progress) ** self.power + self.lr_end
+        remaining: float = max(0.0, 1.0 - progress) ** self.power
+        return (base - self.lr_end) * remaining + self.lr_end

@@ -1,4 +1,4 @@
-"""A rate that falls at given epochs."""
+"""Step decay: a rate multiplied by a factor at given epochs."""
 
 from __future__ import annotations
 

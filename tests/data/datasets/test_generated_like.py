@@ -15,7 +15,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.generated_like import GeneratedLike, moved_fraction
 from graphbench.data.files.roots import Roots
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpoints import read
+from graphbench.train.checkpointer import read_checkpoint
 from tests.paths import ROOT
 
 SMALL = {
@@ -170,7 +170,7 @@ def test_the_released_settings_learn_and_are_evaluated_on_the_whole_graph(
     lines = (folder / "train" / "stats.json").read_text().splitlines()
     losses = [json.loads(line)["loss"] for line in lines]
     assert losses == sorted(losses, reverse=True), "the training loss falls in every epoch"
-    assert read(folder / "ckpt" / "best.ckpt")["epoch"] == record.best_epoch
+    assert read_checkpoint(folder / "ckpt" / "best.ckpt")["epoch"] == record.best_epoch
     if short != "papers100m":  # which has seven nodes in validation here
         chance = {"auc": 0.5}.get(record.metric, 1 / max(GeneratedLike(name, **SMALL[name]).card.out_dim, 2))
         assert record.score("val") > chance

@@ -7,21 +7,23 @@ from itertools import chain
 import pytest
 import torch
 
-from graphbench.blockwise.graph import NodeBlocks
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.loader import NeighborLoader, PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
+from graphbench.structures.node_blocks import NodeBlocks
 from tests.data.large.large_graphs import one_graph, split_of
 
 
 def partition(store=None, splits=None, **options):
     store = one_graph() if store is None else store
+    options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
     return PartitionLoader(store, splits or split_of(store), **{"parts": 4, "seed": 0, **options})
 
 
 def neighbor(store=None, splits=None, **options):
     store = one_graph() if store is None else store
+    options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
     return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
 
 
@@ -106,7 +108,7 @@ def test_evaluation_in_blocks_hands_over_the_graph(make):
     (evaluation,) = loader.passes
     (graph,) = evaluation.batches()
     assert isinstance(graph, NodeBlocks)
-    assert graph is loader.blocks
+    assert next(evaluation.batches()) is graph
     assert torch.equal(evaluation.rows["val"], split_of(one_graph()).val)
 
 
@@ -117,7 +119,7 @@ def test_half_precision_features_are_widened():
         loader = partition(narrow, evaluation=evaluation)
         assert {batch.x.dtype for batch, _ in loader.train(0)} == {torch.float32}
         assert {batch.x.dtype for batch in loader.passes[0].batches()} == {torch.float32}
-    assert StoredBlocks.of(narrow).nodes(0).x.dtype is torch.float32
+    assert StoredBlocks(narrow).nodes(0).x.dtype is torch.float32
 
 
 @MAKERS
@@ -131,6 +133,8 @@ def test_what_cannot_be_cut_is_refused(make):
         make(expander)
     with pytest.raises(ValueError, match=r"val.sampler must be one of full_batch, blocks, random_.*'some'"):
         make(evaluation="some")
+    with pytest.raises(ValueError, match="evaluation in blocks needs blocks"):
+        make(evaluation="blocks", blocks=None)
     with pytest.raises(ValueError, match="the training part of the split is empty"):
         make(splits=Splits.of([], [0], [1]))
     with pytest.raises(ValueError, match=r"rank must lie in 0 .. 1, received 2"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.data.loading.loader import DataLoaders, num_examples
+from graphbench.data.loading.loader import GraphLoaders, num_examples
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
@@ -19,12 +19,12 @@ NODES = GraphStore.from_arrays([6], [2], torch.tensor([[0, 1], [1, 0]]), y=torch
 NODE_SPLITS = Splits.of([4, 0, 2], [1], [3, 5])
 
 
-def _loaders(**changes: Any) -> DataLoaders:
+def _loaders(**changes: Any) -> GraphLoaders:
     given = {"store": GRAPHS, "splits": SPLITS, "batch_size": 5, "transductive": False, "seed": 0} | changes
-    return DataLoaders(given.pop("store"), given.pop("splits"), **given)
+    return GraphLoaders(given.pop("store"), given.pop("splits"), **given)
 
 
-def _order(loaders: DataLoaders, epoch: int) -> list[int]:
+def _order(loaders: GraphLoaders, epoch: int) -> list[int]:
     batches = list(loaders.train(epoch))
     assert len(batches) == loaders.num_train_batches
     assert all(rows is None for _, rows in batches)
@@ -202,8 +202,8 @@ def _pair_store(encodings: bool = False, edges: torch.Tensor | None = None) -> G
 PAIR_SPLITS = Splits.of([0, 1, 2, 7], [3, 4, 5], [6, 8, 9])
 
 
-def _pair_loaders(store: GraphStore, **changes: Any) -> DataLoaders:
-    return DataLoaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
+def _pair_loaders(store: GraphStore, **changes: Any) -> GraphLoaders:
+    return GraphLoaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
 
 
 def test_pairs_of_one_graph_are_examples() -> None:
@@ -240,7 +240,7 @@ def test_encodings_computed_with_hidden_edges_are_refused() -> None:
 def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     loaded = Contacts("x").load(None)
     given = {"batch_size": 4, "transductive": False, "seed": 0, "resample_negatives": True}
-    loaders = DataLoaders(loaded.store, loaded.published["standard"][0], **given)
+    loaders = GraphLoaders(loaded.store, loaded.published["standard"][0], **given)
 
     def pairs(batches: Any) -> list:
         return [batch.edge_sets["label"].index.tolist() for batch in batches]
@@ -255,7 +255,7 @@ def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     first = next(val.batches())
     assert set(first.y.tolist()) == {0.0, 1.0}
     without = next(
-        DataLoaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
+        GraphLoaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
         .passes[1]
         .batches()
     )
@@ -272,7 +272,7 @@ def test_negatives_are_for_pairs_of_many_graphs() -> None:
 def test_negatives_cannot_be_drawn_where_the_graphs_are_resident() -> None:
     loaded = Contacts("x").load(None)
     with pytest.raises(ValueError, match="leave resident at auto"):
-        DataLoaders(
+        GraphLoaders(
             loaded.store,
             loaded.published["standard"][0],
             batch_size=4,

@@ -104,9 +104,9 @@ def test_order_of_the_nodes_matters_in_long_graphs() -> None:
 def test_pairs_are_found_once_per_batch() -> None:
     batch, first, second = example_batch(LONG), BigBird(12, 3).double(), BigBird(12, 3).double()
     first(batch.x, None, batch)
-    kept = dict(batch._derived)
+    kept = dict(batch._memo)
     second(batch.x, None, batch)
-    assert batch._derived == kept
+    assert batch._memo == kept
     assert len(kept) == 1
 
 

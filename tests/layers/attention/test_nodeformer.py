@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.layers.attention.edge_loss import with_penalty
+from graphbench.contract import take_auxiliary_loss
 from graphbench.layers.attention.nodeformer import EPS, NodeFormer
 from graphbench.structures import GraphBatch
 from tests.contract import alone, example_batch
@@ -92,8 +92,8 @@ def test_directions_are_drawn_in_training_and_kept_for_evaluation() -> None:
     assert layer.projection is kept
 
 
-def test_edge_regularisation_reaches_the_gradient_and_not_the_output() -> None:
-    """Against the gradient of an explicit sum: task loss plus the penalty of the dense weights."""
+def test_edge_regularisation_is_an_auxiliary_loss() -> None:
+    """Value and gradient against the sum over the dense weights; the output and evaluation know nothing of it."""
     batch = example_batch((9, 4))
     batch = batch.replace(edge_index=torch.cat([batch.edge_index, torch.tensor([[2], [2]])], 1), edge_attr=None)
     layers = [NodeFormer(DIM, HEADS, gumbel_samples=0, edge_loss=weight).double() for weight in (0.5, 0.0)]
@@ -103,7 +103,10 @@ def test_edge_regularisation_reaches_the_gradient_and_not_the_output() -> None:
         torch.manual_seed(7)
         outs.append(layer(batch.x, None, batch))
     assert torch.equal(*outs)
-    outs[0].square().sum().backward()
+    assert layers[1].auxiliary_loss is None
+    auxiliary_loss = take_auxiliary_loss(layers)
+    assert auxiliary_loss is not None
+    (outs[0].square().sum() + auxiliary_loss).backward()
 
     explicit = layers[1]
     penalty, pairs = 0.0, 0
@@ -113,26 +116,14 @@ def test_edge_regularisation_reaches_the_gradient_and_not_the_output() -> None:
         reach[graph.edge_index[1], graph.edge_index[0]] = 1
         penalty = penalty - (plain.log() * reach / reach.sum(1, keepdim=True)).sum()
         pairs += int(reach.sum())
-    (outs[1].square().sum() + 0.5 * penalty / (pairs * HEADS)).backward()
+    expected_loss = 0.5 * penalty / (pairs * HEADS)
+    torch.testing.assert_close(auxiliary_loss, expected_loss, rtol=1e-10, atol=1e-12)
+    (outs[1].square().sum() + expected_loss).backward()
     for (name, found), expected in zip(layers[0].named_parameters(), explicit.parameters(), strict=True):
         torch.testing.assert_close(found.grad, expected.grad, rtol=1e-8, atol=1e-10, msg=name)
-    # Nothing of it in evaluation.
     layers[0].eval()
-    layers[0].zero_grad()
-    layers[1].eval()
-    layers[1].zero_grad()
-    for layer in layers:
-        layer(batch.x, None, batch).square().sum().backward()
-    for found, expected in zip(layers[0].parameters(), layers[1].parameters(), strict=True):
-        assert torch.equal(found.grad, expected.grad)
-
-
-def test_penalty_by_hand() -> None:
-    w = torch.tensor(3.0, requires_grad=True)
-    x = with_penalty(2 * w, w.square())
-    assert x == 6
-    (4 * x + x).backward()  # read twice, added once
-    assert w.grad == 5 * 2 + 2 * 3
+    layers[0](batch.x, None, batch)
+    assert layers[0].auxiliary_loss is None
 
 
 def test_no_n_by_n_tensor_is_kept() -> None:

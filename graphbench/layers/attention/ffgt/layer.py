@@ -91,7 +91,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
             batch.ragged,
             distances(batch, type(self).__name__),
             self.max_hops,
-            tables=relations,
+            relations=relations,
             unreachable=self.unreachable,
             dropout_p=dropout,
         )

@@ -12,7 +12,7 @@ from graphbench.layers.attention.geco.implicit_filter import ImplicitFilter, dec
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
-from graphbench.ops.circular_conv import circular_conv, sizes_of
+from graphbench.ops.circular_conv import circular_conv
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
 
@@ -112,7 +112,7 @@ class _Doubled:
         self.ragged = Ragged.from_sizes((2 * size for size in ragged.sizes), ragged.device)
         graph = ragged.graph_id
         self.rows = torch.arange(len(graph), device=graph.device) + ragged.ptr.index_select(0, graph)
-        distinct = Ragged.from_sizes(sizes_of(ragged), ragged.device)
+        distinct = Ragged.from_sizes(ragged.distinct_sizes, ragged.device)
         size = distinct.graph_id
         self.taps = torch.arange(len(size), device=size.device) + distinct.ptr.index_select(0, size)
 

@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
-from graphbench.ops.circular_conv import sizes_of
 from graphbench.structures import GraphBatch
 
 
@@ -67,7 +66,7 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
-    return positional_embedding(sizes_of(batch.ragged), emb_dim).to(batch.device, dtype)
+    return positional_embedding(batch.ragged.distinct_sizes, emb_dim).to(batch.device, dtype)
 
 
 def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:

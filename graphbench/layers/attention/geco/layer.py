@@ -15,7 +15,7 @@ from graphbench.layers.attention.geco.local_context import LocalContext
 from graphbench.layers.attention.geco.node_order import arrange, fixed_order, random_order, restore
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
-from graphbench.ops.circular_conv import circular_conv, reads_columns, sizes_of
+from graphbench.ops.circular_conv import circular_conv, reads_columns
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
 
@@ -178,7 +178,7 @@ def _surrogates(gates: list[Tensor], filters: list[Tensor], ragged: Ragged, orde
     """diag(P_K) S_K .. diag(P_1) S_1 of every graph, (C, n, n), S_i the circulant matrix of F_i."""
     first_tap = {}
     taps_before = 0
-    for size in sizes_of(ragged):
+    for size in ragged.distinct_sizes:
         first_tap[size] = taps_before
         taps_before += size
     matrices = []

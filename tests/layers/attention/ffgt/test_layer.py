@@ -166,7 +166,7 @@ def test_lists_give_what_blocks_give(kind: type, token: bool) -> None:
     layer = kind(12, 3, focal=FocalSettings(focal_heads=3, focal_length=2, num_edge_types=4)).double()
     h = torch.randn(batch.num_nodes, 12, dtype=torch.float64)
     torch.testing.assert_close(layer(h, None, listed(batch, 2)), layer(h, None, batch))
-    with pytest.raises(ValueError, match="give every head a reach"):
+    with pytest.raises(ValueError, match="give every head its max_hops"):
         kind(12, 3, focal=FocalSettings(focal_heads=1)).double()(h, None, listed(batch, 2))
 
 

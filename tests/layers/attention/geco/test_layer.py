@@ -14,7 +14,7 @@ from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.attention.geco.local_context import LocalContext
 from graphbench.layers.attention.geco.node_order import arrange, fixed_order, random_order, restore
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
-from graphbench.ops.circular_conv import reads_columns, sizes
+from graphbench.ops.circular_conv import fourier, reads_columns
 from graphbench.structures import GraphBatch, Ragged
 from tests.contract import (
     Subject,
@@ -289,7 +289,7 @@ def test_a_long_graph_elsewhere_is_computed_channel_by_channel(
     own: dict[str, Any], training: bool, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same output and gradients, and rows that lie behind each other, whatever lay inside."""
-    monkeypatch.setattr(sizes, "LONG", size)
+    monkeypatch.setattr(fourier, "COLUMNS_FROM", size)
     batch, results = graphs((size,)), []
     here = make(**own).train(training)
     there = copy.deepcopy(here)

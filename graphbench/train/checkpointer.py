@@ -1,0 +1,135 @@
+"""``last.ckpt``, ``previous.ckpt`` and ``best.ckpt``: always complete, checked when read, loaded without pickle.
+
+``last`` holds everything a run needs to continue bit for bit, the best model so far included; ``best`` only the
+model (``torch.load(path, weights_only=True)["model"]``). ``previous`` is the ``last`` of before.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from graphbench.errors import UserError
+from graphbench.runs import atomic
+from graphbench.train.failures import first_line
+from graphbench.train.settings import TrainerSettings
+
+FORMAT = 1
+logger = logging.getLogger(__name__)
+
+DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile)
+"""What :func:`read_checkpoint` raises for a file that is not a complete checkpoint."""
+
+
+class Checkpointer:
+    """Writes and reads the checkpoints of one run, and says when one is due.
+
+    Args:
+        folder: of the files.
+        fabric: its first process reads and writes.
+        settings: ``ckpt_seconds`` and ``ckpt_best``.
+
+    Attributes:
+        last: path of the latest checkpoint.
+        previous: path of the one before.
+        best: path of the best model.
+    """
+
+    def __init__(self, folder: Path, fabric: Fabric, settings: TrainerSettings) -> None:
+        self.last = folder / "last.ckpt"
+        self.previous = folder / "previous.ckpt"
+        self.best = folder / "best.ckpt"
+        self._fabric = fabric
+        self._settings = settings
+        self._saved_at = time.monotonic()
+        self._save_seconds = 0.0
+        self._best_epoch: int | None = None
+
+    def is_due(self, improved: bool = False) -> bool:
+        """Whether it is time for a checkpoint.
+
+        Args:
+            improved: the epoch that just ended is the best one.
+        """
+        elapsed = time.monotonic() - self._saved_at
+        # A better epoch is worth a checkpoint, as long as writing them takes little of the time.
+        worth_it = self._settings.ckpt_best and improved and elapsed >= 200 * self._save_seconds
+        return worth_it or elapsed >= self._settings.ckpt_seconds
+
+    def save(self, content: dict[str, Any]) -> None:
+        """Writes ``last.ckpt`` (the old one becomes ``previous.ckpt``), and ``best.ckpt`` where it changed."""
+        start = time.monotonic()
+        if self._fabric.is_global_zero:
+            self._write(content)
+        self._saved_at = time.monotonic()
+        self._save_seconds = self._saved_at - start
+
+    def _write(self, content: dict[str, Any]) -> None:
+        self.last.parent.mkdir(parents=True, exist_ok=True)
+        waiting = self.last.with_name("next.ckpt")
+        with atomic.replacing(waiting) as file:
+            torch.save({"format": FORMAT, **content}, file)
+        # Killed between the next two lines: there is no last.ckpt, and previous.ckpt is taken.
+        if self.last.is_file():
+            self.last.replace(self.previous)
+        waiting.replace(self.last)
+        best = content.get("best")
+        if best is not None and best["epoch"] != self._best_epoch:
+            with atomic.replacing(self.best) as file:
+                torch.save({"format": FORMAT, **best}, file)
+            self._best_epoch = best["epoch"]
+        else:
+            atomic.sync_folder(self.last.parent)
+
+    def load(self) -> dict[str, Any] | None:
+        """The latest complete checkpoint, on the CPU, in every process; None where there is none.
+
+        A damaged file is renamed to ``*.damaged`` with a warning, and the one before it is taken.
+
+        Raises:
+            UserError: a checkpoint in a format of another version.
+        """
+        content = self._latest() if self._fabric.is_global_zero else None
+        return self._fabric.broadcast(content)
+
+    def _latest(self) -> dict[str, Any] | None:
+        for path in (self.last, self.previous):
+            if not path.is_file():
+                continue
+            try:
+                content = read_checkpoint(path)
+            except DAMAGED as error:
+                aside = path.with_name(path.name + ".damaged")
+                logger.warning(
+                    "%s is damaged (%s); renamed to %s, trying an older state.", path, first_line(error), aside.name
+                )
+                atomic.rename(path, aside)
+                continue
+            if content.get("format") != FORMAT:
+                raise UserError(
+                    f"{path}: written in format {content.get('format')}, this version reads format {FORMAT}. Resume "
+                    "with the version that wrote it, or pass --overwrite to start again (the folder is kept aside)."
+                )
+            return content
+        return None
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A checkpoint's content, on the CPU.
+
+    Raises:
+        zipfile.BadZipFile: the file's checksums do not fit (PyTorch itself does not look at them).
+    """
+    with zipfile.ZipFile(path) as archive:
+        broken = archive.testzip()
+    if broken is not None:
+        raise zipfile.BadZipFile(f"wrong checksum of {broken}")
+    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return content

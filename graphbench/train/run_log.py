@@ -1,0 +1,159 @@
+"""Lines of ``stats.json``, reports to reporters, the outcome of a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphbench.runs.environment import peak_memory
+from graphbench.runs.history import SPLITS, History
+from graphbench.runs.record import Outcome, Score
+from graphbench.tasks.task import Task
+from graphbench.train.evaluation import SplitPredictions
+from graphbench.train.failures import no_best_epoch
+from graphbench.train.reporter import EpochReport, Reporter, StartReport
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.state import TrainerState
+
+logger = logging.getLogger(__name__)
+
+
+class RunLog:
+    """Writes the history of a run and tells its reporters.
+
+    Args:
+        path: the run directory.
+        history: lines of ``stats.json``.
+        reporters: told about progress.
+        settings: of the trainer.
+        params: trainable parameters of the model.
+        device: whose memory is reported, where it is a GPU.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        history: History,
+        reporters: Iterable[Reporter],
+        settings: TrainerSettings,
+        *,
+        params: int,
+        device: torch.device,
+    ) -> None:
+        self._path = path
+        self._history = history
+        self._reporters = tuple(reporters)
+        self._settings = settings
+        self._params = params
+        self._device = device
+
+    def start(self, epoch: int) -> None:
+        """The run begins, or goes on, with an epoch."""
+        logger.info("%s epoch %d in %s", "resuming at" if epoch else "starting", epoch, self._path)
+        report = StartReport(
+            path=self._path,
+            first_epoch=epoch,
+            max_epoch=self._settings.max_epoch,
+            metric=self._settings.metric,
+            params=self._params,
+            history={split: self._history.read(split) for split in SPLITS},
+        )
+        for reporter in self._reporters:
+            reporter.start(report)
+
+    def batch(self, epoch: int, done: int, total: int) -> None:
+        """A training batch is over."""
+        for reporter in self._reporters:
+            reporter.batch(epoch, done, total)
+
+    def epoch(
+        self,
+        state: TrainerState,
+        values: Mapping[str, Mapping[str, float]],
+        predictions: Mapping[str, SplitPredictions],
+        *,
+        lr: float,
+        seconds: float,
+        improved: bool,
+    ) -> None:
+        """An epoch is over.
+
+        Args:
+            state: with the seconds of this epoch, still at its number.
+            values: loss and metrics per split.
+            predictions: they come from.
+            lr: learning rate that the epoch began with.
+            seconds: of this epoch.
+            improved: whether it is the best one so far.
+        """
+        seconds_left = (self._settings.max_epoch - state.epoch - 1) * state.seconds / (state.epoch + 1)
+        facts = {"lr": lr, "params": self._params}
+        memory = peak_memory(self._device) if self._device.type == "cuda" else None
+        gpu_memory = {} if memory is None else {"gpu_memory": memory}
+        stats = {}
+        for split, of_split in predictions.items():
+            eta = {"eta": seconds_left, "eta_hours": seconds_left / 3600} if split == "train" else {}
+            time_iter = {"time_iter": of_split.seconds / max(1, of_split.batches)}
+            # Keys and their order as in GraphGPS.
+            line: dict[str, Any] = {"epoch": state.epoch, "time_epoch": of_split.seconds, **eta}
+            line |= {"loss": values[split]["loss"], **facts, **time_iter, **gpu_memory, **values[split]}
+            stats[split] = line
+            self._history.append(split, line)
+        best = state.best
+        report = EpochReport(
+            epoch=state.epoch,
+            max_epoch=self._settings.max_epoch,
+            metric=self._settings.metric,
+            stats=stats,
+            best_epoch=None if best is None else best.epoch,
+            best={} if best is None else best.values,
+            improved=improved,
+            seconds=seconds,
+            seconds_total=state.seconds,
+            seconds_left=seconds_left,
+        )
+        for reporter in self._reporters:
+            reporter.epoch(report)
+
+    def finish(self, state: TrainerState, task: Task) -> Outcome:
+        """The run came to its end.
+
+        Raises:
+            RunFailed: no epoch can be called the best.
+        """
+        settings, best = self._settings, state.best
+        if best is None:
+            raise no_best_epoch(settings.metric)
+
+        def maximize(name: str) -> bool:
+            return settings.maximize if name == settings.metric else name != "loss" and task.maximize(name)
+
+        scores = [
+            Score(split, name, value, maximize(name), best.counts[split])
+            for split in SPLITS
+            for name, value in best.values.get(split, {}).items()
+        ]
+        outcome = Outcome(
+            reason=str(state.ended),
+            best_epoch=best.epoch,
+            epochs=state.epoch,
+            scores=tuple(scores),
+            params=self._params,
+            time_per_epoch=state.seconds / state.epoch,
+            total_time=state.seconds,
+            peak_memory=peak_memory(self._device),
+        )
+        logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
+        for reporter in self._reporters:
+            reporter.finish(outcome)
+        return outcome
+
+    def close(self) -> None:
+        """Always called last, after a failure too."""
+        self._history.close()
+        for reporter in self._reporters:
+            reporter.close()

@@ -1,0 +1,281 @@
+"""Training: epochs of steps, evaluation, selection of the best epoch, checkpoints.
+
+Read :meth:`Trainer.run`, ``_epoch``, ``_train_epoch`` and ``_train_step``; the rest serves them. A state can be saved
+after any optimizer step, also in the middle of an epoch: batches depend on (seed, epoch) only, so a resumed run
+skips the ones it has seen and continues with the same random numbers, bit for bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from typing import Any
+
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from graphbench.errors import UserError
+from graphbench.runs.environment import forget_peak_memory
+from graphbench.runs.history import History
+from graphbench.runs.record import Outcome
+from graphbench.runs.run_directory import RunDirectory
+from graphbench.structures import DataLoaders, GraphBatch
+from graphbench.tasks.task import Task
+from graphbench.train.best_epoch import BestEpoch, compute_metrics, copy_state_dict
+from graphbench.train.checkpointer import Checkpointer
+from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
+from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.failures import interrupted, is_out_of_memory, non_finite_loss, out_of_memory
+from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
+from graphbench.train.pretrained import frozen_norms
+from graphbench.train.reporter import Reporter
+from graphbench.train.run_log import RunLog
+from graphbench.train.schedule import Schedule
+from graphbench.train.settings import TrainerSettings
+from graphbench.train.signals import StopRequest
+from graphbench.train.state import TrainerState, pack, unpack
+
+CHECK_EVERY = 100
+"""Batches between two looks at the losses, each of which waits for the device."""
+
+
+class Trainer:
+    """Trains one model once.
+
+    Args:
+        fabric: launched.
+        model: called with a :class:`~graphbench.structures.GraphBatch`; moved to the fabric's device.
+        task: loss and metrics.
+        loaders: batches of all splits.
+        optimizer: over the model's parameters.
+        schedule: of that optimizer's learning rates.
+        settings: epochs, periods, accumulation, clipping.
+        run: where everything is written, by the first process only; an existing state in it is continued.
+        reporters: told about progress, in the first process only.
+
+    Attributes:
+        state: what changes while training.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        model: nn.Module,
+        task: Task,
+        loaders: DataLoaders,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        settings: TrainerSettings,
+        *,
+        run: RunDirectory,
+        reporters: Sequence[Reporter] = (),
+    ) -> None:
+        self.fabric = fabric
+        self.model = model
+        self.task = task
+        self.loaders = loaders
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.settings = settings
+        self.state = TrainerState()
+        self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
+        self._forward, self._fabric_optimizer = fabric.setup(self._adapter, optimizer)
+        self._predict = Predictor(fabric, self._adapter)
+        self._frozen_norms = frozen_norms(model)
+        self._history = History(run.path if fabric.is_global_zero else None)
+        self._log = RunLog(
+            run.path,
+            self._history,
+            reporters if fabric.is_global_zero else (),
+            settings,
+            params=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+            device=fabric.device,
+        )
+        self._checkpointer = Checkpointer(run.ckpt, fabric, settings)
+        self._stop = StopRequest()
+
+    def run(self) -> Outcome:
+        """Trains to the end, from the beginning or from the state found in the run directory.
+
+        Raises:
+            RunFailed: the loss is not finite, or memory is exhausted; the last state is kept.
+            Interrupted: Ctrl-C or SIGTERM; the state is saved.
+            UserError: the selecting metric is not computed, or the state does not fit the model.
+        """
+        forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
+        try:
+            with self._stop:
+                self._resume()
+                self._log.start(self.state.epoch)
+                while self.state.ended is None:
+                    self._epoch()
+                return self._log.finish(self.state, self.task)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            state, last = self.state, self._checkpointer.last
+            raise out_of_memory(state.epoch, state.batches_done, self.fabric.device, error, last) from error
+        finally:
+            self._log.close()
+
+    # ------------------------------------------------------------------ one epoch
+
+    def _epoch(self) -> None:
+        start = time.perf_counter()
+        lr = self.schedule.lr
+        predictions = {"train": self._train_epoch()}
+        if self.settings.evaluates(self.state.epoch):
+            predictions |= self._evaluate()
+        values, improved = compute_metrics(
+            predictions,
+            self.task,
+            self.settings,
+            epoch=self.state.epoch,
+            num_train_batches=self.loaders.num_train_batches,
+            best=self.state.best,
+        )
+        if improved:
+            self._keep_best(values, predictions)
+        if "val" in values:
+            self.state.val_loss = values["val"]["loss"]
+        self.schedule.step(self.state.val_loss)
+        seconds = time.perf_counter() - start + self.state.epoch_seconds
+        self.state.seconds += seconds
+        self._log.epoch(self.state, values, predictions, lr=lr, seconds=seconds, improved=improved)
+        self.state.next_epoch()
+        best = self.state.best
+        self.state.ended = self.settings.reason_to_end(self.state.epoch, None if best is None else best.epoch)
+        in_period = self.state.epoch % self.settings.ckpt_period == 0
+        ended = self.state.ended is not None
+        self._save_or_stop(in_period or ended or self._checkpointer.is_due(improved))
+
+    def _train_epoch(self) -> SplitPredictions:
+        """One pass over the training batches; its predictions are what the training metrics are computed from."""
+        start = time.perf_counter()
+        self._adapter.train()
+        for norm in self._frozen_norms:
+            norm.eval()
+        num_batches = self.loaders.num_train_batches
+        for batch, rows in islice(self.loaders.train(self.state.epoch), self.state.batches_done, None):
+            done = self.state.batches_done + 1
+            ends_group = done % self.settings.batch_accumulation == 0 or done == num_batches
+            self._train_step(batch, rows, ends_group)
+            if ends_group:
+                self._optimizer_step(self.state.epoch + done / num_batches)
+            self.state.batches_done = done
+            self._log.batch(self.state.epoch, done, num_batches)
+            if done % CHECK_EVERY == 0:
+                self._check_losses()
+            if ends_group and done < num_batches:
+                self._save_within_epoch(done, start)
+        if self.state.batches_done != num_batches:
+            raise RuntimeError(
+                f"the loader announced {num_batches} training batches and gave {self.state.batches_done}"
+            )
+        self._check_losses()
+        seconds = time.perf_counter() - start + self.state.epoch_seconds
+        return SplitPredictions(self.state.buffer.gathered(self.fabric), seconds, num_batches)
+
+    def _train_step(self, batch: GraphBatch, rows: Tensor | None, ends_group: bool) -> None:
+        """Forward and backward pass of one batch.
+
+        Args:
+            batch: on the device.
+            rows: of the predictions that count; None: all.
+            ends_group: whether an optimizer step follows, so that gradients cross process borders.
+        """
+        with self._gradient_sync(ends_group):
+            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            assert batch.y is not None
+            true = batch.y
+            if rows is not None:
+                pred, true = pred.index_select(0, rows), true.index_select(0, rows)
+            loss = self.task.loss(pred, true)
+            self.fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
+        self.state.buffer.add(loss, self.task.keep(pred), true)
+
+    def _optimizer_step(self, epoch: float) -> None:
+        if self.settings.clip_grad_norm:
+            self.fabric.clip_gradients(
+                self._forward,
+                self._fabric_optimizer,
+                max_norm=self.settings.clip_grad_norm_value,
+                error_if_nonfinite=False,  # finding out would wait for the device in every step
+            )
+        if self.settings.schedule_every_step:
+            self.schedule.set(epoch)
+        self._fabric_optimizer.step()
+        self._fabric_optimizer.zero_grad()
+
+    def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
+        if self.fabric.world_size == 1:
+            return nullcontext()
+        return self.fabric.no_backward_sync(self._forward, enabled=not enabled)
+
+    def _evaluate(self) -> dict[str, SplitPredictions]:
+        broadcast_buffers(self.model, self.fabric)
+        self._adapter.eval()
+        predictions = evaluate(self._predict, self.task, self.loaders.passes, self.fabric)
+        if "val" not in predictions:
+            raise UserError("the data set has no validation split; the best epoch is selected on it.")
+        return predictions
+
+    def _keep_best(self, values: dict[str, dict[str, float]], predictions: dict[str, SplitPredictions]) -> None:
+        older_copy = None if self.state.best is None else self.state.best.model
+        self.state.best = BestEpoch(
+            epoch=self.state.epoch,
+            metric=self.settings.metric,
+            value=values["val"][self.settings.metric],
+            values=values,
+            counts={split: of_split.buffer.rows for split, of_split in predictions.items()},
+            model=copy_state_dict(self.model.state_dict(), older_copy),
+        )
+
+    # ------------------------------------------------------------------ failures and checkpoints
+
+    def _check_losses(self) -> None:
+        """Ends all processes where a loss of one is not finite: they would wait for each other."""
+        batch = self.state.buffer.first_non_finite()
+        failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]))
+        for failed in gather_objects(failure, self.fabric):
+            if failed is not None:
+                raise non_finite_loss(self.state.epoch, *failed, self._checkpointer.last)
+
+    def _save_within_epoch(self, done: int, start: float) -> None:
+        """Between two steps: a checkpoint when one is due, the end when it is asked for.
+
+        Args:
+            done: batches of the epoch.
+            start: time at which this process began the epoch.
+        """
+        if self.fabric.world_size > 1 and done % CHECK_EVERY:
+            return  # the processes have to agree, which is too dear for every step
+        due = self._checkpointer.is_due()
+        if self.fabric.world_size > 1 or due or self._stop.received is not None:
+            self._check_losses()  # a checkpoint holds no weights that a bad step has spoiled
+            seconds_before = self.state.epoch_seconds
+            self.state.epoch_seconds += time.perf_counter() - start
+            self._save_or_stop(due)
+            self.state.epoch_seconds = seconds_before
+
+    def _save_or_stop(self, due: bool) -> None:
+        """Saves if a process finds it due, and ends the run if one was asked to stop and it is not over anyway."""
+        stop = any_process(self._stop.received is not None, self.fabric)
+        if self.settings.enable_ckpt and (stop or any_process(due, self.fabric)):
+            self._checkpointer.save(self._packed())
+        if stop and self.state.ended is None:
+            raise interrupted(self._stop.received, self.state.epoch, saved=self.settings.enable_ckpt)
+
+    def _packed(self) -> dict[str, Any]:
+        return pack(self.state, self.fabric, self.model, self.optimizer, self.schedule, self._history)
+
+    def _resume(self) -> None:
+        content = self._checkpointer.load()
+        if content is None:
+            self._history.restore({})
+            return
+        source = self._checkpointer.last
+        self.state = unpack(content, source, self.fabric, self.model, self.optimizer, self.schedule, self._history)

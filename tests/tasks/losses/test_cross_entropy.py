@@ -1,0 +1,75 @@
+"""Cross entropies against GraphGPS, PyTorch and hand computation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from graphbench.tasks.losses.cross_entropy import CrossEntropy, WeightedCrossEntropy
+
+
+@pytest.mark.parametrize("case", ["0", "1", "2", "binary"])
+def test_weighted_cross_entropy_equals_graphgps(golden, case):
+    recorded = golden("graphgps/loss_weighted_cross_entropy")
+    logits = recorded[f"in/logits_{case}"].requires_grad_()
+    true = recorded[f"in/true_{case}"]
+    if case == "binary":
+        loss = WeightedCrossEntropy("classification", 1)(logits[:, None], true)
+    else:
+        loss = WeightedCrossEntropy("classification_multi", logits.shape[1])(logits, true)
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), recorded[f"out/loss_{case}"], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(logits.grad, recorded[f"grad/logits_{case}"], rtol=1e-5, atol=1e-7)
+
+
+def test_multilabel_cross_entropy_equals_graphgps(golden):
+    recorded = golden("graphgps/metric_multilabel")
+    logits = recorded["in/logits"].requires_grad_()
+    loss = CrossEntropy("classification_multilabel", 7)(logits, recorded["in/true"])
+    loss.backward()
+    assert recorded["in/true"].isnan().any()
+    torch.testing.assert_close(loss.detach(), recorded["out/loss"], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(logits.grad, recorded["grad/logits"].float(), rtol=1e-5, atol=1e-7)
+
+
+def test_weighted_by_hand():
+    # Three rows of class 0 and one of class 1: weights 1/4 and 3/4, so both classes count alike.
+    loss = WeightedCrossEntropy("classification_multi", 3)
+    logits = torch.zeros(4, 3)
+    true = torch.tensor([0, 0, 0, 1])
+    assert float(loss(logits, true)) == pytest.approx(math.log(3))
+    total = WeightedCrossEntropy("classification_multi", 3, size_average="sum")
+    assert float(total(logits, true)) == pytest.approx(1.5 * math.log(3))
+
+
+def test_a_batch_of_one_class_has_weighted_loss_zero():
+    logits = torch.randn(5, 3, requires_grad=True)
+    loss = WeightedCrossEntropy("classification_multi", 3)(logits, torch.ones(5, dtype=torch.int64))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert torch.equal(logits.grad, torch.zeros(5, 3))
+
+
+def test_missing_labels_have_no_gradient_and_all_missing_is_zero():
+    loss = CrossEntropy("classification_multilabel", 2)
+    logits = torch.randn(3, 2, requires_grad=True)
+    true = torch.tensor([[1.0, torch.nan], [0.0, 1.0], [torch.nan, torch.nan]])
+    loss(logits, true).backward()
+    assert torch.equal(logits.grad == 0, true.isnan())
+    logits.grad = None
+    nothing = loss(logits, torch.full((3, 2), torch.nan))
+    nothing.backward()
+    assert float(nothing.detach()) == 0
+    assert torch.equal(logits.grad, torch.zeros(3, 2))
+
+
+def test_subtokens_are_the_mean_over_positions_of_cross_entropies():
+    pred, true = torch.randn(9, 5, 7, requires_grad=True), torch.randint(0, 10, (9, 8))
+    loss = CrossEntropy("subtoken_prediction", 7)(pred, true)
+    word = torch.where(true >= 7, 5, true)  # outside the vocabulary: the unknown word
+    expected = sum(F.cross_entropy(pred[:, position], word[:, position]) for position in range(5)) / 5
+    torch.testing.assert_close(loss, expected)
+    assert float(CrossEntropy("subtoken_prediction", 7)(pred[:0], true[:0]).detach()) == 0

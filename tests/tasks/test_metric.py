@@ -1,0 +1,106 @@
+"""What every registered metric must do, and where it has no value."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from graphbench import registry
+from graphbench.tasks.metric import StatisticMetric
+from tests.tasks.metric_cases import TASK_TYPES, metric, random_case
+
+EVERY = [
+    (name, kind)
+    for name in registry.names("tasks/metrics")
+    for kind in TASK_TYPES
+    if kind in registry.lookup("tasks/metrics", name).kinds
+    and not issubclass(registry.lookup("tasks/metrics", name), StatisticMetric)
+    and not registry.lookup("tasks/metrics", name).needs_order  # metrics/test_link_ranking.py
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_every_metric_ignores_the_order_of_rows_and_moves_nothing(name, kind):
+    pred, true = random_case(kind, ties=True)
+    before = pred.clone(), true.clone()
+    order = torch.randperm(len(pred))
+    value = metric(name, kind)(pred, true)
+    assert math.isfinite(value)
+    assert isinstance(value, float)
+    assert metric(name, kind)(pred[order], true[order]) == pytest.approx(value, abs=1e-12)
+    assert torch.equal(pred, before[0])
+    assert torch.equal(true.nan_to_num(9), before[1].nan_to_num(9))
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_every_metric_prefers_the_truth_in_its_direction(name, kind):
+    pred, true = random_case(kind, rows=600)
+    perfect = {
+        "binary": lambda: 20.0 * true[:, None] - 10,
+        "multiclass": lambda: torch.nn.functional.one_hot(true, 4) * 20.0,
+        "multilabel": lambda: 20.0 * true.nan_to_num(0) - 10,
+        "regression": lambda: true.clone(),
+    }[kind]()
+    under_test = metric(name, kind)
+    best, other = under_test(perfect, true), under_test(pred, true)
+    assert best > other if under_test.maximize else best < other
+    assert best == pytest.approx(1.0 if under_test.maximize else 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_every_metric_survives_every_degenerate_input(name, kind):
+    for rows in (0, 1, 2):
+        for fill in (0.0, 1.0, torch.nan):
+            pred = torch.zeros(rows, TASK_TYPES[kind][1])
+            if kind == "multilabel":
+                true = torch.full((rows, 4), fill)
+            elif kind == "regression":
+                true = torch.full((rows, 3), fill).nan_to_num(1.0)
+            else:
+                true = torch.full((rows,), int(fill == 1.0), dtype=torch.int64)
+            under_test = metric(name, kind)
+            assert math.isfinite(under_test(pred, true)) or under_test.reason
+
+
+@pytest.mark.parametrize("name", registry.names("tasks/metrics"))
+def test_every_metric_refuses_other_kinds_of_task(name):
+    kinds = registry.lookup("tasks/metrics", name).kinds
+    other = next(kind for kind in TASK_TYPES if kind not in kinds)
+    registered = registry.lookup("tasks/metrics", name).registered_name
+    with pytest.raises(ValueError, match=f"the metric {registered} is for .*, this one is {other}"):
+        metric(name, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "pred", "true", "reason"),
+    [
+        ("auc", "binary", torch.randn(4, 1), torch.ones(4), "the labels are all alike"),
+        ("ap", "binary", torch.randn(4, 1), torch.zeros(4), "the labels are all alike"),
+        ("recall", "binary", torch.randn(4, 1), torch.zeros(4), "no label is positive"),
+        ("f1", "binary", -torch.ones(4, 1), torch.zeros(4), "no label is positive"),
+        ("auc", "multiclass", torch.randn(4, 4), torch.zeros(4, dtype=torch.int64), "no task has both"),
+        ("auc", "multilabel", torch.randn(4, 4), torch.full((4, 4), torch.nan), "no task has both"),
+        ("accuracy", "multilabel", torch.randn(4, 4), torch.full((4, 4), torch.nan), "all labels are missing"),
+        ("r2", "regression", torch.randn(4, 3), torch.full((4, 3), 0.1), "the targets are constant"),
+        ("r2", "regression", torch.randn(1, 3), torch.randn(1, 3), "the targets are constant"),
+        ("spearmanr", "regression", torch.zeros(4, 3), torch.randn(4, 3), "the targets or the predictions"),
+        ("mae", "regression", torch.zeros(0, 3), torch.zeros(0, 3), "no rows"),
+        ("accuracy", "multiclass", torch.full((4, 4), torch.nan), torch.zeros(4, dtype=torch.int64), "contain NaN"),
+    ],
+)
+def test_no_value_is_nan_with_a_reason(name, kind, pred, true, reason):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        under_test = metric(name, kind)
+        assert math.isnan(under_test(pred, true))
+    assert reason in under_test.reason
+
+
+def test_a_number_clears_the_reason():
+    under_test = metric("auc", "binary")
+    assert math.isnan(under_test(torch.randn(2, 1), torch.ones(2)))
+    assert under_test(torch.tensor([[0.0], [1.0]]), torch.tensor([0, 1])) == 1.0
+    assert under_test.reason is None

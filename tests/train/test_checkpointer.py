@@ -1,0 +1,196 @@
+"""Killed, interrupted, damaged: the same command ends with the same numbers, bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphbench.errors import Interrupted, UserError
+from graphbench.runs.record import RunRecord
+from graphbench.train.accelerator import make_fabric
+from graphbench.train.checkpointer import Checkpointer, read_checkpoint
+from graphbench.train.reporter import Reporter
+from tests.train.tiny_process import in_this_process, start, wait_for, without_times
+from tests.train.tiny_run import TinyModel, summary, tiny_settings, tiny_trainer
+
+
+class Bomb(Reporter):
+    """Does something after a certain batch."""
+
+    def __init__(self, epoch: int, batch: int, act) -> None:
+        self.place, self.act = (epoch, batch), act
+
+    def batch(self, epoch: int, done: int, total: int) -> None:
+        if (epoch, done) == self.place:
+            self.act()
+
+
+class Killed(BaseException):
+    """Nobody catches it: what is on disk at this moment is what a killed process leaves."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+def test_kill_9_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    options = ["--max_epoch", "5", "--ckpt_seconds", "0"]  # a checkpoint after every step
+    process = start(tmp_path / "killed", *options, "--sleep", "0.05")
+    wait_for(process, "epoch 2 batch 3")
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    record = RunRecord.read(tmp_path / "killed" / "tiny" / "0" / "record.json")
+    assert record.status == "running"
+
+    whole, rest = (in_this_process(tmp_path / name, *options) for name in ("whole", "killed"))
+    assert (whole.pop("decision"), rest.pop("decision")) == ("fresh", "resume")
+    assert rest == whole
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")
+    record = RunRecord.read(tmp_path / "killed" / "tiny" / "0" / "record.json")
+    assert (record.status, record.resumed) == ("finished", 1)
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("scheduler", ["cosine_with_warmup", "reduce_on_plateau", "polynomial_with_warmup"])
+@pytest.mark.parametrize("place", [(0, 1), (3, 1), (7, 1)])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_killed_anywhere_ends_the_same(tmp_path: Path, level, scheduler, place, accumulation) -> None:
+    settings = tiny_settings(max_epoch=8, ckpt_period=2, eval_period=2, patience=7, batch_accumulation=accumulation)
+    whole = tiny_trainer(tmp_path / "a", settings, level=level, scheduler=scheduler)
+    expected = summary(whole, whole.run())
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, level=level, scheduler=scheduler, reporters=[Bomb(*place, kill)]).run()
+    rest = tiny_trainer(tmp_path / "b", settings, level=level, scheduler=scheduler)
+    assert summary(rest, rest.run()) == expected
+    assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_a_state_from_the_middle_of_an_epoch(tmp_path: Path, batch: int) -> None:
+    settings = tiny_settings(ckpt_seconds=0.0, batch_accumulation=2)
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(2, batch + 1, kill)]).run()
+    state = read_checkpoint(tmp_path / "b" / "tiny" / "0" / "ckpt" / "last.ckpt")
+    assert (state["epoch"], state["batches_done"]) == (2, batch // 2 * 2)
+    rest = tiny_trainer(tmp_path / "b", settings)
+    assert summary(rest, rest.run()) == expected
+
+
+def test_an_ended_run_is_not_trained_again(tmp_path: Path) -> None:
+    first = tiny_trainer(tmp_path).run()
+    trainer = tiny_trainer(tmp_path)
+    again = trainer.run()
+    assert trainer.model.forwards == 0
+    assert (again.scores, again.best_epoch, again.total_time) == (first.scores, first.best_epoch, first.total_time)
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: str) -> None:
+    before = signal.getsignal(number)
+    whole = tiny_trainer(tmp_path / "a")
+    expected = summary(whole, whole.run())
+    bomb = Bomb(1, 2, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match=f"stopped by {name} in epoch 1. The state is saved") as error:
+        tiny_trainer(tmp_path / "b", reporters=[bomb]).run()
+    assert error.value.exit_code == 130
+    assert signal.getsignal(number) is before
+    state = read_checkpoint(tmp_path / "b" / "tiny" / "0" / "ckpt" / "last.ckpt")
+    assert (state["epoch"], state["batches_done"]) == (1, 2)
+    rest = tiny_trainer(tmp_path / "b")
+    assert summary(rest, rest.run()) == expected
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        tiny_trainer(tmp_path, reporters=[Bomb(1, 2, twice)]).run()
+
+
+def test_sigterm_from_outside(tmp_path: Path) -> None:
+    process = start(tmp_path, "--sleep", "0.05")
+    wait_for(process, "epoch 1 batch 2")
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "The state is saved" in err
+    record = RunRecord.read(tmp_path / "tiny" / "0" / "record.json")
+    assert record.status == "interrupted"
+    assert "SIGTERM" in record.reason
+
+
+def test_without_checkpoints_a_killed_run_starts_over(tmp_path: Path) -> None:
+    settings = tiny_settings(enable_ckpt=False)
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(2, 1, kill)]).run()
+    rest = tiny_trainer(tmp_path / "b", settings)
+    assert summary(rest, rest.run()) == expected
+    assert not list((tmp_path / "b" / "tiny" / "0").glob("ckpt/*"))
+    assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_damaged_state_is_put_aside(tmp_path: Path, caplog, damage: str, both: bool) -> None:
+    settings = tiny_settings(ckpt_period=1)
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(3, 2, kill)]).run()
+    folder = tmp_path / "b" / "tiny" / "0" / "ckpt"
+    for name in ("last.ckpt", "previous.ckpt")[: 1 + both]:
+        content = bytearray((folder / name).read_bytes())
+        if damage == "flip":
+            place = content.index(read_checkpoint(folder / name)["model"]["first.weight"].numpy().tobytes())
+            content[place] ^= 1
+        (folder / name).write_bytes({"flip": content, "cut": content[: len(content) // 2], "empty": b""}[damage])
+    rest = tiny_trainer(tmp_path / "b", settings)
+    with caplog.at_level(logging.WARNING):
+        assert summary(rest, rest.run()) == expected
+    assert "last.ckpt is damaged" in caplog.text
+    assert (folder / "last.ckpt.damaged").is_file()
+    assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
+
+
+def test_killed_between_the_two_renames(tmp_path: Path) -> None:
+    settings = tiny_settings(ckpt_period=1)
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(3, 2, kill)]).run()
+    folder = tmp_path / "b" / "tiny" / "0" / "ckpt"
+    (folder / "last.ckpt").replace(folder / "next.ckpt")
+    rest = tiny_trainer(tmp_path / "b", settings)
+    assert summary(rest, rest.run()) == expected
+
+
+def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+    tiny_trainer(tmp_path).run()
+    with pytest.raises(UserError, match=r"last.ckpt: does not fit this model.*--overwrite"):
+        tiny_trainer(tmp_path, model=TinyModel(dim=9)).run()
+
+
+def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
+    torch.save({"format": 99}, tmp_path / "last.ckpt")
+    with pytest.raises(UserError, match="written in format 99, this version reads format 1"):
+        Checkpointer(tmp_path, make_fabric("cpu"), tiny_settings()).load()
+
+
+def test_a_new_best_epoch_makes_a_checkpoint_due(tmp_path: Path) -> None:
+    for ckpt_best in (False, True):
+        folder = tmp_path / str(ckpt_best)
+        with pytest.raises(Killed):
+            tiny_trainer(folder, tiny_settings(ckpt_best=ckpt_best), reporters=[Bomb(3, 1, kill)]).run()
+        assert (folder / "tiny" / "0" / "ckpt" / "best.ckpt").is_file() == ckpt_best
