@@ -1,7 +1,7 @@
-"""Abilities that a module may declare by inheriting from a class, whatever room it lies in.
+"""Mixins for abilities that modules of any package may have.
 
-Whoever needs an ability asks ``isinstance(module, HasStatistics)``; nothing is guessed from names. What a component
-of one room must have stands in the ``contract.py`` of that room.
+Code that needs an ability tests ``isinstance(module, HasStatistics)``; nothing is guessed from names. Base classes of
+components are in the ``contract.py`` of their package.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class TiesParameters:
 
     @abstractmethod
     def tie(self, first: Self) -> None:
-        """Puts parameters of ``first`` in place of its own, so that they are learned and counted once."""
+        """Replaces parameters by those of ``first``, so that they are learned and counted once."""
 
 
 class HasOptimizerGroup:
-    """A module whose parameters are optimised in their own way.
+    """A module whose parameters form a parameter group of the optimiser.
 
     Attributes:
-        optimizer_group: which one: ``filter`` (implicit filters: no weight decay, ``optim.filter_lr``).
+        optimizer_group: ``filter``: implicit filters, with ``optim.filter_lr`` and without weight decay.
     """
 
     optimizer_group: ClassVar[str]

@@ -16,6 +16,8 @@
 - A parameter annotated ``FromContext[T]`` is filled from the context (widths, heads, dropout, ...); every other
   parameter is a key of the configuration below the component's name, with its type and default. A key that the user
   sets wins over the context.
+- A parameter whose type is a dataclass stands for the dataclass's fields: settings that several components have in
+  common, or a constructor's many settings in groups. Keys are named as the fields.
 """
 
 from __future__ import annotations
@@ -75,9 +77,7 @@ NAMESPACES: Mapping[str, Namespace] = {
         "graphbench.encoders.contract:PositionalEncoder", "graphbench.encoders.contract:PositionalContext"
     ),
     "layers/local": Namespace("graphbench.layers.contract:LocalLayer", "graphbench.layers.contract:LayerContext"),
-    "layers/attention": Namespace(
-        "graphbench.layers.contract:GlobalAttention", "graphbench.layers.contract:LayerContext"
-    ),
+    "layers/attention": Namespace("graphbench.layers.contract:Attention", "graphbench.layers.contract:LayerContext"),
     "layers/blocks": Namespace("graphbench.layers.contract:Block", "graphbench.layers.contract:LayerContext"),
     "models": Namespace("graphbench.models.contract:Model", "graphbench.models.contract:ModelContext"),
     "heads": Namespace("graphbench.heads.contract:Head", "graphbench.heads.contract:HeadContext"),
@@ -216,23 +216,31 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One constructor parameter of a component.
+    """One constructor parameter of a component, or a field of a dataclass that is one.
 
     Attributes:
         name: as in the signature.
         annotation: its type, without ``FromContext``.
         default: :data:`UNSET` where it has none.
         from_context: whether the context fills it.
+        argument: name of the constructor argument, other than ``name`` for a field of a dataclass.
+        settings: that dataclass, None where the parameter is an argument by itself.
     """
 
     name: str
     annotation: Any
     default: Any
     from_context: bool
+    argument: str
+    settings: type | None = None
 
 
 def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
-    """Constructor parameters by name, annotations resolved to types (``self``, ``*args``, ``**kwargs`` left out)."""
+    """Constructor parameters by name, annotations resolved to types (``self``, ``*args``, ``**kwargs`` left out).
+
+    Raises:
+        UserError: a dataclass of settings has a field with the name of another parameter.
+    """
     return _parameters(component)
 
 
@@ -240,17 +248,33 @@ def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
 def _parameters(component: Any) -> Mapping[str, Parameter]:
     function = component.__init__ if inspect.isclass(component) else component
     hints = typing.get_type_hints(function, include_extras=True)
-    declared = {}
-    for name, parameter in inspect.signature(component).parameters.items():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+    by_name: dict[str, Parameter] = {}
+    for argument in inspect.signature(component).parameters.values():
+        if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             continue
-        annotation, from_context = hints.get(name, Any), False
-        if typing.get_origin(annotation) is Annotated:
-            annotation, *notes = typing.get_args(annotation)
-            from_context = _FROM_CONTEXT in notes
-        default = UNSET if parameter.default is parameter.empty else parameter.default
-        declared[name] = Parameter(name, annotation, default, from_context)
-    return declared
+        for parameter in _of_argument(argument, hints.get(argument.name, Any)):
+            if parameter.name in by_name:
+                raise UserError(f"{component.__qualname__} has two parameters '{parameter.name}'.")
+            by_name[parameter.name] = parameter
+    return by_name
+
+
+def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter]:
+    """The parameter that a constructor argument is, or the fields of the dataclass that it takes."""
+    default = UNSET if argument.default is argument.empty else argument.default
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        fields = [
+            dataclasses.replace(field, argument=argument.name, settings=annotation)
+            for field in _parameters(annotation).values()
+        ]
+        if default is UNSET:
+            return fields
+        return [dataclasses.replace(field, default=getattr(default, field.name)) for field in fields]
+    from_context = False
+    if typing.get_origin(annotation) is Annotated:
+        annotation, *notes = typing.get_args(annotation)
+        from_context = _FROM_CONTEXT in notes
+    return [Parameter(argument.name, annotation, default, from_context, argument.name)]
 
 
 def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
@@ -268,15 +292,22 @@ def construct(component: Callable[..., Any], arguments: Mapping[str, Any], conte
         TypeError: a parameter without default has a value in neither.
     """
     values: dict[str, Any] = {}
+    settings: dict[str, type] = {}
+    fields: dict[str, dict[str, Any]] = {}
     for name, parameter in parameters(component).items():
         supplied = getattr(context, name) if parameter.from_context and context is not None else UNSET
         value = arguments[name] if name in arguments else supplied
-        if value is not UNSET:
-            values[name] = value
-        elif parameter.default is UNSET:
+        if value is UNSET and parameter.default is UNSET:
             raise TypeError(
                 f"{component.__qualname__} needs '{name}', which neither its arguments nor the context have"
             )
+        if parameter.settings is not None:
+            settings[parameter.argument] = parameter.settings
+            fields.setdefault(parameter.argument, {})[name] = parameter.default if value is UNSET else value
+        elif value is not UNSET:
+            values[name] = value
+    for argument, settings_class in settings.items():
+        values[argument] = settings_class(**fields[argument])
     return component(**values)
 
 

@@ -65,7 +65,10 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "posenc_RWSE.kernel.times_func", "open('x')"], "must look like range(1, 17)"),
         (["--cfg", "{quickstart}", "posenc_LapPE.dim_pe", "60"], "the encodings take"),
         (["--cfg", "{quickstart}", "dataset.edge_encoder", "false"], "CustomGatedGCN reads edge features"),
-        (["--cfg", "{quickstart}", "gt.layer_type", "GCN+SANLayer"], "is a complete layer and stands alone"),
+        (
+            ["--cfg", "{quickstart}", "gt.layer_type", "GCN+SANLayer"],
+            "is a complete layer and cannot be joined with others",
+        ),
         (["--cfg", "{quickstart}", "dataset.task", "link_pred"], "dataset.task"),
         (["--cfg", "{quickstart}", "metric_best", "mae"], "metric_best"),
         (["--cfg", "{quickstart}", "model.loss_fun", "mse"], "model.loss_fun"),

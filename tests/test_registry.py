@@ -59,10 +59,10 @@ class Greedy(Silent):
 @pytest.mark.parametrize(
     ("component", "namespace", "message"),
     [
-        (nn.Linear, "layers/attention", "Linear .*must be a subclass of graphbench.layers.contract.GlobalAttention"),
-        (Silent, "layers/attention", r"Silent \(in layers/attention\) lacks forward; see .*GlobalAttention"),
+        (nn.Linear, "layers/attention", "Linear .*must be a subclass of graphbench.layers.contract.Attention"),
+        (Silent, "layers/attention", r"Silent \(in layers/attention\) lacks forward; see .*contract.Attention"),
         (Greedy, "layers/attention", "unknown FromContext parameter of Greedy 'width'.*heads"),
-        (nn.Linear, None, r"@register\('X'\) finds no namespace for Linear: derive it from .*GlobalAttention"),
+        (nn.Linear, None, r"@register\('X'\) finds no namespace for Linear: derive it from .*contract.Attention"),
     ],
 )
 def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace: str | None, message: str) -> None:

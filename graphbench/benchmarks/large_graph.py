@@ -24,6 +24,7 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
+from graphbench.models.branches import AttentionSettings, LocalSettings
 from graphbench.models.two_branch import TwoBranch
 from graphbench.registry import construct, lookup
 from graphbench.runs.environment import peak_memory
@@ -96,12 +97,8 @@ def _trainer(loaders: PartitionLoader, folder: Path) -> Trainer:
         local=GCN,
         head=lambda width: NodeHead(width, CLASSES),
         graph_weight=0.5,
-        attention_norm=True,
-        attention_act=True,
-        attention_residual="mean",
-        local_norm=True,
-        local_stem=True,
-        local_residual=True,
+        attention_branch=AttentionSettings(attention_norm=True, attention_act=True, attention_residual="mean"),
+        local_branch=LocalSettings(local_norm=True, local_stem=True, local_residual=True),
     )
     loss = construct(lookup("tasks/losses", "cross_entropy"), {}, {"task_type": KIND, "out_dim": CLASSES})
     context = {"params": list(model.parameters()), "lr": 0.005, "weight_decay": 0.0, "momentum": 0.0}

@@ -1,8 +1,8 @@
-"""What an encoder is: base classes, and what the model offers them.
+"""Base classes of encoders, and the contexts that the model offers them.
 
-The first hidden state is ``[ features | encoding | encoding .. ]``: one feature encoder maps what the data set gives,
-positional encoders map what a transform computed from the structure. A :class:`ColumnEncoder` takes columns of its
-own; a :class:`BatchEncoder` works on the concatenation and may leave state for the layers or add nodes.
+The first hidden state is ``[ features | encoding | encoding .. ]``: one feature encoder maps the features of the data
+set, positional encoders map numbers that a transform computed from the structure. A :class:`ColumnEncoder` adds
+columns; a :class:`BatchEncoder` works on the concatenation and may compute state for the layers or add nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from graphbench.registry import UNSET
-from graphbench.structures import Features, GraphBatch
+from graphbench.structures import GraphBatch
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FeatureContext:
         edge_in: columns of the raw edge features.
         num_types: vocabulary of one categorical column (``dataset.*_encoder_num_types``, or the data set's).
         ogb_atom_vocabulary: chirality classes of OGB's atoms.
-        standardize: what ``compat`` chooses for superpixels.
+        standardize: whether superpixel features are standardised, chosen by ``compat``.
     """
 
     dim: int = UNSET
@@ -43,7 +43,7 @@ class PositionalContext:
     """Values that the model offers to positional encoders; their widths and sizes are keys of ``posenc_<Name>``.
 
     Attributes:
-        dim: columns of the node (edge) states that are there when it is the encoder's turn.
+        dim: columns of the node (edge) states before the encoder's own.
         act: activation (``gnn.act``).
         heads: attention heads of biases (``graphormer.num_heads``).
         max_nodes: nodes of the largest training graph, None where unknown.
@@ -62,7 +62,7 @@ class PositionalContext:
 
 
 class FeatureEncoder(nn.Module):
-    """Raw node or edge features to the first columns of the hidden state.
+    """Map from raw node or edge features to the first columns of the hidden state.
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
@@ -80,9 +80,9 @@ class PositionalEncoder(nn.Module):
 
     Attributes:
         registered_name: also the name of the configuration's group, ``posenc_<Name>``.
-        transform: name of the transform whose numbers it reads, None for none. Keys of ``posenc_<Name>`` are arguments
-            of both.
-        level: what it encodes: rows are nodes or edges.
+        transform: name of the transform whose output it reads, or None. Keys of ``posenc_<Name>`` are arguments of
+            both.
+        level: whether its rows are nodes or edges.
     """
 
     registered_name: ClassVar[str] = ""
@@ -91,7 +91,7 @@ class PositionalEncoder(nn.Module):
 
 
 class ColumnEncoder(PositionalEncoder):
-    """Columns of their own, concatenated with the features."""
+    """An encoding in columns that are concatenated with the features."""
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:
@@ -99,14 +99,14 @@ class ColumnEncoder(PositionalEncoder):
 
 
 class BatchEncoder(PositionalEncoder):
-    """A change of the node states or of the batch, after the concatenation.
+    """An encoding that changes the node states or the batch, after the concatenation.
 
     Attributes:
-        adds_token: whether it puts one more node first in every graph.
+        adds_token: whether it inserts one more node as the first of every graph.
     """
 
     adds_token: bool = False
 
     @abstractmethod
-    def forward(self, h: Features, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+    def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """New node states and the batch to go on with; state for layers by :meth:`GraphBatch.with_state`."""

@@ -1,6 +1,8 @@
-"""What Exphormer's attention works on: graph edges, expander edges and virtual nodes, with features."""
+"""Pairs of Exphormer's attention with features: graph edges, expander edges and edges of virtual nodes."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +12,9 @@ from graphbench.structures import EdgeSet, GraphBatch, LayerState
 
 
 class ExpanderEdges(nn.Module):
-    """Puts the pairs of Exphormer's attention together, once before the first layer (arXiv 2303.06147).
+    """Pairs of Exphormer's attention, computed once before the first layer (https://arxiv.org/abs/2303.06147).
 
-    Every expander edge has the same learned feature. Virtual node v of a graph starts from a learned row, is joined
+    All expander edges have the same learned feature. The first state of a virtual node is a learned row; it is joined
     to all nodes of its graph in both directions, and its edges have two learned features, one per direction.
 
     Args:
@@ -30,7 +32,7 @@ class ExpanderEdges(nn.Module):
     Raises:
         ValueError: nothing to attend along; no edge states although the edges take part; no expander edges.
 
-    Differences from the released code: pairs stand graph by graph (there: all edges, then all expander edges), which
+    Differences from the released code: pairs are ordered by graph (there: all edges, then all expander edges), which
     changes no result. The expander's feature exists and counts as a parameter without expander edges too, as there.
     """
 
@@ -54,7 +56,7 @@ class ExpanderEdges(nn.Module):
                 "nothing to attend along: use expander edges (prep.exp and prep.use_exp_edges), the edges "
                 "(prep.add_edge_index) or virtual nodes (prep.num_virt_node)",
             )
-        self.uses = (add_edge_index, expander)
+        self.uses = (add_edge_index, expander)  # graph edges, expander edges
         self.expander = nn.Embedding(1, dim_edge)
         self.virtual = nn.ModuleDict()
         if num_virtual_nodes:
@@ -68,32 +70,37 @@ class ExpanderEdges(nn.Module):
         return self.uses[0]
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> GraphBatch:
-        """The batch that the layers see."""
+        """The batch with the pairs and their states."""
         add_edge_index, expander = self.uses
         if add_edge_index and e is None:
             raise ValueError("Exphormer attends along edges and needs edge states, received none (add an edge encoder)")
         if expander and "expander" not in batch.edge_sets:
             raise ValueError(f"the batch has no expander edges; its edge sets: {', '.join(batch.edge_sets) or 'none'}")
-        seen, order = batch.derived(_with_pairs, add_edge_index, expander)
-        parts = [e] if add_edge_index else []
+        with_pairs, order = batch.derived(_with_pairs, add_edge_index, expander)
+        parts = [self.expander.weight[:0]]
+        if add_edge_index and e is not None:
+            parts.append(e)
         if expander:
             parts.append(self.expander.weight.expand(batch.edge_sets["expander"].num_pairs, -1))
-        attr = torch.cat(parts) if parts else self.expander.weight[:0]
-        attr = attr if order is None else attr.index_select(0, order)
-        seen = seen.with_state(batch.state, edge_states={**batch.state.edge_states, "exp": attr})
+        attr = torch.cat(parts)
+        if order is not None:
+            attr = attr.index_select(0, order)
+        with_pairs = with_pairs.with_state(batch.state, edge_states={**batch.state.edge_states, "exp": attr})
         if not self.virtual:
-            return seen
-        nodes = self.virtual["node"].weight.unsqueeze(1).expand(-1, batch.num_graphs, -1)
-        edges = torch.stack([self.virtual["edge_in"].weight, self.virtual["edge_out"].weight], dim=1)
-        return seen.with_state(virtual_nodes=nodes.flatten(0, 1), virtual_edges=edges.flatten(0, 1))
+            return with_pairs
+        node, edge_in, edge_out = (cast("nn.Embedding", table).weight for table in self.virtual.values())
+        nodes = node.unsqueeze(1).expand(-1, batch.num_graphs, -1)
+        edges = torch.stack([edge_in, edge_out], dim=1)
+        return with_pairs.with_state(virtual_nodes=nodes.flatten(0, 1), virtual_edges=edges.flatten(0, 1))
 
 
 def _with_pairs(batch: GraphBatch, add_edge_index: bool, expander: bool) -> tuple[GraphBatch, Tensor | None]:
-    """The batch with the edge set ``exp``, and where its pairs stood before they were sorted by graph (None: as is)."""
+    """The batch with the edge set ``exp``, and the permutation that sorted its pairs by graph (None: no change)."""
     parts = [batch.edge_index] if add_edge_index else []
     if expander:
         parts.append(batch.edge_sets["expander"].index)
-    index, order = torch.cat([batch.edge_index[:, :0], *parts], dim=1), None
+    index = torch.cat([batch.edge_index[:, :0], *parts], dim=1)
+    order = None
     graph = batch.ragged.graph_id[index[0]]
     if len(parts) > 1:
         order = torch.argsort(graph, stable=True)

@@ -1,4 +1,4 @@
-"""What an encoder reads from a batch, with a message instead of a KeyError where it is not there."""
+"""Inputs of encoders: fields of a batch, with a message where a field is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphbench.structures import Features, GraphBatch, as_dense
 
 
 def node_features(batch: GraphBatch, reader: str) -> Tensor:
-    """``batch.x``, with the zeros of sparse rows written out.
+    """``batch.x``, dense.
 
     Raises:
         ValueError: the graphs have no node features.
@@ -43,7 +43,7 @@ def edge_features(batch: GraphBatch, reader: str) -> Tensor:
 
 
 def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int | None, *, edges: bool = False) -> Tensor:
-    """The numbers that a transform left in ``batch.pe`` (or ``batch.edge_pe``) for an encoder.
+    """The output of a transform for an encoder, in ``batch.pe`` (or ``batch.edge_pe``).
 
     Args:
         batch: the graphs.
@@ -59,19 +59,21 @@ def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int | Non
         ValueError: not there, or of another width.
     """
     name = f"{encoder}.{output}"
-    group, found, what = ("edge_pe", batch.edge_pe, "edge") if edges else ("pe", batch.pe, "node")
-    if name not in found:
+    field = "edge_pe" if edges else "pe"
+    encodings = batch.edge_pe if edges else batch.pe
+    if name not in encodings:
         raise ValueError(
-            f"{encoder} reads batch.{group}['{name}'], which its transform computes; the batch has "
-            f"{sorted(found) or 'no encodings'}"
+            f"{encoder} reads batch.{field}['{name}'], which its transform computes; the batch has "
+            f"{sorted(encodings) or 'no encodings'}"
         )
-    values = found[name]
+    values = encodings[name]
     if not values.numel() and columns is not None:
         return values.new_zeros(values.shape[0], columns)
     flat = values.flatten(1) if values.dim() > 1 else values[:, None]
     if columns is not None and flat.shape[1] != columns:
+        row = "edge" if edges else "node"
         raise ValueError(
-            f"{encoder} was built for {columns} numbers per {what}, batch.{group}['{name}'] has {flat.shape[1]} "
+            f"{encoder} was built for {columns} numbers per {row}, batch.{field}['{name}'] has {flat.shape[1]} "
             f"(shape {tuple(values.shape)})"
         )
     return flat
@@ -81,11 +83,12 @@ def embed(table: nn.Embedding, categories: Tensor, reader: str) -> Tensor:
     """Rows of ``table``.
 
     Raises:
-        ValueError: a category outside the vocabulary (on CPU; an accelerator reports an assertion of its own, because
-            looking at the values there would stop it in every step).
+        ValueError: a category outside the vocabulary (on CPU; an accelerator reports a failed assertion instead,
+            because reading the values would wait for it in every step).
     """
     try:
-        return table(categories.long())
+        rows: Tensor = table(categories.long())
+        return rows
     except IndexError:
         low, high = (int(value) for value in torch.aminmax(categories))
         raise ValueError(

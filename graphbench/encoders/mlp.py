@@ -1,12 +1,14 @@
-"""The small networks inside positional encoders."""
+"""Multi-layer perceptrons of positional encoders."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
+from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 
 
@@ -22,19 +24,19 @@ class ReLUStack(nn.ModuleList):
         (..., dim_in) -> (..., dim)
     """
 
-    def __init__(self, dim_in: int, dim: int, layers: int):
+    def __init__(self, dim_in: int, dim: int, layers: int) -> None:
         widths = [dim_in, *[2 * dim] * (layers - 1), dim] if layers else [dim]
         super().__init__(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, h: Tensor) -> Tensor:
-        """Applies all maps."""
+        """(..., dim)."""
         for linear in self:
             h = linear(h).relu()
         return h
 
 
 class NormedMLP(nn.Module):
-    """Linear maps; after each but the last one a ReLU and then a BatchNorm over all rows.
+    """Linear maps; all but the last are followed by a ReLU and a BatchNorm over all rows.
 
     Args:
         dim_in: width of the input.
@@ -46,26 +48,35 @@ class NormedMLP(nn.Module):
         (..., dim_in) -> (..., dim)
     """
 
-    def __init__(self, dim_in: int, hidden: int, dim: int, layers: int):
+    def __init__(self, dim_in: int, hidden: int, dim: int, layers: int) -> None:
         super().__init__()
         widths = [dim_in, *[hidden] * (layers - 1), dim]
-        self.lin = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.lin: Modules[nn.Linear] = Modules(nn.Linear(a, b) for a, b in pairwise(widths))
         self.norm = nn.ModuleList(BatchNorm(hidden) for _ in range(layers - 1))
 
     def forward(self, h: Tensor) -> Tensor:
-        """Applies all maps."""
-        for linear, norm in zip(self.lin, self.norm, strict=False):  # the last map has no norm
+        """(..., dim)."""
+        *hidden, last = self.lin
+        for linear, norm in zip(hidden, self.norm, strict=True):
             h = over_rows(norm, linear(h).relu())
-        return self.lin[-1](h)
+        out: Tensor = last(h)
+        return out
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the weights."""
+        first, *_ = self.lin
+        return first.weight.dtype
 
 
 def over_rows(norm: nn.Module, h: Tensor) -> Tensor:
-    """Normalises the last dimension of ``h`` over all the others."""
-    return norm(h.reshape(-1, h.shape[-1])).view_as(h)
+    """``h`` with its last dimension normalised over all the others."""
+    rows: Tensor = norm(h.reshape(-1, h.shape[-1]))
+    return rows.view_as(h)
 
 
 def raw_norm(encoder: str, kind: str, columns: int) -> BatchNorm | None:
-    """What normalises the numbers an encoder reads (``posenc_*.raw_norm_type``, case ignored).
+    """Normalisation of the input of an encoder (``posenc_*.raw_norm_type``, case ignored), or None.
 
     Args:
         encoder: registered name, for the message.

@@ -1,4 +1,4 @@
-"""One more node per graph, its first, that stands for the whole: the graph token, and what it does to a batch.
+"""Graph tokens: one more node per graph, its first, that represents the whole graph.
 
 Worked example: graphs of 2 and 1 nodes become graphs of 3 and 2. Their nodes 0, 1 | 2 are then 1, 2 | 4, the tokens 0
 and 3; distances of the first graph, before and after (T: :data:`~graphbench.structures.pairs.TOKEN`)::
@@ -6,8 +6,6 @@ and 3; distances of the first graph, before and after (T: :data:`~graphbench.str
     0 1        0 T T
     1 0        T 0 1
                T 1 0
-
-An encoder that prepends a token has the attribute ``token``, its learned state, or None while it prepends none.
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ def with_token(h: Tensor, token: Tensor, batch: GraphBatch, reader: str) -> tupl
 
     Args:
         h: (N, dim + c) states.
-        token: (1, dim) its state; the other c columns are 0 for it.
-        batch: the graphs; ``pair_pe`` that begins with ``reader`` has been read and is left out.
+        token: (1, dim) state of the token; its other c columns are 0.
+        batch: the graphs; ``pair_pe`` whose name begins with ``reader`` has been read and is left out.
         reader: name of the encoder.
 
     Returns:
         (N + G, dim + c) and the new batch, ``state`` kept.
 
     Raises:
-        ValueError: an encoder named earlier left a state with one row per node or pair, which would no longer fit.
+        ValueError: an encoder named earlier computed a state with one row per node or pair, which would no longer fit.
     """
     counts = (batch.num_nodes, sum(size * size for size in batch.ragged.sizes))
     for name, value in batch.state.tensors():
@@ -50,13 +48,13 @@ def prepend_token(batch: GraphBatch, reader: str = "") -> tuple[Tensor, GraphBat
     """(N,) new number of every node, and the batch in which every graph begins with one more node.
 
     The token has no edges, zeros in ``pe`` and ``pair_pe`` and the distance TOKEN from and to all nodes; where there
-    are neighbour lists it lists all nodes and is listed by all. ``x`` is gone, targets stay.
+    are neighbour lists it lists all nodes and is listed by all. ``x`` is left out, targets stay.
     """
     ragged = batch.ragged
     rows = torch.arange(batch.num_nodes, device=batch.device) + ragged.graph_id + 1
     new = Ragged.from_sizes([size + 1 for size in ragged.sizes], batch.device)
     pair_pe = {name: value for name, value in batch.pair_pe.items() if not name.startswith(f"{reader}.")}
-    places = pairs_behind_token(batch) if pair_pe or batch.pairs is not None else rows
+    pairs = pairs_after_token(batch) if pair_pe or batch.pairs is not None else rows
     return rows, GraphBatch(
         ragged=new,
         edge_index=rows[batch.edge_index],
@@ -64,17 +62,17 @@ def prepend_token(batch: GraphBatch, reader: str = "") -> tuple[Tensor, GraphBat
         y=batch.y,
         pe={name: _among_zeros(value, rows, new.num_rows) for name, value in batch.pe.items()},
         edge_pe=batch.edge_pe,
-        pair_pe={name: _among_zeros(value, places, _pairs(new)) for name, value in pair_pe.items()},
-        edge_sets={name: EdgeSet(rows[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()},
-        pairs=None if batch.pairs is None else _distances(batch.pairs, places, new),
+        pair_pe={name: _among_zeros(value, pairs, _num_pairs(new)) for name, value in pair_pe.items()},
+        edge_sets={name: EdgeSet(rows[edges.index], edges.ptr, edges.attr) for name, edges in batch.edge_sets.items()},
+        pairs=None if batch.pairs is None else _distances(batch.pairs, pairs, new),
         hops=None if batch.hops is None else _neighbors(batch.hops, rows, ragged, new),
     )
 
 
-def pairs_behind_token(batch: GraphBatch) -> Tensor:
-    """(P,) position of every pair of nodes after one more node was put first in every graph."""
+def pairs_after_token(batch: GraphBatch) -> Tensor:
+    """(P,) position of every pair of nodes after one more node was inserted as the first of every graph."""
     sizes = batch.ragged.size_tensor
-    total = _pairs(batch.ragged)
+    total = _num_pairs(batch.ragged)
     graph = torch.arange(batch.num_graphs, device=batch.device).repeat_interleave(sizes.square(), output_size=total)
     before = sizes.square().cumsum(0) - sizes.square()
     within = torch.arange(total, device=batch.device) - before[graph]
@@ -83,34 +81,36 @@ def pairs_behind_token(batch: GraphBatch) -> Tensor:
     return _first_pairs(sizes + 1)[graph] + within + within.div(size, rounding_mode="floor") + size + 2
 
 
-def insert(rows: Tensor, places: Tensor, other: Tensor, total: int) -> Tensor:
-    """(total, c): rows (R, c) at their places (R,), and the one row ``other`` (1, c) everywhere else."""
-    return other.expand(total, -1).index_copy(0, places, rows)
+def insert(rows: Tensor, positions: Tensor, other: Tensor, total: int) -> Tensor:
+    """(total, c): rows (R, c) at their positions (R,), and the one row ``other`` (1, c) everywhere else."""
+    return other.expand(total, -1).index_copy(0, positions, rows)
 
 
-def _distances(pairs: PairBlocks, places: Tensor, new: Ragged) -> PairBlocks:
-    distance = pairs.distance.new_full((_pairs(new),), TOKEN).index_copy_(0, places, pairs.distance)
+def _distances(pairs: PairBlocks, positions: Tensor, new: Ragged) -> PairBlocks:
+    distance = pairs.distance.new_full((_num_pairs(new),), TOKEN).index_copy_(0, positions, pairs.distance)
     return PairBlocks(distance.index_fill_(0, _first_pairs(new.size_tensor), 0), new.sizes)
 
 
 def _neighbors(hops: HopNeighbors, rows: Tensor, old: Ragged, new: Ragged) -> HopNeighbors:
-    """The lists of nodes, each behind the token, and before those of every graph a list of all its nodes."""
-    count, token = hops.row_ptr.diff(), new.ptr[:-1]
+    """Neighbour lists that begin with the token, and before those of every graph the token's list of all nodes."""
+    count = hops.row_ptr.diff()
+    token = new.ptr[:-1]
     total = hops.col.numel() + 2 * old.num_rows + old.num_graphs
     counts = new.size_tensor.new_empty(new.num_rows).index_copy_(0, rows, count + 1)
     row_ptr = torch.cat([counts.new_zeros(1), counts.index_copy_(0, token, new.size_tensor).cumsum(0)])
     listed = torch.arange(hops.col.numel(), device=rows.device)
     listed = listed + (row_ptr[rows] + 1 - hops.row_ptr[:-1]).repeat_interleave(count, output_size=listed.numel())
-    node, of_node = torch.arange(new.num_rows, device=rows.device), token[new.graph_id]
+    node = torch.arange(new.num_rows, device=rows.device)
+    token_of = token[new.graph_id]
     col = node.new_empty(total).index_copy_(0, listed, rows[hops.col])
-    col.index_copy_(0, row_ptr[rows], of_node[rows])
-    col.index_copy_(0, row_ptr[of_node] + node - of_node, node)
+    col.index_copy_(0, row_ptr[rows], token_of[rows])
+    col.index_copy_(0, row_ptr[token_of] + node - token_of, node)
     hop = hops.hop.new_full((total,), TOKEN).index_copy_(0, listed, hops.hop)
     return HopNeighbors(row_ptr, col, hop.index_fill_(0, row_ptr[token], 0))
 
 
-def _among_zeros(values: Tensor, places: Tensor, total: int) -> Tensor:
-    return values.new_zeros(total, *values.shape[1:]).index_copy_(0, places, values)
+def _among_zeros(values: Tensor, positions: Tensor, total: int) -> Tensor:
+    return values.new_zeros(total, *values.shape[1:]).index_copy_(0, positions, values)
 
 
 def _first_pairs(sizes: Tensor) -> Tensor:
@@ -118,5 +118,5 @@ def _first_pairs(sizes: Tensor) -> Tensor:
     return sizes.square().cumsum(0) - sizes.square()
 
 
-def _pairs(ragged: Ragged) -> int:
+def _num_pairs(ragged: Ragged) -> int:
     return sum(size * size for size in ragged.sizes)

@@ -1,6 +1,17 @@
-"""The only translator from configuration to objects.
+"""Construction of objects from a configuration.
 
-Every component is built by :func:`graphbench.registry.construct`: what its own section of the configuration says,
-else what the surroundings supply under the parameter's name (the dictionaries in these files), else the constructor's
-default. Outside this package and ``config`` nothing reads a configuration.
+Every component is built by :func:`graphbench.registry.construct`: an argument comes from the component's section of the
+configuration, else (``FromContext``) from the context, a dataclass filled in these modules, else it keeps its default::
+
+    config = load_config("configs/quickstart.yaml")
+    model = build_model(config, declared_info(config))  # factory.model, factory.data
+    optimizer = build_optimizer(config, model)  # factory.training
+
+- ``data``, ``transforms``, ``loaders``: data set, splits, encodings, batches.
+- ``model``, ``encoders``, ``layers``, ``pretrained``: the model and its parameters.
+- ``task``, ``training``, ``wandb_name``: loss, metrics, optimiser, schedule, loggers.
+- ``compat``: arguments that GraphGPS and its forks choose differently.
+- ``config_errors``: messages of components with file, line and key.
+
+Besides ``config`` and the entry points (``experiment``, ``sweeps``, command lines) no package reads a configuration.
 """

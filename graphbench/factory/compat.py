@@ -1,7 +1,7 @@
-"""Where forks of GraphGPS give one key different meanings: the argument that each of them stands for.
+"""Arguments that GraphGPS and its forks choose differently for the same keys, by the value of ``compat``.
 
-``compat`` chooses the column. Mostly ``graphgps`` is what the components' own defaults say, and needs no row. Sources:
-GraphGPS 2801570, Exphormer 1b43962, LRGB re-tuning c3500cb.
+Combinations that are not listed have the components' defaults, as mostly for ``graphgps``. Sources: GraphGPS 2801570,
+Exphormer 1b43962, LRGB re-tuning c3500cb.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from graphbench.config import Config
 
-_RELU = {"act": "relu"}  # layers that have no activation argument there, whatever gnn.act says
+_RELU = {"act": "relu"}
+"""Layers with a fixed activation there, which do not read ``gnn.act``."""
 
 _STANDARDIZED = {"standardize": True}
 

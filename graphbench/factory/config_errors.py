@@ -1,9 +1,9 @@
-"""File and line for what a component says about its arguments."""
+"""Messages of components with file, line and key of the configuration."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from graphbench.config import Config
 from graphbench.errors import ArgumentError, UserError
@@ -11,10 +11,10 @@ from graphbench.errors import ArgumentError, UserError
 
 @contextlib.contextmanager
 def config_errors(config: Config, *keys: str, filled: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Turns a component's ValueError into the user's message, with the place of the key to blame.
+    """Turns a component's ValueError into a :class:`UserError` that names file, line and key.
 
     The key of an :class:`~graphbench.errors.ArgumentError` is that of its parameters: one below ``keys`` that was set,
-    else the one that the context filled it from. Without such a key the first of ``keys`` that was set is named.
+    else the one that filled it through the context. Without such a key it is the first of ``keys`` that was set.
 
     Args:
         config: a loaded configuration.
@@ -24,14 +24,17 @@ def config_errors(config: Config, *keys: str, filled: Mapping[str, str] | None =
     try:
         yield
     except ArgumentError as error:
-        own = [f"{key}.{parameter}" for parameter in error.parameters for key in keys]
-        outside = [filled[parameter] for parameter in error.parameters if filled and parameter in filled]
-        key = next(filter(config.is_set, [*own, *outside]), None) or next(iter(outside), None) or _first(config, keys)
+        in_section = [f"{key}.{parameter}" for parameter in error.parameters for key in keys]
+        from_context = [filled[parameter] for parameter in error.parameters if filled and parameter in filled]
+        key = _first_set(config, [*in_section, *from_context])
+        if key is None:
+            key = from_context[0] if from_context else _first_set(config, keys) or keys[0]
         raise UserError(f"{config.where(key)}: {key}: {error}") from error
     except ValueError as error:
-        key = _first(config, keys)
+        key = _first_set(config, keys) or keys[0]
         raise UserError(f"{config.where(key)}: {key}: {error}") from error
 
 
-def _first(config: Config, keys: tuple[str, ...]) -> str:
-    return next(filter(config.is_set, keys), keys[0])
+def _first_set(config: Config, keys: Iterable[str]) -> str | None:
+    """The first key that the user set."""
+    return next((key for key in keys if config.is_set(key)), None)

@@ -21,40 +21,42 @@ from graphbench.factory.transforms import build_transforms
 from graphbench.structures import DataInfo
 from graphbench.transforms.algorithms.cache import apply
 
-_OF_NODE_SETS = ("train_percent", "add_reverse_edges", "add_self_loops")
-"""Keys of Exphormer's ``prep`` group that say how a node data set is read."""
+_NODE_SET_KEYS = ("train_percent", "add_reverse_edges", "add_self_loops")
+"""Keys of Exphormer's ``prep`` group that are arguments of node data sets."""
 
 
 def dataset_builder(config: Config) -> DatasetBuilder:
-    """The data set of the configuration, nothing read yet."""
+    """The builder of the configuration's data set, which has read nothing yet."""
     dataset = config.tree.dataset
-    kind = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    builder_class = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
     context = DatasetContext(
         name=dataset.name,
         task=dataset.task,
         task_type=dataset.task_type,
         transductive=dataset.transductive,
         slic_compactness=dataset.slic_compactness,
-        **({name: config.tree.prep[name] for name in _OF_NODE_SETS} if config.tree.compat == "exphormer" else {}),
     )
+    if config.tree.compat == "exphormer":
+        context = dataclasses.replace(context, **{name: config.tree.prep[name] for name in _NODE_SET_KEYS})
+    arguments = config.component_args("dataset", dataset.format)
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name"):
         try:
-            built: DatasetBuilder = registry.construct(kind, config.component_args("dataset", dataset.format), context)
+            builder: DatasetBuilder = registry.construct(builder_class, arguments, context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
     if config.tree.gnn.head == "infer_links":
-        built = InferLinks(built)
-    if built.card is not None:
-        _check_card(config, built.card)
-        check_mode(dataset.split_mode, built.card.split_modes, where=config.where("dataset.split_mode"))
-    return built
+        builder = InferLinks(builder)
+    if builder.card is not None:
+        _check_card(config, builder.card)
+        check_mode(dataset.split_mode, builder.card.split_modes, where=config.where("dataset.split_mode"))
+    return builder
 
 
 def read_data(config: Config) -> LoadedDataset:
     """Reads (or generates) the data set, without encodings.
 
     Raises:
-        UserError: data missing or damaged, or not what the configuration says it is.
+        UserError: data missing or damaged, or the configuration contradicts the card.
     """
     loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
     _check_card(config, loaded.card)
@@ -105,9 +107,14 @@ def declared_info(config: Config) -> DataInfo | None:
 
 
 def _check_card(config: Config, card: DatasetCard) -> None:
-    """Task, metric and its direction belong to the card; a configuration may repeat them but not change them."""
+    """Refuses a task, metric or direction other than the card's; a configuration may repeat them.
+
+    Raises:
+        UserError: naming the key.
+    """
     tree = config.tree
-    dataset, direction = tree.dataset, "argmax" if card.maximize else "argmin"
+    dataset = tree.dataset
+    direction = "argmax" if card.maximize else "argmin"
     stated = {
         "dataset.task": (dataset.task, card.task, _same_task(dataset.task, card)),
         "dataset.task_type": (dataset.task_type, card.task_type, _same_type(dataset.task_type, card.task_type)),
@@ -123,10 +130,10 @@ def _check_card(config: Config, card: DatasetCard) -> None:
 
 
 def _same_task(stated: str, card: DatasetCard) -> bool:
-    """GraphGPS writes ``graph`` for every inductive task, also where nodes or pairs of nodes are predicted."""
+    """Whether the tasks agree; GraphGPS writes ``graph`` for every inductive task, of nodes and pairs as well."""
     return stated == card.task or (stated == "graph" and not card.transductive)
 
 
 def _same_type(stated: str, fact: str) -> bool:
-    """GraphGPS writes ``classification`` for two classes, many classes and (Peptides) many labels alike."""
+    """Whether the types agree; GraphGPS writes ``classification`` for two classes, many classes and many labels."""
     return stated == fact or (stated == "classification" and fact.startswith("classification"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphbench.config.values import parse_range
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.encoders.contract import (
     BatchEncoder,
+    ColumnEncoder,
     FeatureContext,
     FeatureEncoder,
     PositionalContext,
@@ -25,7 +27,7 @@ from graphbench.structures import DataInfo
 
 
 def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[NodeEncoder, int]:
-    """The node encoder and the width of what it returns (``dim``, or the raw features' where nothing encodes them)."""
+    """The node encoder and its output width: ``dim``, or the number of raw features where nothing encodes them."""
     dataset = config.tree.dataset
     if not dataset.node_encoder:
         if "node" in info.vocabularies:
@@ -35,22 +37,29 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[NodeEncoder,
             )
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
     key = "dataset.node_encoder_name"
-    named = _named(config, key, "encoders/node", level="node", added=dataset.node_encoder_join == "add")
-    encodings = {name: _encoding(config, info, key, name, named.width_before(name, dim)) for name in named.encodings}
+    parts = _parse(config, key, "node", added=dataset.node_encoder_join == "add")
+    columns: dict[str, ColumnEncoder] = {}
+    batch_encoders: dict[str, BatchEncoder] = {}
+    for name in parts.encodings:
+        encoding = _encoding(config, info, key, name, parts.width_before(name, dim))
+        if isinstance(encoding, BatchEncoder):
+            batch_encoders[name] = encoding
+        else:
+            columns[name] = encoding
     features: FeatureEncoder | None = None
-    width = named.width_left(dim)
-    if named.features or (info.node_in and width and named.concatenated):
-        # An encoding on its own (GraphGPS: `LapPE`) keeps the node features through a linear map of them.
-        features = _features(config, info, "node", key, named.features or "LinearNode", width)
-    elif not named.concatenated:
+    width = parts.width_left(dim)
+    if parts.features or (info.node_in and width and columns):
+        # With an encoding and no feature encoder (GraphGPS: `LapPE`), a linear map keeps the node features.
+        features = _features(config, info, "node", key, parts.features or "LinearNode", width)
+    elif not columns:
         dim = info.node_in
     with config_errors(config, key):
         encoder = NodeEncoder(
             features,
-            {name: encodings[name] for name in named.concatenated},
+            columns,
             dim,
             batch_norm=dataset.node_encoder_bn,
-            contextual={name: encodings[name] for name in named.contextual},
+            batch_encoders=batch_encoders,
             join=dataset.node_encoder_join,
             norm_eps=config.tree.bn.eps,
             norm_momentum=config.tree.bn.mom,
@@ -64,14 +73,14 @@ def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> EdgeEncoder |
     if not dataset.edge_encoder:
         return None
     key = "dataset.edge_encoder_name"
-    named = _named(config, key, "encoders/edge", level="edge")
-    features, width = None, named.width_left(dim_edge)
-    if named.features:
-        features = _features(config, info, "edge", key, named.features, width)
+    parts = _parse(config, key, "edge")
+    width = parts.width_left(dim_edge)
+    features = _features(config, info, "edge", key, parts.features, width) if parts.features else None
+    encodings = {name: _encoding(config, info, key, name, dim_edge) for name in parts.columns}
     with config_errors(config, key):
         return EdgeEncoder(
             features,
-            {name: _encoding(config, info, key, name, dim_edge) for name in named.concatenated},
+            {name: encoding for name, encoding in encodings.items() if isinstance(encoding, ColumnEncoder)},
             dim_edge,
             batch_norm=dataset.edge_encoder_bn,
             norm_eps=config.tree.bn.eps,
@@ -80,34 +89,46 @@ def edge_encoder(config: Config, info: DataInfo, dim_edge: int) -> EdgeEncoder |
 
 
 @dataclass(frozen=True)
-class _Named:
-    """The parts of an encoder's name: features, what stands beside them, what works on the result."""
+class _Parts:
+    """Parts of an encoder, named in one key as ``<features>+<encoding>+...``.
+
+    Attributes:
+        config: a loaded configuration.
+        key: the key.
+        features: name of the feature encoder; empty for none.
+        encodings: classes of the positional encoders by name, in order.
+        added: whether the parts are added instead of concatenated.
+    """
 
     config: Config
     key: str
     features: str
-    encodings: tuple[str, ...]
-    contextual: tuple[str, ...]
-    added: bool = False
+    encodings: Mapping[str, type[PositionalEncoder]]
+    added: bool
 
     @property
-    def concatenated(self) -> tuple[str, ...]:
-        """Encodings that take columns of their own."""
-        return tuple(name for name in self.encodings if name not in self.contextual)
+    def columns(self) -> list[str]:
+        """Names of the encodings that add columns."""
+        return [name for name, encoder in self.encodings.items() if not issubclass(encoder, BatchEncoder)]
 
     def width_before(self, name: str, dim: int) -> int:
-        """Columns of ``dim`` that are there when it is the turn of ``name``: not those of what is named after it."""
+        """Columns of ``dim`` without those of the encodings named after ``name``."""
         if self.added:
             return dim
-        later = self.encodings[self.encodings.index(name) + 1 :]
-        width: int = dim - sum(self.config.tree[f"posenc_{each}"].dim_pe for each in later if each in self.concatenated)
-        return width
+        names = list(self.encodings)
+        later = names[names.index(name) + 1 :]
+        return dim - sum(self._dim_pe(column) for column in self.columns if column in later)
 
     def width_left(self, dim: int) -> int:
-        """Columns of ``dim`` that the encodings leave to the features."""
+        """Columns of ``dim`` without those of the encodings.
+
+        Raises:
+            UserError: too few columns are left, or parts that are added have another width than ``dim``.
+        """
         if self.added:
-            return self._all_wide(dim)
-        width: int = dim - sum(self.config.tree[f"posenc_{name}"].dim_pe for name in self.concatenated)
+            self._check_equal_widths(dim)
+            return dim
+        width = dim - sum(self._dim_pe(name) for name in self.columns)
         if width < 0 or (self.features and width == 0):
             raise UserError(
                 f"{self.config.where(self.key)}: the encodings take {dim - width} of {dim} columns and leave "
@@ -115,39 +136,53 @@ class _Named:
             )
         return width
 
-    def _all_wide(self, dim: int) -> int:
-        for name in self.concatenated:
-            width = self.config.tree[f"posenc_{name}"].dim_pe
+    def _check_equal_widths(self, dim: int) -> None:
+        for name in self.columns:
+            width = self._dim_pe(name)
             if width != dim:
                 raise UserError(
                     f"{self.config.where('dataset.node_encoder_join')}: with dataset.node_encoder_join add every "
                     f"encoding has the width of the model, {dim}; posenc_{name}.dim_pe is {width}."
                 )
-        return dim
+
+    def _dim_pe(self, name: str) -> int:
+        width: int = self.config.tree[f"posenc_{name}"].dim_pe
+        return width
 
 
-def _named(config: Config, key: str, namespace: str, level: str, added: bool = False) -> _Named:
+def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Parts:
+    """The parts that a key names.
+
+    Args:
+        config: a loaded configuration.
+        key: names the encoder.
+        level: ``node`` or ``edge``.
+        added: see :class:`_Parts`.
+
+    Raises:
+        UserError: unknown names, several feature encoders, or an encoding of another level.
+    """
     where = config.where(key)
     names = component_names(config.value(key))
-    features = [name for name in names if name in registry.names(namespace)]
+    features = [name for name in names if name in registry.names(f"encoders/{level}")]
     if len(features) > 1:
         raise UserError(
             f"{where}: {key} names {len(features)} feature encoders ({', '.join(features)}); one is allowed."
         )
-    encodings: dict[str, type[PositionalEncoder]] = {
-        name: registry.lookup("encoders/positional", name, where) for name in names if name not in features
-    }
-    for name, kind in encodings.items():
-        if kind.level != level:
-            raise UserError(f"{where}: {name} encodes {kind.level}s and cannot stand in {key}.")
-    contextual = tuple(name for name, kind in encodings.items() if issubclass(kind, BatchEncoder))
-    return _Named(config, key, features[0] if features else "", tuple(encodings), contextual, added)
+    encodings: dict[str, type[PositionalEncoder]] = {}
+    for name in names:
+        if name not in features:
+            encodings[name] = registry.lookup("encoders/positional", name, where)
+            if encodings[name].level != level:
+                raise UserError(f"{where}: {name} encodes {encodings[name].level}s and cannot be named in {key}.")
+    return _Parts(config, key, features[0] if features else "", encodings, added)
 
 
-def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, width: int) -> FeatureEncoder:
-    """A feature encoder of the namespace ``encoders/<kind>``."""
-    namespace, types_key = f"encoders/{kind}", f"dataset.{kind}_encoder_num_types"
-    vocabulary = info.vocabularies.get(kind, ())
+def _features(config: Config, info: DataInfo, level: str, key: str, name: str, width: int) -> FeatureEncoder:
+    """A feature encoder of the namespace ``encoders/<level>``."""
+    namespace = f"encoders/{level}"
+    types_key = f"dataset.{level}_encoder_num_types"
+    vocabulary = info.vocabularies.get(level, ())
     context = FeatureContext(
         dim=width,
         node_in=info.node_in,
@@ -162,12 +197,15 @@ def _features(config: Config, info: DataInfo, kind: str, key: str, name: str, wi
     return encoder
 
 
-def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> PositionalEncoder:
-    group, where = f"posenc_{name}", config.where(key)
+def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> ColumnEncoder | BatchEncoder:
+    """The positional encoder called ``name``; ``dim`` is the number of columns before its own."""
+    tree = config.tree
+    group = f"posenc_{name}"
+    where = config.where(key)
     component = registry.lookup("encoders/positional", name, where)
-    if not config.tree[group].enable:
+    if not tree[group].enable:
         raise UserError(f"{where}: {key} uses {name}, but {group}.enable is false; set it to true.")
-    tree, vocabulary = config.tree, info.vocabularies.get("edge", ())
+    vocabulary = info.vocabularies.get("edge", ())
     context = PositionalContext(
         dim=dim,
         act=tree.gnn.act,
@@ -178,7 +216,8 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
         edge_types=tree.dataset.edge_encoder_num_types or (vocabulary[0] if len(vocabulary) == 1 else 0),
     )
     with config_errors(config, group, filled={"act": "gnn.act", "heads": "graphormer.num_heads"}):
-        encoder: PositionalEncoder = registry.construct(component, encoding_arguments(config, name), context)
+        encoder: ColumnEncoder | BatchEncoder
+        encoder = registry.construct(component, encoding_arguments(config, name), context)
     return encoder
 
 

@@ -1,13 +1,11 @@
-"""From configuration to what the training loop draws batches from."""
+"""From configuration to the loaders of the training loop."""
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
@@ -22,14 +20,15 @@ from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
+from graphbench.models.contract import EncodedModel, Model
 from graphbench.structures import DataInfo, DataLoaders
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def check_samplers(config: Config, info: DataInfo, model: nn.Module) -> None:
-    """Refuses ``train.sampler`` and ``val.sampler`` that do not go together, or with the model; needs no data.
+def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
+    """Refuses ``train.sampler`` and ``val.sampler`` that do not fit each other or the model; needs no data.
 
     Args:
         config: a loaded configuration.
@@ -57,38 +56,35 @@ def check_samplers(config: Config, info: DataInfo, model: nn.Module) -> None:
                 "block; set val.sampler to full_batch or random_node (the models gnn, GPSModel and TwoBranch can)."
             )
         with config_errors(config, "val.sampler"):
-            _try_blocks(build_model(config, info))
+            _check_blockwise(build_model(config, info))
 
 
-def _try_blocks(model: nn.Module) -> None:
-    """Compares a model block by block with its forward pass on a few nodes, so that nobody trains for hours in vain.
+def _check_blockwise(model: Model) -> None:
+    """Compares a model block by block with its forward pass on a few nodes, before anything is trained.
 
-    Whatever reads further than it may gives other numbers here, also where it does not say so. Encoders are replaced
-    by random columns: what they need is not known without data.
+    Layers that read more than the edges into a node give other numbers here. Encoders are replaced by random columns,
+    because their inputs are not known without data; models that have no encoders are not compared.
 
     Raises:
-        ValueError: a part of the model cannot work in blocks.
+        ValueError: the model cannot be evaluated in blocks.
     """
-    tried: Any = copy.deepcopy(model).cpu()
-    encoders = getattr(tried, "encoder", None), getattr(tried, "edge_encoder", None)
-    if not isinstance(encoders[0], NodeEncoder):
-        return  # a plug-in's own way to read features
-    if encoders[0].contextual:
-        name = next(iter(encoders[0].contextual))
-        raise ValueError(f"{name} leaves something with the whole graph for the layers. Use val.sampler full_batch")
+    if not isinstance(model, EncodedModel) or not isinstance(model, BlockwiseModel):
+        return
     random = np.random.default_rng(0)
     edge_index = np.array([[0, 1, 2, 3, 4, 0, 5], [1, 2, 3, 4, 0, 2, 2]])
-    columns = [getattr(each, "dim", 0) for each in encoders]
-    nodes, edges = (random.standard_normal(shape, dtype=np.float32) for shape in zip((7, 7), columns))
-    store = GraphStore.from_arrays([7], [7], edge_index, x=nodes, edge_attr=edges, y=np.zeros(7), y_level="node")
-    tried.encoder = NodeEncoder(None, {}, columns[0], False)
-    if encoders[1] is not None:
-        tried.edge_encoder = EdgeEncoder(None, {}, columns[1], False)
-    tried.eval()
+    dim = model.encoder.dim
+    dim_edge = 0 if model.edge_encoder is None else model.edge_encoder.dim
+    x = random.standard_normal((7, dim), dtype=np.float32)
+    edge_attr = random.standard_normal((7, dim_edge), dtype=np.float32)
+    store = GraphStore.from_arrays([7], [7], edge_index, x=x, edge_attr=edge_attr, y=np.zeros(7), y_level="node")
+    model.encoder = NodeEncoder(None, {}, dim, False, batch_encoders=model.encoder.batch_encoders)
+    if model.edge_encoder is not None:
+        model.edge_encoder = EdgeEncoder(None, {}, dim_edge, False)
+    model.eval()
     with torch.no_grad():
-        found = tried.forward_blockwise(StoredBlocks(store, max_nodes=2))
-        expected = tried(store.gather([0]))
-    if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
+        blockwise = model.forward_blockwise(StoredBlocks(store, max_nodes=2))
+        expected = model(store.gather([0]))
+    if not torch.allclose(blockwise, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
         raise ValueError(
             "block by block the layers give other predictions than for the whole graph: one of them reads further "
             "than along the incoming edges of a node. Use val.sampler full_batch"
@@ -103,10 +99,11 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
         loaded: the data, with encodings.
         splits: of this run.
         seed: of the shuffling, together with the epoch.
-        fabric: says on which device batches are wanted, and which share of them is this process's.
+        fabric: device of the batches, number of processes and rank of this one.
     """
-    train, sampler = config.tree.train, config.tree.train.sampler
-    place: dict[str, Any] = {
+    train = config.tree.train
+    sampler = train.sampler
+    process: dict[str, Any] = {
         "seed": seed,
         "device": fabric.device,
         "rank": fabric.global_rank,
@@ -126,14 +123,15 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
                 hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
                 batch_transform=batch_transform(config),
-                **place,
+                **process,
             )
-    place |= {
+    options = {
+        **process,
         "parts": train.train_parts,
         "evaluation": config.tree.val.sampler,
         "blocks": lambda incoming: StoredBlocks(loaded.store, incoming=incoming, device=fabric.device),
     }
     with config_errors(config, "train.sampler", "train.train_parts", "train.neighbor_sizes", "val.sampler"):
         if sampler == "random_node":
-            return PartitionLoader(loaded.store, splits, **place)
-        return NeighborLoader(loaded.store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **place)
+            return PartitionLoader(loaded.store, splits, **options)
+        return NeighborLoader(loaded.store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)

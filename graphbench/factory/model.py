@@ -8,7 +8,6 @@ from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.layer_type import component_names
 from graphbench.encoders.compose import NodeEncoder
-from graphbench.encoders.contract import BatchEncoder
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
@@ -23,7 +22,7 @@ from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
-"""Head that ``gnn.head: default`` stands for."""
+"""Head of ``gnn.head: default``, by task."""
 
 
 def build_model(config: Config, info: DataInfo) -> Model:
@@ -41,16 +40,17 @@ def build_model(config: Config, info: DataInfo) -> Model:
         UserError: unknown component, or values that do not fit each other.
     """
     tree = config.tree
-    kind: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
-    wanted = registry.parameters(kind)
-    _check_widths(config, kind.layers_from)
-    _check_graphormer(config, kind.layers_from)
-    dim, dim_edge = tree.gnn.dim_inner, _dim_edge(config, kind.layers_from)
-    # The order in which modules are made is the order in which they draw their first parameters.
+    model_class: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
+    parameters = registry.parameters(model_class)
+    _check_widths(config, model_class.layers_from)
+    _check_graphormer(config, model_class.layers_from)
+    dim = tree.gnn.dim_inner
+    dim_edge = _dim_edge(config, model_class.layers_from)
+    # Modules draw their first parameters in the order of their construction.
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, dim)
     _check_token(config, nodes)
-    layers = LayerFactory(config, info, dim_edge, edges is not None, kind)
+    layers = LayerFactory(config, info, dim_edge, edges is not None, model_class)
     settings = LayerSettings(
         batchnorm=tree.gnn.batchnorm,
         dropout=tree.gnn.dropout,
@@ -59,7 +59,8 @@ def build_model(config: Config, info: DataInfo) -> Model:
         norm_eps=tree.bn.eps,
         norm_momentum=tree.bn.mom,
     )
-    filled = {"act": "gnn.act", "dropout": "gnn.dropout", "layers": "gt.layers"}
+    filled = {"act": "gnn.act", "dropout": "gnn.dropout", "layers": "gt.layers", "attention": layers.key}
+    pre_mp = tree.gnn.layers_pre_mp if "pre_mp" in parameters else 0
     with config_errors(config, f"gt.{tree.model.type}", "model.type", filled=filled):
         context = ModelContext(
             encoder=nodes,
@@ -69,23 +70,23 @@ def build_model(config: Config, info: DataInfo) -> Model:
             dim_edge=dim_edge,
             layers=layers.number,
             block=layers.block,
-            local=layers.local() if "local" in wanted else None,
-            attention=layers.attention() if "attention" in wanted else None,
+            local=layers.local() if "local" in parameters else None,
+            attention=layers.attention() if "attention" in parameters else None,
             head=lambda dim_in: _head(config, info, dim_in),
             prepare=layers.prepare(),
-            pre_mp=pre_layers(dim_encoded, dim, tree.gnn.layers_pre_mp if "pre_mp" in wanted else 0, settings),
+            pre_mp=pre_layers(dim_encoded, dim, pre_mp, settings),
             post=settings,
             stage_type=tree.gnn.stage_type,
             batchnorm=tree.gnn.batchnorm,
             dropout=tree.gnn.dropout,
             act=tree.gnn.act,
         )
-        model: Model = registry.construct(kind, config.component_args("gt", tree.model.type), context)
+        model: Model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
     return model
 
 
 def _check_widths(config: Config, layers_from: str) -> None:
-    """One width has several keys; all that this model reads must agree."""
+    """Refuses different values of the two keys for the width of a model."""
     widths = {"gt": "gt.dim_hidden", "graphormer": "graphormer.embed_dim"}
     key = widths.get(layers_from, "gnn.dim_inner")
     if config.value(key) != config.tree.gnn.dim_inner:
@@ -96,7 +97,7 @@ def _check_widths(config: Config, layers_from: str) -> None:
 
 
 def _check_graphormer(config: Config, layers_from: str) -> None:
-    """What the ``graphormer`` group says must fit the rest of the model."""
+    """Refuses a bias of Graphormer with another number of heads than the attention that adds it."""
     tree = config.tree
     encodings = component_names(tree.dataset.node_encoder_name) if tree.dataset.node_encoder else []
     reads_bias = layers_from == "gt" and "BiasedTransformer" in component_names(tree.gt.layer_type)
@@ -108,10 +109,10 @@ def _check_graphormer(config: Config, layers_from: str) -> None:
 
 
 def _check_token(config: Config, encoder: NodeEncoder) -> None:
-    """A graph token needs a head that has a use for it, and the other way round."""
-    tree, key = config.tree, "dataset.node_encoder_name"
-    contextual = encoder.contextual.items()
-    tokens = [name for name, module in contextual if isinstance(module, BatchEncoder) and module.adds_token]
+    """Refuses a graph token for a head that cannot read it, and a head that reads a token that is not there."""
+    tree = config.tree
+    key = "dataset.node_encoder_name"
+    tokens = [name for name, batch_encoder in encoder.batch_encoders.items() if batch_encoder.adds_token]
     bias = "graphormer.use_graph_token"
     if tree.model.graph_pooling == "graph_token" and not tokens:
         raise UserError(
@@ -125,11 +126,13 @@ def _check_token(config: Config, encoder: NodeEncoder) -> None:
         )
     head = None if tree.gnn.head == "default" else registry.lookup("heads", tree.gnn.head, config.where("gnn.head"))
     if tokens and head is not None and not head.accepts_graph_token:
-        place, advice = (key, f"leave {tokens[0]} out of {key}")
+        cause = key
+        advice = f"leave {tokens[0]} out of {key}"
         if "GraphormerBias" in tokens:
-            place, advice = bias, f"set {bias} to false"
+            cause = bias
+            advice = f"set {bias} to false"
         raise UserError(
-            f"{config.where(place)}: the graph token is a further node of every graph, for which gnn.head "
+            f"{config.where(cause)}: the graph token is a further node of every graph, for which gnn.head "
             f"{tree.gnn.head} has no target; {advice}."
         )
 
@@ -145,6 +148,7 @@ def _dim_edge(config: Config, layers_from: str) -> int:
 
 
 def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
+    """The head, for hidden states of width ``dim_in``."""
     tree = config.tree
     name = tree.gnn.head
     if name == "default":
@@ -153,11 +157,11 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
                 f"{config.where('dataset.task')}: no default head for dataset.task {info.task}; set gnn.head."
             )
         name = HEAD_OF_TASK[info.task]
-    kind = registry.lookup("heads", name, config.where("gnn.head"))
+    head_class = registry.lookup("heads", name, config.where("gnn.head"))
     context = HeadContext(
         dim_in=dim_in,
         out_dim=info.out_dim,
-        layers_post_mp=max(tree.gnn.layers_post_mp, 1),  # GraphGym: 0 stands for 1
+        layers_post_mp=max(tree.gnn.layers_post_mp, 1),  # 0 means 1, as in GraphGym
         pooling=tree.model.graph_pooling,
         act=tree.gnn.act,
         dropout=tree.gnn.dropout,
@@ -168,7 +172,7 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     )
     filled = {"pooling": "model.graph_pooling", "decoding": "model.edge_decoding", "act": "gnn.act"}
     with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
-        head: Head = registry.construct(kind, config.component_args("gnn", name), context)
+        head: Head = registry.construct(head_class, config.component_args("gnn", name), context)
     return head
 
 

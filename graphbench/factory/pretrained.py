@@ -16,16 +16,24 @@ from graphbench.train.pretrained import find_run, freeze_body, load_parameters, 
 INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
 """Values of ``train.mode`` that apply a trained model."""
 
-_GROUPS = ("gt.", "gnn.", "posenc_", "graphormer.", "prep.", "dataset.node_encoder", "dataset.edge_encoder")
-_KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
-_HEAD = ("gnn.head", "gnn.layers_post_mp")
+_ARCHITECTURE_GROUPS = (
+    "gt.",
+    "gnn.",
+    "posenc_",
+    "graphormer.",
+    "prep.",
+    "dataset.node_encoder",
+    "dataset.edge_encoder",
+)
+_ARCHITECTURE_KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
+_HEAD_KEYS = ("gnn.head", "gnn.layers_post_mp")
 
 
 def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Config:
     """The configuration with the architecture of the run that ``pretrained.dir`` names.
 
     Encoders and layers take the stored run's values wherever this configuration does not set a key itself; where it
-    does, and differently, the log says so. The head is this configuration's own, except for inference. With
+    does, and differently, a notice is logged. The head is that of this configuration, except for inference. With
     ``pretrained.adopt_architecture`` false the configuration stays as it is, and the run only has to exist.
 
     Args:
@@ -55,7 +63,9 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Con
     merged.defrost()
     notices = []
     for key, value in stored.items():
-        if not (key.startswith(_GROUPS) or key in _KEYS) or (key in _HEAD and mode not in INFERENCE_MODES):
+        if not (key.startswith(_ARCHITECTURE_GROUPS) or key in _ARCHITECTURE_KEYS):
+            continue
+        if key in _HEAD_KEYS and mode not in INFERENCE_MODES:
             continue
         if not config.is_set(key):
             _set(merged, key, value)
@@ -67,10 +77,10 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Con
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Where a model's parameters came from.
+    """Source of a model's parameters.
 
     Attributes:
-        epoch: the best one of that run.
+        epoch: best epoch of the stored run.
         notes: sentences for the log of the new run.
     """
 
@@ -79,7 +89,7 @@ class Pretrained:
 
 
 def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained | None:
-    """Gives a model the parameters of the best epoch of the named run, and freezes what is to be frozen.
+    """Loads the parameters of the best epoch of the named run, and freezes all but the head (``freeze_main``).
 
     Returns:
         None where no run is named.
@@ -105,10 +115,14 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
 
 
 def _leaves(node: CfgNode, prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """Values by dotted key."""
+    values: dict[str, Any] = {}
     for name, value in node.items():
-        found.update(_leaves(value, f"{prefix}{name}.") if isinstance(value, CfgNode) else {prefix + name: value})
-    return found
+        if isinstance(value, CfgNode):
+            values.update(_leaves(value, f"{prefix}{name}."))
+        else:
+            values[prefix + name] = value
+    return values
 
 
 def _set(tree: CfgNode, key: str, value: Any) -> None:

@@ -21,9 +21,9 @@ def build_task(config: Config, info: DataInfo) -> Task:
 def build_loss(config: Config, info: DataInfo) -> Loss:
     """The loss function of the configuration."""
     tree = config.tree
-    kind = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
+    loss_class = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
     context = LossContext(task_type=info.task_type, out_dim=info.out_dim, size_average=tree.model.size_average)
     arguments = config.component_args("model", tree.model.loss_fun)
     with config_errors(config, f"model.{tree.model.loss_fun}", "model.loss_fun"):
-        loss: Loss = registry.construct(kind, arguments, context)
+        loss: Loss = registry.construct(loss_class, arguments, context)
     return loss

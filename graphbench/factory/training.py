@@ -22,29 +22,31 @@ from graphbench.train.settings import TrainerSettings
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Any:
-    """The optimiser of a model; an attention branch may have its own weight decay, implicit filters their own rate."""
+    """The optimiser of a model; attention branches may have another weight decay, implicit filters another rate."""
     optim = config.tree.optim
-    own = {} if optim.attention_weight_decay is None else {"attention_branch": optim.attention_weight_decay}
-    kind = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
+    weight_decay_of = {}
+    if optim.attention_weight_decay is not None:
+        weight_decay_of["attention_branch"] = optim.attention_weight_decay
+    optimizer_class = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
     filled = {"filter_lr": "optim.filter_lr", "weight_decay_of": "optim.attention_weight_decay"}
     with config_errors(config, "optim.optimizer", filled=filled):
-        groups = parameter_groups(model, optim.weight_decay, own, filter_lr=optim.filter_lr)
+        groups = parameter_groups(model, optim.weight_decay, weight_decay_of, filter_lr=optim.filter_lr)
     context = OptimizerContext(
         params=groups,
         lr=optim.base_lr,
         weight_decay=optim.weight_decay,
         momentum=optim.momentum,
-        # Scaled float16 gradients are clipped between unscaling and step, which fused optimisers do in one.
+        # Scaled float16 gradients are clipped between unscaling and step; fused optimisers do both at once.
         fused=config.tree.precision != "16-mixed",
     )
     with config_errors(config, f"optim.{optim.optimizer}", "optim.optimizer"):
-        return registry.construct(kind, config.component_args("optim", optim.optimizer), context)
+        return registry.construct(optimizer_class, config.component_args("optim", optim.optimizer), context)
 
 
 def build_schedule(config: Config, optimizer: Any) -> Any:
     """The learning-rate schedule over an optimiser."""
     optim = config.tree.optim
-    kind = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
+    schedule_class = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
     context = ScheduleContext(
         optimizer=optimizer,
         max_epoch=optim.max_epoch,
@@ -56,13 +58,13 @@ def build_schedule(config: Config, optimizer: Any) -> Any:
         min_lr=optim.min_lr,
     )
     with config_errors(config, f"optim.{optim.scheduler}", "optim.scheduler"):
-        if optim.scheduler_step == "iteration" and not kind.follows_epoch:
+        if optim.scheduler_step == "iteration" and not schedule_class.follows_epoch:
             raise ValueError(f"{optim.scheduler} changes with the validation loss; set optim.scheduler_step to epoch")
-        return registry.construct(kind, config.component_args("optim", optim.scheduler), context)
+        return registry.construct(schedule_class, config.component_args("optim", optim.scheduler), context)
 
 
 def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
-    """What the trainer is told."""
+    """Settings of the trainer."""
     optim, train = config.tree.optim, config.tree.train
     filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
     with config_errors(config, "optim.max_epoch", filled=filled):
@@ -94,13 +96,14 @@ def build_fabric(config: Config) -> Fabric:
 def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> list[Reporter]:
     """Progress bar and loggers of one run; ``run_id`` is the name of its folder."""
     tree = config.tree
-    chosen: list[Reporter] = [ProgressBar(title=title)]
+    reporters: list[Reporter] = [ProgressBar(title=title)]
     if tree.csv_each_run:
-        chosen.append(CSVLogger())
+        reporters.append(CSVLogger())
     if tree.tensorboard_each_run:
-        chosen.append(TensorBoardLogger())
+        reporters.append(TensorBoardLogger())
     if tree.wandb.use:
-        name, tags = tree.wandb.name or wandb_name(config, run_id), wandb_tags(config, info.name)
-        place = (tree.wandb.project, tree.wandb.entity)
-        chosen.append(WandbLogger(*place, name, config.plain(), group=config.name, tags=tags))
-    return chosen
+        name = tree.wandb.name or wandb_name(config, run_id)
+        tags = wandb_tags(config, info.name)
+        wandb = WandbLogger(tree.wandb.project, tree.wandb.entity, name, config.plain(), group=config.name, tags=tags)
+        reporters.append(wandb)
+    return reporters

@@ -20,7 +20,7 @@ from graphbench.transforms.context import TransformContext
 
 
 def build_transforms(config: Config) -> dict[str, Any]:
-    """The transforms of a configuration: of encoders by the encoders' names, of layers by the transforms'."""
+    """The transforms of a configuration: by the name of the encoder that reads them, of layers by their own."""
     dataset = config.tree.dataset
     transforms = _of_encoders(config)
     prep = config.tree.prep
@@ -40,7 +40,7 @@ def build_transforms(config: Config) -> dict[str, Any]:
 
 
 def batch_transform(config: Config) -> Callable[[GraphBatch], GraphBatch] | None:
-    """What is computed for every batch instead (``dataset.distances batch``); None for nothing."""
+    """The computation of hop distances for every batch (``dataset.distances batch``), or None."""
     if config.tree.dataset.distances != "batch":
         return None
     transform = _of_layers(config).get("ShortestPaths")
@@ -48,11 +48,13 @@ def batch_transform(config: Config) -> Callable[[GraphBatch], GraphBatch] | None
 
 
 def _of_encoders(config: Config) -> dict[str, Any]:
+    """Transforms whose output encoders read."""
     dataset = config.tree.dataset
-    names = [
-        *(component_names(dataset.node_encoder_name) if dataset.node_encoder else ()),
-        *(component_names(dataset.edge_encoder_name) if dataset.edge_encoder else ()),
-    ]
+    names = []
+    if dataset.node_encoder:
+        names += component_names(dataset.node_encoder_name)
+    if dataset.edge_encoder:
+        names += component_names(dataset.edge_encoder_name)
     context = TransformContext(edge_types=dataset.edge_encoder_num_types or None)
     transforms = {}
     for name in names:
@@ -61,19 +63,19 @@ def _of_encoders(config: Config) -> dict[str, Any]:
         transform = registry.lookup("encoders/positional", name).transform
         if transform is not None:
             with config_errors(config, f"posenc_{name}"):
-                kind = registry.lookup("transforms", transform)
-                transforms[name] = registry.construct(kind, encoding_arguments(config, name), context)
+                transform_class = registry.lookup("transforms", transform)
+                transforms[name] = registry.construct(transform_class, encoding_arguments(config, name), context)
     return transforms
 
 
 def _of_layers(config: Config) -> dict[str, Any]:
-    """What layers require, from their own arguments (:meth:`GraphLayer.required_transforms`)."""
+    """Transforms that layers require (:meth:`GraphLayer.required_transforms`), from their arguments."""
     transforms: dict[str, Any] = {}
-    for group, name, kind in layers_in_use(config):
-        parameters = registry.parameters(kind).values()
+    for group, name, layer_class in layers_in_use(config):
+        parameters = registry.parameters(layer_class).values()
         defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not UNSET}
         with config_errors(config, f"{group}.{name}"):
-            required = kind.required_transforms(defaults | config.component_args(group, name))
+            required = layer_class.required_transforms(defaults | config.component_args(group, name))
             for transform_name, arguments in required.items():
                 transform = registry.construct(registry.lookup("transforms", transform_name), arguments)
                 present = transforms.setdefault(transform_name, transform)

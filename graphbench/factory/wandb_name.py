@@ -1,4 +1,4 @@
-"""What a run is called in Weights & Biases: as by GraphGPS, so that scripts written for it find ours, too.
+"""Names of runs in Weights & Biases, as in GraphGPS, so that scripts written for it can read them.
 
 https://github.com/rampasek/GraphGPS, ``graphgps/utils.py::make_wandb_name``.
 """
@@ -19,15 +19,17 @@ def wandb_name(config: Config, run_id: str) -> str:
     tree = config.tree
     source = tree.dataset.format.removeprefix("OGB").removeprefix("PyG-")
     name = {"none": "", "LocalDegreeProfile": "LDP"}.get(tree.dataset.name, tree.dataset.name)
-    dataset = "-".join(each for each in ("" if source in _LONG_FORMATS else source, name) if each)
+    if source in _LONG_FORMATS:
+        source = ""
+    dataset = "-".join(part for part in (source, name) if part)
     model = tree.model.type
     if model in ("gnn", "custom_gnn"):
         model += f".{tree.gnn.layer_type}"
     elif model == "GPSModel":
         model = f"GPS.{tree.gt.layer_type}"
-    return ".".join(each for each in (dataset, model, tree.name_tag, f"r{run_id}") if each)
+    return ".".join(part for part in (dataset, model, tree.name_tag, f"r{run_id}") if part)
 
 
 def wandb_tags(config: Config, dataset: str) -> list[str]:
-    """Data set, model and ``name_tag``, as far as there is one; W&B takes 64 characters each."""
-    return [each[:64] for each in (dataset, config.tree.model.type, config.tree.name_tag) if each]
+    """Data set, model and ``name_tag`` if there is one, cut to 64 characters, W&B's limit."""
+    return [tag[:64] for tag in (dataset, config.tree.model.type, config.tree.name_tag) if tag]

@@ -1,4 +1,4 @@
-"""What a prediction head is, and what the model offers it."""
+"""Base class of prediction heads, and the context that the model offers them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphbench.structures import GraphBatch
 
 @dataclass(frozen=True)
 class HeadContext:
-    """Values that the model offers to its head.
+    """Values that the model offers to its head; a parameter ``name: FromContext[...]`` reads the field ``name``.
 
     Attributes:
         dim_in: width of the hidden state.
@@ -40,12 +40,12 @@ class HeadContext:
 
 
 class Head(nn.Module):
-    """Hidden states to predictions.
+    """Map from hidden node states to predictions.
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
-        accepts_graph_token: False where every node (or pair) needs a target, which a graph token has not.
+        accepts_graph_token: False where every node (or pair) needs a target, which a graph token does not have.
     """
 
     registered_name: ClassVar[str] = ""
@@ -54,4 +54,4 @@ class Head(nn.Module):
 
     @abstractmethod
     def forward(self, h: Any, batch: GraphBatch) -> Tensor:
-        """(G, out_dim), (N, out_dim) or (P, out_dim) from h (N, dim_in): graphs, nodes, pairs asked about."""
+        """(G, out_dim), (N, out_dim) or (P, out_dim) from h (N, dim_in): graphs, nodes, labelled pairs."""

@@ -1,4 +1,4 @@
-"""One prediction per pair of nodes that a link or edge task asks about."""
+"""One prediction per labelled pair of nodes, for link and edge tasks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EdgeHead(Head):
         *,
         layers_post_mp: FromContext[int] = 1,
         decoding: FromContext[str] = "dot",
-    ):
+    ) -> None:
         super().__init__()
         if decoding not in DECODINGS:
             raise ArgumentError(
@@ -54,19 +54,23 @@ class EdgeHead(Head):
                 f"edge_decoding {decoding} gives one number per pair, received out_dim = {out_dim}",
             )
         self.decoding = decoding
-        widths = (2 * dim_in, out_dim) if decoding == "concat" else (dim_in, dim_in)
-        self.mlp = PredictionMLP(*widths, layers_post_mp, dim_hidden=dim_in)
+        if decoding == "concat":
+            self.mlp = PredictionMLP(2 * dim_in, out_dim, layers_post_mp, dim_hidden=dim_in)
+        else:
+            self.mlp = PredictionMLP(dim_in, dim_in, layers_post_mp)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every pair asked about."""
-        source, target = asked_pairs(batch).index
+        """(P, out_dim) predictions of the labelled pairs."""
+        source, target = labelled_pairs(batch).index
         if self.decoding == "concat":
-            return self.mlp(torch.cat([h.index_select(0, source), h.index_select(0, target)], dim=1))
+            y: Tensor = self.mlp(torch.cat([h.index_select(0, source), h.index_select(0, target)], dim=1))
+            return y
         z = self._embed(h)
         return (z.index_select(0, source) * z.index_select(0, target)).sum(1, keepdim=True)
 
     def _embed(self, h: Tensor) -> Tensor:
-        z = self.mlp(h)
+        """(N, dim_in) rows whose inner products are the predictions."""
+        z: Tensor = self.mlp(h)
         return F.normalize(z, dim=1, eps=1e-8) if self.decoding == "cosine_similarity" else z
 
 
@@ -74,8 +78,8 @@ class EdgeHead(Head):
 class InductiveEdgeHead(EdgeHead, HasStatistics):
     """:class:`EdgeHead` for many graphs, which also ranks every true pair among all targets of its graph.
 
-    The evaluation asks for :meth:`statistics`; see :func:`~graphbench.heads.link_ranking.ranking_statistics`.
-    ``concat`` ranks nothing: a pair's score there takes a pass through the MLP.
+    Ranks are statistics of the evaluation, see :func:`~graphbench.heads.link_ranking.ranking_statistics`; none with
+    ``concat``, where every score takes a pass through the MLP.
     """
 
     def statistics(self, h: Tensor, batch: GraphBatch) -> dict[str, Tensor]:
@@ -87,14 +91,14 @@ class InductiveEdgeHead(EdgeHead, HasStatistics):
         # Scores that differ in the last bits decide ranks: never in the reduced precision of mixed training.
         with torch.autocast(h.device.type, enabled=False):
             z = self._embed(h.float() if h.dtype in (torch.float16, torch.bfloat16) else h)
-            return ranking_statistics(z, batch.ragged, asked_pairs(batch).index, batch.y.reshape(-1) == 1)
+            return ranking_statistics(z, batch.ragged, labelled_pairs(batch).index, batch.y.reshape(-1) == 1)
 
 
-def asked_pairs(batch: GraphBatch) -> EdgeSet:
-    """The pairs that a batch asks about.
+def labelled_pairs(batch: GraphBatch) -> EdgeSet:
+    """The labelled pairs of a batch, ``edge_sets["label"]``.
 
     Raises:
-        UserError: the data set is none of pairs.
+        UserError: the data set has none.
     """
     if "label" not in batch.edge_sets:
         raise UserError(

@@ -32,11 +32,12 @@ class GraphHead(Head):
         *,
         layers_post_mp: FromContext[int] = 1,
         pooling: FromContext[str] = "add",
-    ):
+    ) -> None:
         super().__init__()
         self.pool = pooling_function(pooling)
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph."""
-        return self.mlp(self.pool(h, batch.ragged))
+        """(G, out_dim) predictions of the graphs."""
+        y: Tensor = self.mlp(self.pool(h, batch.ragged))
+        return y

@@ -1,4 +1,4 @@
-"""One prediction per graph, the way Graphormer reads its graph token."""
+"""One prediction per graph, from its graph token: the head of Graphormer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class GraphormerGraphHead(Head):
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, pooling: FromContext[str] = "graph_token"
-    ):
+    ) -> None:
         super().__init__()
         self.pool = pooling_function(pooling)
         self.norm = nn.LayerNorm(dim_in)
         self.lin = nn.Linear(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph."""
-        return self.lin(self.pool(self.norm(h), batch.ragged))
+        """(G, out_dim) predictions of the graphs."""
+        y: Tensor = self.lin(self.pool(self.norm(h), batch.ragged))
+        return y

@@ -1,4 +1,4 @@
-"""The synthetic task of finding a graph's own edges in the node states."""
+"""Prediction of edges for the synthetic task of inferring the edges of a graph from its node states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
-from graphbench.heads.edge import asked_pairs
+from graphbench.heads.edge import labelled_pairs
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -18,7 +18,7 @@ class InferLinksHead(Head):
     Args:
         dim_in: width of the hidden state; any.
         out_dim: number of classes, 2: no edge, edge.
-        infer_link_label: what is inferred; ``edge`` (``dataset.infer_link_label``).
+        infer_link_label: the inferred label, ``edge`` (``dataset.infer_link_label``).
 
     Shape:
         h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
@@ -26,7 +26,7 @@ class InferLinksHead(Head):
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, infer_link_label: FromContext[str] = "edge"
-    ):
+    ) -> None:
         super().__init__()
         if infer_link_label != "edge":
             raise ArgumentError(
@@ -36,6 +36,8 @@ class InferLinksHead(Head):
         self.lin = nn.Linear(1, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every pair asked about."""
-        source, target = asked_pairs(batch).index
-        return self.lin((h.index_select(0, source) * h.index_select(0, target)).sum(1, keepdim=True))
+        """(P, 2) logits of the labelled pairs."""
+        source, target = labelled_pairs(batch).index
+        score = (h.index_select(0, source) * h.index_select(0, target)).sum(1, keepdim=True)
+        y: Tensor = self.lin(score)
+        return y

@@ -1,4 +1,4 @@
-"""The prediction network of GraphGym, shared by its heads."""
+"""GraphGym's prediction MLP, used by several heads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphbench.layers.input_linear import InputLinear, Readable
 class PredictionMLP(nn.Module):
     r"""``layers`` linear maps; after each but the last: h <- ReLU(h) / \|ReLU(h)\|_2, row by row.
 
-    The activation is ReLU whatever ``gnn.act`` says, there is no BatchNorm and no dropout whatever ``gnn.*`` says, and
-    hidden rows have length one: that is GraphGym's behaviour, and published numbers contain it.
+    As in GraphGym, whose published numbers contain it, ``gnn.act``, ``gnn.batchnorm`` and ``gnn.dropout`` are not read:
+    the activation is ReLU, hidden rows have length one, and there is neither BatchNorm nor dropout.
 
     Args:
         dim_in: width of the input.
@@ -27,7 +27,7 @@ class PredictionMLP(nn.Module):
         (R, dim_in) -> (R, out_dim)
     """
 
-    def __init__(self, dim_in: int, out_dim: int, layers: int, dim_hidden: int | None = None):
+    def __init__(self, dim_in: int, out_dim: int, layers: int, dim_hidden: int | None = None) -> None:
         super().__init__()
         if layers < 0:
             raise ArgumentError("layers_post_mp", f"layers_post_mp must be 0 or more, received {layers}")
@@ -36,7 +36,9 @@ class PredictionMLP(nn.Module):
         self.lin = nn.ModuleList(InputLinear(a, b) for a, b in pairwise(widths))
 
     def forward(self, h: Readable) -> Tensor:
-        """Predicts from rows."""
-        for hidden in self.lin[:-1]:
-            h = F.normalize(hidden(h).relu(), dim=-1)
-        return self.lin[-1](h)
+        """(R, out_dim) predictions."""
+        *hidden, last = self.lin
+        for linear in hidden:
+            h = F.normalize(linear(h).relu(), dim=-1)
+        y: Tensor = last(h)
+        return y

@@ -18,8 +18,8 @@ from graphbench.structures import GraphBatch
 class MLPGraphHead(Head):
     """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift; hidden layers keep the width.
 
-    Every linear map follows a dropout, every one but the last is followed by the activation. With the pooling
-    ``node_ensemble`` nodes predict first and their predictions are averaged.
+    Every linear map follows a dropout, all but the last are followed by the activation. With the pooling
+    ``node_ensemble`` predictions are made for nodes and averaged.
 
     Attributes:
         scale: factor of the prediction, by which its targets were divided on average.
@@ -52,7 +52,7 @@ class MLPGraphHead(Head):
         pooling: FromContext[str] = "mean",
         act: FromContext[str] = "relu",
         dropout: FromContext[float] = 0.0,
-    ):
+    ) -> None:
         super().__init__()
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
@@ -62,20 +62,22 @@ class MLPGraphHead(Head):
         self.act = activation(act)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph."""
+        """(G, out_dim) predictions of the graphs."""
         if self.nodes_first:
             return self.pool(self._predict(h), batch.ragged)
         return self._predict(self.pool(h, batch.ragged))
 
     def _predict(self, h: Tensor) -> Tensor:
-        for hidden in self.lin[:-1]:
-            h = self.act(hidden(self.dropout(h)))
-        return self.scale * self.lin[-1](self.dropout(h)) + self.shift
+        *hidden, last = self.lin
+        for linear in hidden:
+            h = self.act(linear(self.dropout(h)))
+        y: Tensor = self.scale * last(self.dropout(h)) + self.shift
+        return y
 
 
 @register("mlp_graph_zinc")
 class ZINCGraphHead(MLPGraphHead):
-    """:class:`MLPGraphHead` whose prediction starts at mean and deviation of ZINC's targets."""
+    """:class:`MLPGraphHead` with the mean and deviation of ZINC's targets as shift and scale."""
 
     scale = 2.0109
     shift = 0.0153
@@ -83,7 +85,7 @@ class ZINCGraphHead(MLPGraphHead):
 
 @register("mlp_graph_pcqm4m")
 class PCQM4MGraphHead(MLPGraphHead):
-    """:class:`MLPGraphHead` whose prediction starts at mean and deviation of PCQM4M's targets."""
+    """:class:`MLPGraphHead` with the mean and deviation of PCQM4M's targets as shift and scale."""
 
     scale = 1.1623
     shift = 5.6896

@@ -17,8 +17,8 @@ from graphbench.structures import GraphBatch
 class NodeHead(Head):
     """y_i = MLP(h_i).
 
-    Transductive (``node``, one graph, part of the rows count) and inductive (``inductive_node``, many graphs, all
-    rows count) tasks predict alike; the training loop selects rows.
+    Transductive (``node``: one graph, a subset of the rows counts) and inductive (``inductive_node``: many graphs, all
+    rows count) tasks have the same head; the training loop selects rows.
 
     Args:
         dim_in: width of the hidden state.
@@ -30,13 +30,15 @@ class NodeHead(Head):
     """
 
     reads_sparse: ClassVar[bool] = True
-
     accepts_graph_token: ClassVar[bool] = False
 
-    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 1):
+    def __init__(
+        self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 1
+    ) -> None:
         super().__init__()
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
 
     def forward(self, h: Readable, batch: GraphBatch) -> Tensor:
-        """Predicts every node."""
-        return self.mlp(h)
+        """(N, out_dim) predictions of the nodes."""
+        y: Tensor = self.mlp(h)
+        return y

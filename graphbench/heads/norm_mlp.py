@@ -1,4 +1,4 @@
-"""The heads behind pre-norm layers: a last norm, then linear maps with GELU between them (GRPE, FFGT)."""
+"""Heads of pre-norm models: a last norm, then linear maps with GELU between them (GRPE, FFGT)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ class NormMLPNodeHead(Head):
 
     accepts_graph_token: ClassVar[bool] = False
 
-    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 2):
+    def __init__(
+        self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 2
+    ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(dim_in)
         self.hidden = nn.ModuleList(nn.Linear(dim_in, dim_in) for _ in range(max(layers_post_mp, 1) - 1))
         self.lin = nn.Linear(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every node."""
+        """(N, out_dim) predictions of the nodes."""
         return self._predict(h)
 
     def _predict(self, rows: Tensor) -> Tensor:
         rows = self.norm(rows)
-        for hidden in self.hidden:
-            rows = nn.functional.gelu(hidden(rows))
-        return self.lin(rows)
+        for linear in self.hidden:
+            rows = nn.functional.gelu(linear(rows))
+        y: Tensor = self.lin(rows)
+        return y
 
 
 @register("norm_mlp_graph")
@@ -67,10 +70,10 @@ class NormMLPGraphHead(NormMLPNodeHead):
         *,
         layers_post_mp: FromContext[int] = 2,
         pooling: FromContext[str] = "graph_token",
-    ):
+    ) -> None:
         super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp)
         self.pool = pooling_function(pooling)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph."""
+        """(G, out_dim) predictions of the graphs."""
         return self._predict(self.pool(h, batch.ragged))

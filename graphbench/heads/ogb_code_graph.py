@@ -1,4 +1,4 @@
-"""A short sequence of words per graph: the method names of ogbg-code2."""
+"""One short sequence of words per graph, for the method names of ogbg-code2."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OGBCodeGraphHead(Head):
         *,
         pooling: FromContext[str] = "mean",
         positions: int = 5,
-    ):
+    ) -> None:
         super().__init__()
         if positions < 1:
             raise ArgumentError("positions", f"positions must be 1 or more, received {positions}")
@@ -43,6 +43,6 @@ class OGBCodeGraphHead(Head):
         self.lin = nn.ModuleList(nn.Linear(dim_in, out_dim) for _ in range(positions))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph's sequence."""
+        """(G, positions, out_dim) logits."""
         pooled = self.pool(h, batch.ragged)
         return torch.stack([position(pooled) for position in self.lin], dim=1)

@@ -1,4 +1,4 @@
-"""From node rows to one row per graph."""
+"""Pooling: from node rows to one row per graph."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from graphbench.structures import Ragged
 
 
 def first_row(rows: Tensor, ragged: Ragged) -> Tensor:
-    """The first node of every graph: the graph token, where an encoder put one there; an empty graph gives zeros."""
+    """(G, d) first node of every graph, the graph token where there is one; an empty graph gives zeros."""
     if not len(rows):
         return rows.new_zeros(ragged.num_graphs, *rows.shape[1:])
-    empty = ragged.size_tensor == 0
-    found = rows.index_select(0, ragged.ptr[:-1].clamp(max=len(rows) - 1))
-    return found.masked_fill(empty.view(-1, *(1 for _ in rows.shape[1:])), 0.0)
+    empty = (ragged.size_tensor == 0).view(-1, *[1] * (rows.dim() - 1))
+    first = rows.index_select(0, ragged.ptr[:-1].clamp(max=len(rows) - 1))
+    return first.masked_fill(empty, 0.0)
 
 
-# Names of `model.graph_pooling`. "sum" is what some published YAML files write for "add".
 POOLINGS: Mapping[str, Callable[[Tensor, Ragged], Tensor]] = {
     "add": segment_sum,
     "sum": segment_sum,
@@ -28,6 +27,7 @@ POOLINGS: Mapping[str, Callable[[Tensor, Ragged], Tensor]] = {
     "max": segment_max,
     "graph_token": first_row,
 }
+"""By the names of ``model.graph_pooling``; some published YAML files have "sum" for "add"."""
 
 
 def pooling_function(name: str) -> Callable[[Tensor, Ragged], Tensor]:

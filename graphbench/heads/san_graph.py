@@ -1,4 +1,4 @@
-"""Predictions through a network that narrows (SAN; GraphGPS on ZINC and PCQM4Mv2; Gradformer, of nodes as well)."""
+"""Heads with an MLP that halves its width twice (SAN; GraphGPS on ZINC and PCQM4Mv2; Gradformer, of nodes as well)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class SANGraphHead(Head):
         *,
         pooling: FromContext[str] = "add",
         act: FromContext[str] = "relu",
-    ):
+    ) -> None:
         super().__init__()
         self.pool = pooling_function(pooling)
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every graph."""
+        """(G, out_dim) predictions of the graphs."""
         return narrowed(self.pool(h, batch.ragged), self.lin, self.act)
 
 
@@ -61,25 +61,26 @@ class SANNodeHead(Head):
 
     accepts_graph_token: ClassVar[bool] = False
 
-    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, act: FromContext[str] = "relu"):
+    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, act: FromContext[str] = "relu") -> None:
         super().__init__()
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Predicts every node."""
+        """(N, out_dim) predictions of the nodes."""
         return narrowed(h, self.lin, self.act)
 
 
 def narrowing_maps(dim_in: int, out_dim: int) -> nn.ModuleList:
-    """Three linear maps, each but the last to half the width."""
+    """Three linear maps; the first two halve the width."""
     widths = (dim_in, dim_in // 2, dim_in // 4, out_dim)
     return nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
 
 def narrowed(h: Tensor, lin: nn.ModuleList, act: nn.Module) -> Tensor:
-    """The activation between the maps."""
-    for narrowing in lin[:-1]:
-        h = act(narrowing(h))
-    out: Tensor = lin[-1](h)
-    return out
+    """(R, out_dim) output of the maps, with the activation between them."""
+    *hidden, last = lin
+    for linear in hidden:
+        h = act(linear(h))
+    y: Tensor = last(h)
+    return y

@@ -1,4 +1,4 @@
-"""Activation functions by the names that GraphGPS's YAML files use."""
+"""Activation functions by name, as in GraphGPS's YAML files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 def activation(name: str) -> nn.Module:
-    """A new activation module (``prelu`` has one parameter, the others none).
+    """An activation module (``prelu`` has one parameter, the others none).
 
     Args:
         name: a key of :data:`ACTIVATIONS`.

@@ -1,4 +1,4 @@
-"""What a layer is: base classes of local layers, attentions and complete blocks, and what the model offers them.
+"""Base classes of local layers, attentions and complete blocks, and the context that the model offers them.
 
 A model is a stack of blocks. A block of ``gt.layer_type: GCN+SFi`` holds sublayers, here a local layer and an
 attention, that read the same state; a name of ``layers/blocks`` is a complete block. All take ``(h, e, batch)``:
@@ -27,8 +27,8 @@ class LayerContext:
 
     Attributes:
         dim: width of the node states.
-        dim_in: width of what the layer reads (``dim``, but for the first layer of some models).
-        dim_out: width of what it returns.
+        dim_in: input width (``dim``, but for the first layer of some models).
+        dim_out: output width.
         dim_edge: width of the edge states.
         heads: attention heads (``gt.n_heads``, ``graphormer.num_heads``).
         dropout: ``gt.attn_dropout`` for attentions, ``gt.dropout`` for local layers and blocks, ``gnn.dropout`` and
@@ -50,9 +50,9 @@ class LayerContext:
         normalize_adj: ``gnn.normalize_adj``.
         self_msg: ``gnn.self_msg``.
         msg_direction: ``gnn.msg_direction``.
-        edge_residual: what ``compat`` chooses for edge states.
-        mlp: what ``compat`` chooses for GINE's network.
-        dropout_inside: what ``compat`` chooses for gineconv.
+        edge_residual: residual of edge states, chosen by ``compat``.
+        mlp: form of GINE's network, chosen by ``compat``.
+        dropout_inside: position of gineconv's dropout, chosen by ``compat``.
     """
 
     dim: int = UNSET
@@ -104,7 +104,7 @@ class GraphLayer(nn.Module):
         """Transforms that must have been applied to the graphs: ``{name: {argument: value}}``.
 
         Args:
-            arguments: the layer's own arguments, defaults included.
+            arguments: the layer's arguments by name, defaults included.
         """
         return {}
 
@@ -136,8 +136,16 @@ class LocalLayer(GraphLayer):
         return h, e, batch
 
 
-class GlobalAttention(GraphLayer):
-    """Attention, or any other global module: ``forward(h, e, batch) -> h'``; edge states pass by."""
+class Attention(GraphLayer):
+    """Base of the namespace ``layers/attention``: :class:`GlobalAttention` or :class:`StatefulAttention`."""
+
+    @abstractmethod
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Any:
+        """See the two base classes."""
+
+
+class GlobalAttention(Attention):
+    """Attention, or any other global module: ``forward(h, e, batch) -> h'``; edge states are not changed."""
 
     @abstractmethod
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
@@ -148,13 +156,11 @@ class GlobalAttention(GraphLayer):
         return self(h, e, batch), e, batch
 
 
-class StatefulAttention(GlobalAttention):
+class StatefulAttention(Attention):
     """An attention that passes state on to the next block: ``forward(h, e, batch) -> (h', batch')``."""
 
     @abstractmethod
-    def forward(  # type: ignore[override]
-        self, h: Tensor, e: Tensor | None, batch: GraphBatch
-    ) -> tuple[Tensor, GraphBatch]:
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """New node states (N, dim), and the batch with a new ``state``."""
 
     def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
@@ -164,7 +170,7 @@ class StatefulAttention(GlobalAttention):
 
 
 class Block(GraphLayer):
-    """A complete layer with residuals, norms and feed-forward part: ``forward(h, e, batch) -> (h', e', batch')``."""
+    """A complete layer with residuals, norms and feed-forward network: ``forward(h, e, batch) -> (h', e', batch')``."""
 
     @abstractmethod
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
@@ -177,7 +183,7 @@ class Block(GraphLayer):
 
 
 class BlockwiseAttention(GlobalAttention):
-    """An attention that reads all other nodes through sums, so that it can be evaluated block by block of nodes.
+    """An attention that reads other nodes through sums only, so that it can be evaluated block by block of nodes.
 
     ``apply_summary(h_b, sum over blocks c of reduce_nodes(h_c))`` are the rows b of ``forward(h, None, batch)`` for a
     batch of one graph in evaluation.

@@ -1,4 +1,4 @@
-"""Dropout as a module, on the operator that is cheap on the CPU too."""
+"""Dropout as a module, on the operator of :mod:`graphbench.ops.dropout`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Features) -> Features:
-        """Any shape; ``x`` itself in evaluation or with ``p = 0``. Zeros of sparse rows stay zeros, dropped or not."""
+        """``x`` with dropped entries, of its shape; ``x`` itself in evaluation or with ``p = 0``."""
         if not self.training or not self.p:
             return x
         return x.with_values(dropout(x.value, self.p)) if isinstance(x, SparseRows) else dropout(x, self.p)

@@ -42,5 +42,7 @@ class FeedForward(nn.Module):
         self.dropout_out = Dropout(dropout if dropout_out is None else dropout_out)
 
     def forward(self, h: Tensor) -> Tensor:
-        """Without residual and norm; the block adds them."""
-        return self.dropout_out(self.lin_out(self.dropout(self.act(self.lin_in(h)))))
+        """(N, dim), without residual and norm."""
+        inner = self.dropout(self.act(self.lin_in(h)))
+        out: Tensor = self.dropout_out(self.lin_out(inner))
+        return out

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from graphbench.layers.contract import Block, GlobalAttention, LocalLayer
+from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import make_norm
 from graphbench.structures import GraphBatch
 
 
 class GPSBlock(Block):
-    """Any number of sublayers read the same state; their sum goes through a feed-forward network.
+    """Parallel sublayers on the same state, whose sum goes through a feed-forward network.
 
     Equations::
 
@@ -29,7 +30,7 @@ class GPSBlock(Block):
 
     Args:
         dim: channels of nodes.
-        sublayers: local layers and attentions; None for one left out.
+        sublayers: local layers and attentions; None for one that is left out.
         edges: name of the edge set that each sublayer reads in place of the edges, None for the edges themselves.
         dropout: probability of dropping an entry after each sublayer and inside the feed-forward network.
         act: activation of the feed-forward network.
@@ -40,12 +41,14 @@ class GPSBlock(Block):
 
     Differences from the paper: none known. As in the released code a sublayer left out still owns its norm, which
     counts among the parameters and gets no gradient; published parameter counts include it.
+
+    Sublayers are ``branches[i].part``: these two attribute names are part of the parameter names in stored checkpoints.
     """
 
     def __init__(
         self,
         dim: int,
-        sublayers: Sequence[LocalLayer | GlobalAttention | None],
+        sublayers: Sequence[LocalLayer | Attention | None],
         *,
         edges: Sequence[str | None] | None = None,
         dropout: float = 0.0,
@@ -54,7 +57,7 @@ class GPSBlock(Block):
     ) -> None:
         super().__init__()
         edges = edges or [None] * len(sublayers)
-        self.branches = nn.ModuleList(
+        self.branches: Modules[SubLayer] = Modules(
             SubLayer(layer, make_norm(norm, dim), dropout=dropout, edges=edge_set)
             for layer, edge_set in zip(sublayers, edges, strict=True)
         )
@@ -62,12 +65,12 @@ class GPSBlock(Block):
         self.norm_out = make_norm(norm, dim)
 
     @property
-    def sublayers(self) -> list[LocalLayer | GlobalAttention | None]:
-        """The layers that run in parallel, None for one left out."""
+    def sublayers(self) -> list[LocalLayer | Attention | None]:
+        """The layers that run in parallel, None for one that is left out."""
         return [branch.part for branch in self.branches]
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states, and the batch for the next block."""
+        """Node states (N, dim), edge states, and the batch for the next block."""
         outputs = []
         for branch in self.branches:
             if branch.part is not None:
@@ -81,16 +84,16 @@ class SubLayer(nn.Module):
     """One layer of a block with its dropout, residual and norm.
 
     Args:
-        layer: a local layer or an attention; None for one left out, whose norm exists all the same. Its attribute is
-            called ``part``, as in stored checkpoints.
+        layer: a local layer or an attention, kept as ``part``; None for one that is left out, whose norm exists all
+            the same.
         norm: called as ``norm(h, batch)``.
         dropout: probability of dropping an entry of what the layer returns.
-        edges: edge set that the layer reads; its hidden states are ``state.edge_states[name]``, else the set's
-            attributes.
+        edges: edge set that the layer reads; its hidden states are ``state.edge_states[name]``, or the attributes of
+            the set where there are none yet.
     """
 
     def __init__(
-        self, layer: LocalLayer | GlobalAttention | None, norm: nn.Module, *, dropout: float, edges: str | None = None
+        self, layer: LocalLayer | Attention | None, norm: nn.Module, *, dropout: float, edges: str | None = None
     ) -> None:
         super().__init__()
         self.part = layer
@@ -100,7 +103,7 @@ class SubLayer(nn.Module):
         self.adds_residual = not (isinstance(layer, LocalLayer) and layer.has_residual)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The layer's contribution to the sum, and edge states and batch for the next sublayer."""
+        """The layer's term (N, dim) of the sum, and edge states and batch for the next sublayer."""
         assert self.part is not None
         if self.edges is None:
             new, e, batch = self.part.step(h, e, batch)
@@ -111,7 +114,7 @@ class SubLayer(nn.Module):
         return self.norm(new, batch), e, batch
 
     def _on_edge_set(self, h: Tensor, batch: GraphBatch, name: str) -> tuple[Tensor, GraphBatch]:
-        """The layer on another set of pairs, whose states stay apart from those of the edges."""
+        """The layer on another set of pairs, whose states are kept apart from those of the edges."""
         assert self.part is not None
         pairs = batch.on_edges(name)
         e = batch.state.edge_states.get(name, pairs.edge_attr)

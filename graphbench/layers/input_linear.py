@@ -1,7 +1,7 @@
-"""The linear map that may be the first to meet raw features, and how other modules receive them.
+"""Linear map of raw features, dense or sparse, and the conversion for modules that read dense ones only.
 
-A module whose first step is such a map says so by ``reads_sparse = True``; a model hands sparse features to no other
-(:func:`readable`). Where propagation comes before the map, it is exchanged with it: A^K X W^T = A^K (X W^T).
+A module whose first step is such a map has ``reads_sparse = True``; a model passes sparse features to no other
+(:func:`readable`). Propagation before the map is exchanged with it: A^K X W^T = A^K (X W^T).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Propagated:
 
 
 Readable: TypeAlias = Features | Propagated
-"""What an :class:`InputLinear` maps."""
+"""Input of an :class:`InputLinear`."""
 
 
 class InputLinear(nn.Linear):
@@ -45,13 +45,13 @@ class InputLinear(nn.Linear):
     """
 
     def forward(self, x: Readable) -> Tensor:
-        """Maps every row."""
+        """(N, out_features) from rows."""
         if isinstance(x, Tensor):
             return F.linear(x, self.weight, self.bias)
         if isinstance(x, SparseRows):
             return sparse_linear(x, self.weight, self.bias)
-        y = propagated(x.adjacency, sparse_linear(x.rows, self.weight), x.hops)
-        return y if self.bias is None else y + self.bias  # after it: A does not keep a constant
+        y = _power(x.adjacency, sparse_linear(x.rows, self.weight), x.hops)
+        return y if self.bias is None else y + self.bias  # added last, because A changes constant columns
 
 
 def propagated(adjacency: Adjacency, h: Features, hops: int = 1) -> Readable:
@@ -62,19 +62,21 @@ def propagated(adjacency: Adjacency, h: Features, hops: int = 1) -> Readable:
         h: (N, d).
         hops: K.
     """
-    if isinstance(h, SparseRows):
-        return Propagated(adjacency, h, hops)
+    return Propagated(adjacency, h, hops) if isinstance(h, SparseRows) else _power(adjacency, h, hops)
+
+
+def _power(adjacency: Adjacency, h: Tensor, hops: int) -> Tensor:
     for _ in range(hops):
         h = propagate(adjacency, h)
     return h
 
 
 class MayReadSparse(Protocol):
-    """A layer, head or model that says whether it reads sparse rows."""
+    """A layer, head or model that declares whether it reads sparse rows."""
 
     reads_sparse: ClassVar[bool]
 
 
 def readable(h: Features, module: MayReadSparse) -> Features:
-    """``h`` as ``module`` can read it: dense, unless it has ``reads_sparse``."""
+    """``h``, dense unless the module has ``reads_sparse``."""
     return h if module.reads_sparse else as_dense(h)

@@ -1,4 +1,4 @@
-"""Normalisations of node states. Every one is called as ``norm(h, batch)``."""
+"""Normalisations of node states, all called as ``norm(h, batch)``."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from graphbench.structures import GraphBatch
 NORMS = ("batch", "layer", "graph", "none")
 
 
-def make_norm(kind: str, dim: int) -> nn.Module:
-    """A new normalisation.
+def make_norm(name: str, dim: int) -> nn.Module:
+    """A normalisation module.
 
     Args:
-        kind: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"graph"`` (one
+        name: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"graph"`` (one
             per graph and channel, see :class:`GraphNorm`) or ``"none"``.
         dim: channels.
 
     Raises:
         ValueError: no such normalisation.
     """
-    if kind == "batch":
+    if name == "batch":
         return BatchNorm(dim)
-    if kind == "layer":
+    if name == "layer":
         return GraphLayerNorm(dim)
-    if kind == "graph":
+    if name == "graph":
         return GraphNorm(dim)
-    if kind == "none":
+    if name == "none":
         return NoNorm()
-    hint = nearest(kind, NORMS)
+    hint = nearest(name, NORMS)
     raise ArgumentError(
         "norm",
-        f"norm must be one of {', '.join(NORMS)}; received {kind!r}" + (f", did you mean {hint!r}?" if hint else ""),
+        f"norm must be one of {', '.join(NORMS)}; received {name!r}" + (f", did you mean {hint!r}?" if hint else ""),
     )
 
 
@@ -50,10 +50,11 @@ class BatchNorm(nn.BatchNorm1d):
     """
 
     def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        """Normalises; the batch is not needed."""
-        fresh = self.training and h.shape[0] > 1
+        """Normalises every channel; ``batch`` is ignored."""
+        batch_statistics = self.training and h.shape[0] > 1
+        momentum = self.momentum or 0.0
         return nn.functional.batch_norm(
-            h, self.running_mean, self.running_var, self.weight, self.bias, fresh, self.momentum or 0.0, self.eps
+            h, self.running_mean, self.running_var, self.weight, self.bias, batch_statistics, momentum, self.eps
         )
 
 
@@ -76,15 +77,16 @@ class GraphLayerNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.dim, self.eps = dim, eps
+        self.dim = dim
+        self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Normalises every graph by its own statistics."""
+        """Normalises every graph by the statistics of its nodes."""
         ragged = batch.ragged
         entries = (ragged.size_tensor.clamp(min=1) * self.dim).to(h.dtype).unsqueeze(1)
-        # Sums over channels first: what is summed over nodes is then one column.
+        # Sums over channels first, so that the sum over nodes has one column.
         mean = segment_sum(h.sum(1, keepdim=True), ragged) / entries
         centred = h - mean.index_select(0, ragged.graph_id)
         variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
@@ -117,13 +119,14 @@ class GraphNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.dim, self.eps = dim, eps
+        self.dim = dim
+        self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.mean_scale = nn.Parameter(torch.ones(dim))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Normalises every graph by its own statistics."""
+        """Normalises every graph by the statistics of its nodes."""
         ragged = batch.ragged
         centred = h - (segment_mean(h, ragged) * self.mean_scale).index_select(0, ragged.graph_id)
         scale = (segment_mean(centred.square(), ragged) + self.eps).rsqrt() * self.weight
@@ -138,5 +141,5 @@ class NoNorm(nn.Module):
     """The identity, without parameters."""
 
     def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        """Returns ``h``."""
+        """``h``; ``batch`` is ignored."""
         return h

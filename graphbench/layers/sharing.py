@@ -1,6 +1,8 @@
-"""Parameters that all layers of a model have in common."""
+"""Parameters shared by all layers of a model."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import nn
 
@@ -13,9 +15,9 @@ def tie_layers(layers: nn.Module) -> None:
     Args:
         layers: the blocks of a model, in order; ``first`` is the first module of the same class in them.
     """
-    first: dict[type, TiesParameters] = {}
+    first_of: dict[type, Any] = {}
     for module in list(layers.modules()):
         if isinstance(module, TiesParameters):
-            leader = first.setdefault(type(module), module)
-            if leader is not module:
-                module.tie(leader)
+            first = first_of.setdefault(type(module), module)
+            if first is not module:
+                module.tie(first)

@@ -1,10 +1,10 @@
-"""One layer with its residual and norm, and nothing else: the block of Exphormer's SingleModel."""
+"""One sublayer with residual and norm, without feed-forward network: the block of Exphormer's SingleModel."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.layers.contract import Block, GlobalAttention, LocalLayer
+from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.gps import SubLayer
 from graphbench.layers.norm import make_norm
 from graphbench.structures import GraphBatch
@@ -27,7 +27,7 @@ class SingleBlock(Block):
     def __init__(
         self,
         dim: int,
-        layer: LocalLayer | GlobalAttention,
+        layer: LocalLayer | Attention,
         *,
         edges: str | None = None,
         dropout: float = 0.0,
@@ -37,11 +37,11 @@ class SingleBlock(Block):
         self.branch = SubLayer(layer, make_norm(norm, dim), dropout=dropout, edges=edges)
 
     @property
-    def sublayers(self) -> list[LocalLayer | GlobalAttention | None]:
-        """The one layer."""
+    def sublayers(self) -> list[LocalLayer | Attention | None]:
+        """The layer, as a list of one."""
         return [self.branch.part]
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states, and the batch for the next block."""
+        """Node states (N, dim), edge states, and the batch for the next block."""
         h, e, batch = self.branch(h, e, batch)
         return h.relu(), e, batch

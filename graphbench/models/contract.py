@@ -1,4 +1,4 @@
-"""What a model is, and what the configuration offers it: encoders, makers of layers, a maker of the head."""
+"""Base classes of models, and the context that the configuration offers: encoders, factories of layers and head."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from torch import Tensor, nn
 
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.heads.contract import Head
-from graphbench.layers.contract import Block, GlobalAttention, LocalLayer
-from graphbench.models.pre_layers import LayerSettings
+from graphbench.layers.contract import Attention, Block, LocalLayer
+from graphbench.layers.module_list import Modules
+from graphbench.models.pre_layers import LayerSettings, PreLayer
 from graphbench.registry import UNSET
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @dataclass(frozen=True)
 class ModelContext:
-    """What a model is made of.
+    """Parts of a model; a parameter ``name: FromContext[...]`` reads the field ``name``.
 
     Attributes:
         encoder: ``batch -> ((N, dim_encoded), batch')``.
@@ -28,13 +29,13 @@ class ModelContext:
         dim: width of the hidden state (``gnn.dim_inner``).
         dim_edge: width of the edge states.
         layers: number of layers (``gt.layers``, ``gnn.layers_mp``, ``graphormer.num_layers``).
-        block: makes one block of what ``layer_type`` names.
-        local: makes the one local layer that it names from widths ``(dim_in, dim_out)``; None where it names none.
-        attention: makes the one attention that it names; None where it names none.
-        head: makes the head from the width of what it reads.
-        prepare: ``(h, e, batch) -> batch'`` before the first block, for what all blocks share; None for nothing.
-        pre_mp: linear layers between encoder and layers (``gnn.layers_pre_mp``); they are built for models that ask.
-        post: what follows every convolution of GraphGym's network.
+        block: factory of blocks with the layers that ``layer_type`` names.
+        local: factory of the one local layer in ``layer_type``, from ``(dim_in, dim_out)``; None where it names none.
+        attention: factory of the one attention in ``layer_type``; None where it names none.
+        head: factory of the head, from its input width.
+        prepare: ``(h, e, batch) -> batch'`` before the first block, for state shared by all blocks, or None.
+        pre_mp: linear layers between encoder and layers (``gnn.layers_pre_mp``), for models with such a parameter.
+        post: norm, dropout and activation after every convolution of GraphGym's network.
         stage_type: ``gnn.stage_type``.
         batchnorm: ``gnn.batchnorm``.
         dropout: ``gnn.dropout``.
@@ -49,10 +50,10 @@ class ModelContext:
     layers: int = UNSET
     block: Callable[[], Block] = UNSET
     local: Callable[[int, int], LocalLayer] | None = UNSET
-    attention: Callable[[], GlobalAttention] | None = UNSET
+    attention: Callable[[], Attention] | None = UNSET
     head: Callable[[int], Head] = UNSET
     prepare: nn.Module | None = UNSET
-    pre_mp: nn.ModuleList = UNSET
+    pre_mp: Modules[PreLayer] = UNSET
     post: LayerSettings = UNSET
     stage_type: str = UNSET
     batchnorm: bool = UNSET
@@ -61,14 +62,14 @@ class ModelContext:
 
 
 class Model(nn.Module):
-    """A batch to predictions.
+    """Map from a batch to predictions.
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         layers_from: group of the configuration that names and counts the layers: ``gt`` (``gt.layer_type``,
             ``gt.layers``), ``gnn`` (``gnn.layer_type``, ``gnn.layers_mp``) or ``graphormer``.
-        layer: the one kind of block that the model is made of, a name in ``layers/blocks``; None: ``layer_type``.
-        feed_forward: False: a block is one sublayer and nothing else
+        layer: name in ``layers/blocks`` of the only block that the model has; None: ``layer_type`` names it.
+        feed_forward: False: a block is one sublayer without feed-forward network
             (:class:`~graphbench.layers.single.SingleBlock`).
     """
 
@@ -80,3 +81,28 @@ class Model(nn.Module):
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predictions of the head: (G, out_dim), (N, out_dim) or (P, out_dim)."""
+
+
+class EncodedModel(Model):
+    """A model whose first states are those of a node encoder and an edge encoder.
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
+        keep_sparse: the first layer can read sparse rows, which the encoder then returns where nothing encodes them.
+    """
+
+    def __init__(
+        self, encoder: NodeEncoder, edge_encoder: EdgeEncoder | None = None, *, keep_sparse: bool = True
+    ) -> None:
+        super().__init__()
+        if keep_sparse:
+            encoder.keeps_sparse = True
+        self.encoder = encoder
+        self.edge_encoder = edge_encoder
+
+    def encode(self, batch: GraphBatch) -> tuple[Features, Tensor | None, GraphBatch]:
+        """First node states (N, dim_encoded), edge states (E, dim_edge) or None, and the batch to go on with."""
+        e = None if self.edge_encoder is None else self.edge_encoder(batch)
+        h, batch = self.encoder(batch)
+        return h, e, batch

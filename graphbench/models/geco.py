@@ -1,4 +1,4 @@
-"""GECO as a model of its own: nothing but global convolutions with their local block, and feed-forward parts.
+"""GECO's model: blocks of global convolutions with their local block and a feed-forward network.
 
 Sancak et al., https://arxiv.org/abs/2406.12059, Algorithm 2.
 """
@@ -12,77 +12,80 @@ from torch import Tensor, nn
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
-from graphbench.layers.contract import Block, GlobalAttention, LocalLayer, StatefulAttention
+from graphbench.layers.contract import Attention, Block, LocalLayer, StatefulAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.module_list import Modules
+from graphbench.models.pre_layers import PreLayer
 from graphbench.models.stacked import GPSModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 class PostNormBlock(Block):
-    """X <- LayerNorm(X + drop(sum of parts(X)));  X <- LayerNorm(X + drop(W_2 drop(act(W_1 X)))), W_i from d to d.
+    """X <- LayerNorm(X + drop(sum of sublayers(X)));  X <- LayerNorm(X + drop(W_2 drop(act(W_1 X)))), W_i d x d.
 
     Args:
         dim: channels of nodes.
-        parts: layers that read the same state: attentions ``(h, e, batch) -> h'``, local layers
-            ``(h, e, batch) -> (h', e')``.
-        act: activation of the feed-forward part.
-        dropout: probability of dropping an entry of what the parts return, and inside and after the feed-forward part.
+        sublayers: local layers and attentions that read the same state; kept as ``parts``, a name in stored
+            checkpoints.
+        act: activation of the feed-forward network.
+        dropout: probability of dropping an entry after the sublayers, and inside and after the feed-forward network.
 
     Shape:
-        h (N, dim), e -> h' (N, dim), e', batch; the norms are those of single nodes
+        h (N, dim), e -> h' (N, dim), e', batch; norms are per node
 
     Raises:
-        ValueError: a part adds its residual itself (GatedGCN), or works on pairs that it carries on (Exphormer).
+        ValueError: a sublayer adds its residual itself (GatedGCN), or passes state to the next block (Exphormer).
     """
 
-    def __init__(self, dim: int, parts: Sequence[nn.Module], *, act: str, dropout: float) -> None:
+    def __init__(self, dim: int, sublayers: Sequence[LocalLayer | Attention], *, act: str, dropout: float) -> None:
         super().__init__()
-        for part in parts:
-            if isinstance(part, StatefulAttention) or (isinstance(part, LocalLayer) and part.has_residual):
+        for layer in sublayers:
+            if isinstance(layer, StatefulAttention) or (isinstance(layer, LocalLayer) and layer.has_residual):
                 raise ValueError(
-                    f"{type(part).__name__} brings its own residual or pairs and cannot stand in this block; use "
-                    "model.type GPSModel"
+                    f"{type(layer).__name__} adds a residual or passes state to the next block, which GECO's blocks do "
+                    "not support; use model.type GPSModel"
                 )
-        self.parts = nn.ModuleList(parts)
+        self.parts: Modules[LocalLayer | Attention] = Modules(sublayers)
         self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act=act, dropout=dropout, expansion=1)
         self.norm_out = nn.LayerNorm(dim)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New states of the nodes."""
-        new = []
-        for part in self.parts:
-            out, e, batch = part.step(h, e, batch)
-            new.append(out)
-        x = self.norm(h + self.dropout(sum(new[1:], new[0])))
+        """Node states (N, dim), edge states, and the batch for the next block."""
+        outputs = []
+        for layer in self.parts:
+            out, e, batch = layer.step(h, e, batch)
+            outputs.append(out)
+        x = self.norm(h + self.dropout(sum(outputs[1:], outputs[0])))
         return self.norm_out(x + self.feed_forward(x)), e, batch
 
 
 @register("GECO")
 class GECOModel(GPSModel):
-    """y = head(blocks(X)), X being the encoded nodes beside their positional encodings.
+    """y = head(blocks(X)), X the encoded nodes, concatenated with their positional encodings.
 
-    Every block is a :class:`PostNormBlock` of what ``gt.layer_type`` names: ``GECO`` for the paper's model, ``Hyena``
-    for its baseline of Table 5, or any other attention; ``<local>+GECO`` adds a local layer that reads the same state.
+    Every block is a :class:`PostNormBlock` of the layers in ``gt.layer_type``: ``GECO`` for the paper's model,
+    ``Hyena`` for its baseline of Table 5, or any other attention; ``<local>+GECO`` adds a local layer that reads the
+    same state.
 
     Args:
-        encoder: module ``batch -> ((N, dim_encoded), batch')``.
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
-        edge_encoder: module ``batch -> (E, dim_edge)``, or None.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).
-        attention: makes one attention; None leaves it out.
-        local: makes one local layer from its widths; None leaves it out.
-        head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
-        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``); None for none.
+        attention: factory of attentions; None leaves it out.
+        local: factory of local layers, from their widths; None leaves it out.
+        head: factory of the head, from the width of the hidden state.
+        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``), or None.
         dropout: dropout of the blocks (``gnn.dropout``).
         act: activation of the blocks (``gnn.act``).
 
     Shape:
-        batch -> what the head returns
+        batch -> prediction of the head
 
     Differences from the paper: none known; the permutation of its Algorithm 2 belongs to the layer
     (``gt.GECO.permutation``).
@@ -95,11 +98,11 @@ class GECOModel(GPSModel):
         edge_encoder: FromContext[EdgeEncoder | None],
         dim: FromContext[int],
         layers: FromContext[int],
-        attention: FromContext[Callable[[], GlobalAttention] | None],
+        attention: FromContext[Callable[[], Attention] | None],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
         head: FromContext[Callable[[int], Head]],
         *,
-        pre_mp: FromContext[nn.ModuleList | None] = None,
+        pre_mp: FromContext[Modules[PreLayer] | None] = None,
         dropout: FromContext[float] = 0.0,
         act: FromContext[str] = "relu",
     ) -> None:
@@ -108,8 +111,12 @@ class GECOModel(GPSModel):
                 ("attention", "local"), "a block needs an attention, a local layer or both, received neither"
             )
 
-        def block() -> nn.Module:
-            parts = [] if local is None else [local(dim, dim)]
-            return PostNormBlock(dim, parts + ([] if attention is None else [attention()]), act=act, dropout=dropout)
+        def block() -> Block:
+            sublayers: list[LocalLayer | Attention] = []
+            if local is not None:
+                sublayers.append(local(dim, dim))
+            if attention is not None:
+                sublayers.append(attention())
+            return PostNormBlock(dim, sublayers, act=act, dropout=dropout)
 
         super().__init__(encoder, dim_encoded, edge_encoder, dim, layers, block, head, pre_mp=pre_mp)

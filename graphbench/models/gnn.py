@@ -7,18 +7,19 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import readable
-from graphbench.models.contract import Model
-from graphbench.models.pre_layers import LayerSettings, PostLayer
+from graphbench.layers.module_list import Modules
+from graphbench.models.contract import EncodedModel
+from graphbench.models.pre_layers import LayerSettings, PostLayer, PreLayer
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
 from graphbench.structures.node_blocks import NodeBlocks
@@ -27,7 +28,7 @@ STAGES = ("stack", "skipsum", "skipconcat")
 
 
 @register("gnn")
-class GNN(Model, BlockwiseModel):
+class GNN(EncodedModel, BlockwiseModel):
     r"""Linear layers, convolutions in stages, a head.
 
     With ``u_l = n(act(drop(BN(CONV_l(h_{l-1})))))`` and n dividing rows by their length (``l2norm``)::
@@ -39,25 +40,25 @@ class GNN(Model, BlockwiseModel):
     and ``y = head(n(h_L))``. Edge states, where a convolution changes them, go from layer to layer.
 
     Args:
-        encoder: module ``batch -> ((N, dim_encoded), batch')``.
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width.
-        edge_encoder: module ``batch -> (E, dim_edge)``, or None.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of convolutions (``gnn.layers_mp``).
-        local: makes a convolution from its widths, ``(h, e, batch) -> (h, e)`` (``gnn.layer_type``).
-        head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
-        pre_mp: linear layers before (``gnn.layers_pre_mp``); None for none.
+        local: factory of convolutions, from their widths (``gnn.layer_type``).
+        head: factory of the head, from the width of the hidden state.
+        pre_mp: linear layers before (``gnn.layers_pre_mp``), or None.
         stage_type: as above (``gnn.stage_type``).
         post: BatchNorm, dropout, activation and n after every convolution; without ``l2norm`` n is the identity.
 
     Shape:
-        batch -> what the head returns
+        batch -> prediction of the head
 
-    Differences from the released code: ``skipsum`` with other widths than ``dim`` at the entrance is refused when the
+    Differences from the released code: ``skipsum`` with an encoder of another width than ``dim`` is refused when the
     model is built.
     """
 
-    layers_from: ClassVar[str] = "gnn"
+    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
         self,
@@ -69,16 +70,15 @@ class GNN(Model, BlockwiseModel):
         local: FromContext[Callable[[int, int], LocalLayer]],
         head: FromContext[Callable[[int], Head]],
         *,
-        pre_mp: FromContext[nn.ModuleList | None] = None,
+        pre_mp: FromContext[Modules[PreLayer] | None] = None,
         stage_type: FromContext[Literal["stack", "skipsum", "skipconcat"]] = "stack",
-        post: FromContext[LayerSettings] = LayerSettings(),  # noqa: B008  frozen
+        post: FromContext[LayerSettings] = LayerSettings(),
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, edge_encoder)
         if stage_type not in STAGES:
             raise ArgumentError("stage_type", f"stage_type must be one of {', '.join(STAGES)}; received {stage_type!r}")
         if layers < 0:
             raise ArgumentError("layers", f"layers_mp must be 0 or more, received {layers}")
-        pre_mp = nn.ModuleList() if pre_mp is None else pre_mp
         width = dim if pre_mp else dim_encoded
         if width != dim and (layers == 0 or stage_type == "skipsum"):
             raise ArgumentError(
@@ -86,21 +86,21 @@ class GNN(Model, BlockwiseModel):
                 f"the node encoder gives {dim_encoded} columns where {dim} are read: map them with "
                 f"gnn.layers_pre_mp of 1 or more (received layers_mp={layers}, stage_type={stage_type})",
             )
-        self.encoder = keep_sparse(encoder)
-        self.edge_encoder = edge_encoder
-        self.pre_mp = pre_mp
-        grows = dim if stage_type == "skipconcat" else 0
-        widths = [width + grows * i if grows or i == 0 else dim for i in range(layers)]
-        self.layers = nn.ModuleList(ConvLayer(local(width_in, dim), dim, post) for width_in in widths)
+        self.pre_mp: Modules[PreLayer] = Modules() if pre_mp is None else pre_mp
+        if stage_type == "skipconcat":
+            widths = [width + dim * number for number in range(layers)]
+        else:
+            widths = [width if number == 0 else dim for number in range(layers)]
+        self.layers: Modules[ConvLayer] = Modules(ConvLayer(local(width_in, dim), dim, post) for width_in in widths)
         self.head = head(dim)
-        self.stage_type, self.l2norm = stage_type, post.l2norm
+        self.stage_type = stage_type
+        self.l2norm = post.l2norm
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Predicts from a batch."""
-        e = None if self.edge_encoder is None else self.edge_encoder(batch)
-        h, batch = self.encoder(batch)
-        for layer in self.pre_mp:
-            h = layer(h)
+        """Prediction of the head."""
+        h, e, batch = self.encode(batch)
+        for pre in self.pre_mp:
+            h = pre(h)
         for number, layer in enumerate(self.layers, 1):
             new, e = layer(h, e, batch)
             h = self._joined(new, h, number)
@@ -111,34 +111,37 @@ class GNN(Model, BlockwiseModel):
         blocks = Blockwise(graph, self)
         e = None if self.edge_encoder is None else blocks.edges(self.edge_encoder)
         h = blocks.nodes(self.encoder)
-        for layer in self.pre_mp:
-            h = blocks.rows(layer, h)
+        for pre in self.pre_mp:
+            h = blocks.rows(pre, h)
         for number, layer in enumerate(self.layers, 1):
-            h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, number=number))
-        return blocks.rows(self._predict, h, part=self.head).tensor
+            h, e = blocks.messages(layer.conv, h, e, h, then=partial(self._finished, layer=layer, number=number))
+        return as_dense(blocks.rows(self._predict, h, part=self.head).tensor)
 
-    def _finished(self, new: Tensor, h: Features, number: int) -> Tensor:
-        """The state behind layer ``number``, from what its convolution returned and the state before."""
-        return self._joined(self.layers[number - 1].finish(new), h, number)
+    def _finished(self, new: Tensor, h: Features, layer: ConvLayer, number: int) -> Tensor:
+        """h_l, from the output of the convolution of layer l = ``number`` and h_{l-1}."""
+        return self._joined(layer.finish(new), h, number)
 
     def _joined(self, new: Tensor, h: Features, number: int) -> Tensor:
-        """u_l and h_{l-1} as ``stage_type`` says; l counts from 1."""
+        """h_l, from u_l and h_{l-1}; l = ``number`` counts from 1."""
         if self.stage_type == "skipsum":
-            return h + new
+            return as_dense(h) + new
         if self.stage_type == "skipconcat" and number < len(self.layers):
             return torch.cat([as_dense(h), new], dim=1)
         return new
 
-    def _predict(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        return self.head(F.normalize(h, dim=-1) if self.l2norm and len(self.layers) else h, batch)
+    def _predict(self, h: Features, batch: GraphBatch) -> Tensor:
+        if self.l2norm and len(self.layers):
+            h = F.normalize(as_dense(h), dim=-1)
+        prediction: Tensor = self.head(h, batch)
+        return prediction
 
 
 class ConvLayer(PostLayer):
-    """A convolution with what follows it.
+    """A convolution with the steps of :class:`~graphbench.models.pre_layers.PostLayer`.
 
     Args:
         conv: the convolution, ``(h, e, batch) -> (h, e)``.
-        dim: width of what it returns.
+        dim: its output width.
         settings: see :class:`~graphbench.models.pre_layers.LayerSettings`.
 
     Shape:
@@ -151,6 +154,6 @@ class ConvLayer(PostLayer):
         self.add_steps(dim, settings)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Maps every node."""
+        """Node states u (N, dim), and edge states."""
         new, e = self.conv(readable(h, self.conv), e, batch)
         return self.finish(new), e

@@ -8,47 +8,48 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
+from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import Model
+from graphbench.models.contract import EncodedModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("JKNet")
-class JKNet(Model):
-    """A stack of local layers whose states are all read at the end.
+class JKNet(EncodedModel):
+    """A stack of local layers; the head reads the states of all of them.
 
     Equation::
 
         h_0 = X,   h_l = drop(act(norm(local_l(h_{l-1})))),   y = head(jump(h_1, .., h_L))
 
     Args:
-        encoder: module ``batch -> ((N, dim_encoded), batch')``.
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width.
-        edge_encoder: module ``batch -> (E, dim_edge)``, or None.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of every layer (``gnn.dim_inner``).
         layers: L (``gnn.layers_mp``).
-        local: makes one local layer from its widths, ``(h, e, batch) -> (h, e)`` (``gnn.layer_type``).
-        head: makes the head from the width of the jump, ``(h, batch) -> prediction``.
+        local: factory of local layers, from their widths (``gnn.layer_type``).
+        head: factory of the head, from the width of the jump.
         batchnorm: norm is BatchNorm (``gnn.batchnorm``).
         dropout: probability (``gnn.dropout``).
         act: activation (``gnn.act``).
-        jump: ``"cat"`` puts the states side by side, ``"max"`` takes the largest of every channel.
+        jump: ``"cat"`` concatenates the states, ``"max"`` takes the maximum of every channel.
 
     Shape:
-        batch -> what the head returns
+        batch -> prediction of the head
 
     Differences from the paper: its third jump, attention by an LSTM over the layers, is not here.
     """
 
-    layers_from: ClassVar[str] = "gnn"
+    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class JKNet(Model):
         act: FromContext[str] = "relu",
         jump: Literal["cat", "max"] = "cat",
     ):
-        super().__init__()
+        super().__init__(encoder, edge_encoder)
         if local is None or layers < 1:
             raise ArgumentError(
                 ("local", "layers"),
@@ -74,21 +75,21 @@ class JKNet(Model):
             )
         if jump not in ("cat", "max"):
             raise ArgumentError("jump", f"jump must be cat or max, received {jump!r}")
-        self.encoder = keep_sparse(encoder)
-        self.edge_encoder = edge_encoder
-        self.layers = nn.ModuleList(local(dim if i else dim_encoded, dim) for i in range(layers))
+        self.layers: Modules[LocalLayer] = Modules(local(dim if i else dim_encoded, dim) for i in range(layers))
         self.norms = nn.ModuleList(BatchNorm(dim) if batchnorm else nn.Identity() for _ in range(layers))
-        self.act, self.dropout, self.jump = activation(act), Dropout(dropout), jump
+        self.act = activation(act)
+        self.dropout = Dropout(dropout)
+        self.jump = jump
         self.head = head(layers * dim if jump == "cat" else dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Predicts from a batch."""
-        e = None if self.edge_encoder is None else self.edge_encoder(batch)
-        h, batch = self.encoder(batch)
+        """Prediction of the head."""
+        h, e, batch = self.encode(batch)
         states = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             new, e = layer(readable(h, layer), e, batch)
             h = self.dropout(self.act(norm(new)))
             states.append(h)
         z = torch.cat(states, dim=1) if self.jump == "cat" else torch.stack(states).amax(0)
-        return self.head(z, batch)
+        prediction: Tensor = self.head(z, batch)
+        return prediction

@@ -1,4 +1,4 @@
-"""GraphGym's general layer: a linear map or convolution, then BatchNorm, dropout, activation, rows of length one.
+"""GraphGym's general layer: a linear map or convolution, then BatchNorm, dropout, activation, L2 normalisation.
 
 PyG, ``torch_geometric/graphgym/models/layer.py``.
 """
@@ -13,16 +13,17 @@ from torch.nn import functional as F
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
+from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.structures import Features, GraphBatch
 
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """What follows every linear map and convolution of GraphGym's networks.
+    """Steps after every linear map and convolution of GraphGym's networks.
 
     Attributes:
-        batchnorm: BatchNorm; a linear map has a bias without it only (``gnn.batchnorm``).
+        batchnorm: BatchNorm (``gnn.batchnorm``); a linear map before it has no bias.
         dropout: probability (``gnn.dropout``).
         act: activation (``gnn.act``).
         l2norm: divide every row by its length (``gnn.l2norm``).
@@ -39,9 +40,9 @@ class LayerSettings:
 
 
 class PostLayer(nn.Module):
-    r"""u <- v / \|v\|_2 with v = act(dropout(BatchNorm(u))), each step as :class:`LayerSettings` says.
+    r"""u <- v / \|v\|_2 with v = act(dropout(BatchNorm(u))); the steps are chosen by :class:`LayerSettings`.
 
-    A subclass sets its linear map or convolution and calls :meth:`add_steps` then: parameters keep that order.
+    A subclass creates its linear map or convolution, then calls :meth:`add_steps`: parameters keep that order.
     """
 
     def add_steps(self, dim: int, settings: LayerSettings) -> None:
@@ -53,13 +54,13 @@ class PostLayer(nn.Module):
         self.l2norm = settings.l2norm
 
     def finish(self, new: Tensor) -> Tensor:
-        """The steps, row by row."""
+        """(R, dim) after the steps, row by row."""
         u: Tensor = self.act(self.dropout(self.norm(new)))
         return F.normalize(u, dim=-1) if self.l2norm else u
 
 
 class PreLayer(PostLayer):
-    """A linear map with what follows it.
+    """A linear map with the steps of :class:`PostLayer`.
 
     Args:
         dim_in: width of the input.
@@ -76,10 +77,10 @@ class PreLayer(PostLayer):
         self.add_steps(dim, settings)
 
     def forward(self, h: Features, batch: GraphBatch | None = None) -> Tensor:
-        """Maps every row; ``batch`` is ignored."""
+        """(N, dim); ``batch`` is ignored."""
         return self.finish(self.lin(h))
 
 
-def pre_layers(dim_in: int, dim: int, number: int, settings: LayerSettings) -> nn.ModuleList:
-    """``number`` linear layers, the first from ``dim_in``, each of width ``dim`` (``gnn.layers_pre_mp``)."""
-    return nn.ModuleList(PreLayer(dim if i else dim_in, dim, settings) for i in range(number))
+def pre_layers(dim_in: int, dim: int, number: int, settings: LayerSettings) -> Modules[PreLayer]:
+    """``number`` linear layers of width ``dim``, the first from ``dim_in`` (``gnn.layers_pre_mp``)."""
+    return Modules(PreLayer(dim if i else dim_in, dim, settings) for i in range(number))

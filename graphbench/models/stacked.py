@@ -1,7 +1,6 @@
 """Encoders, a stack of blocks, a head: the shape of GraphGPS and of most graph transformers.
 
-Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, https://arxiv.org/abs/2205.12454. A model
-of this shape is a subclass that says where its blocks come from; see :class:`GPSModel`.
+Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, https://arxiv.org/abs/2205.12454.
 """
 
 from __future__ import annotations
@@ -12,34 +11,39 @@ from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder, keep_sparse
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import Block
+from graphbench.layers.module_list import Modules
 from graphbench.layers.sharing import tie_layers
-from graphbench.models.contract import Model
+from graphbench.models.contract import EncodedModel
+from graphbench.models.pre_layers import PreLayer
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch
+from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.node_blocks import NodeBlocks
 
 
 @register("GPSModel")
-class GPSModel(Model, BlockwiseModel):
+class GPSModel(EncodedModel, BlockwiseModel):
     r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
 
+    Models of this shape are subclasses that choose where their blocks come from, see
+    :mod:`graphbench.models.gps_variants`.
+
     Args:
-        encoder: module ``batch -> ((N, dim_encoded), batch')``.
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
         dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
-        edge_encoder: module ``batch -> (E, dim_edge)``, or None for layers that read no edge features.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None for layers that read no edge features.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).
-        block: makes one block, ``(h, e, batch) -> (h, e, batch')``.
-        head: makes the head from the width of the hidden state, ``(h, batch) -> prediction``.
-        prepare: module ``(h, e, batch) -> batch'`` before the first block, for what all blocks share; None for none.
-        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``); None for none.
+        block: factory of blocks.
+        head: factory of the head, from the width of the hidden state.
+        prepare: module ``(h, e, batch) -> batch'`` before the first block, for state shared by all blocks, or None.
+        pre_mp: linear layers between encoder and blocks (``gnn.layers_pre_mp``), or None.
 
     Shape:
-        batch -> what the head returns
+        batch -> prediction of the head
     """
 
     def __init__(
@@ -53,9 +57,9 @@ class GPSModel(Model, BlockwiseModel):
         head: FromContext[Callable[[int], Head]],
         *,
         prepare: FromContext[nn.Module | None] = None,
-        pre_mp: FromContext[nn.ModuleList | None] = None,
+        pre_mp: FromContext[Modules[PreLayer] | None] = None,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, edge_encoder, keep_sparse=bool(pre_mp))  # blocks add their input to their output
         if layers < 0:
             raise ArgumentError("layers", f"layers must be 0 or more, received {layers}")
         if not pre_mp and dim_encoded != dim:
@@ -64,25 +68,23 @@ class GPSModel(Model, BlockwiseModel):
                 f"the node encoder gives {dim_encoded} columns and the blocks read {dim}: name a node encoder, "
                 "or map the columns with gnn.layers_pre_mp of 1 or more",
             )
-        self.encoder = keep_sparse(encoder) if pre_mp else encoder  # blocks add their input to their output
-        self.edge_encoder = edge_encoder
         self.prepare = prepare
-        self.pre_mp = nn.ModuleList() if pre_mp is None else pre_mp
-        self.layers = nn.ModuleList(block() for _ in range(layers))
+        self.pre_mp: Modules[PreLayer] = Modules() if pre_mp is None else pre_mp
+        self.layers: Modules[Block] = Modules(block() for _ in range(layers))
         tie_layers(self.layers)
         self.head = head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Predicts from a batch."""
-        e = None if self.edge_encoder is None else self.edge_encoder(batch)
-        h, batch = self.encoder(batch)
+        """Prediction of the head."""
+        h, e, batch = self.encode(batch)
         if self.prepare is not None:
             batch = self.prepare(h, e, batch)
         for layer in self.pre_mp:
             h = layer(h)
         for block in self.layers:
             h, e, batch = block(h, e, batch)
-        return self.head(h, batch)
+        prediction: Tensor = self.head(h, batch)
+        return prediction
 
     def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
@@ -94,4 +96,4 @@ class GPSModel(Model, BlockwiseModel):
             h = blocks.rows(layer, h)
         for block in self.layers:
             h, e = blocks.step(block, h, e, pairs)
-        return blocks.rows(self.head, h).tensor
+        return as_dense(blocks.rows(self.head, h).tensor)

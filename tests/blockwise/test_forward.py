@@ -71,17 +71,17 @@ def two_branch(head=NodeHead, layers=2, attention=True, local=GCN, edges=False, 
     def make_local(dim_in, dim_out):
         return local(dim_in, dim_out) if local is GCN else make("layers/local", local, dim_in=dim_in, dim_out=dim_out)
 
-    model = TwoBranch(
-        encoder=NodeEncoder(None, {"PE": FromColumn()}, 3, True) if edges else NodeEncoder(None, {}, 2, False),
-        dim_encoded=3 if edges else 2,
-        edge_encoder=EdgeEncoder(OfEdges(), {}, DIM, True) if edges else None,
-        dim=DIM,
-        layers=layers,
-        attention=(lambda: SGFormer(DIM, 2)) if attention else None,
-        local=None if local is None else make_local,
-        head=lambda width: head(width, 4),
-        **options,
-    )
+    arguments = {
+        "encoder": NodeEncoder(None, {"PE": FromColumn()}, 3, True) if edges else NodeEncoder(None, {}, 2, False),
+        "dim_encoded": 3 if edges else 2,
+        "edge_encoder": EdgeEncoder(OfEdges(), {}, DIM, True) if edges else None,
+        "dim": DIM,
+        "layers": layers,
+        "attention": (lambda: SGFormer(DIM, 2)) if attention else None,
+        "local": None if local is None else make_local,
+        "head": lambda width: head(width, 4),
+    }
+    model = registry.construct(TwoBranch, {**arguments, **options})
     return shaken(model.double()).eval()
 
 

@@ -102,12 +102,12 @@ def test_widths_must_add_up(batch):
 
 def test_encoders_that_work_on_the_whole_follow_in_their_order_and_come_before_the_norm(batch):
     contextual = {"first": _Context("first"), "second": _Context("second")}
-    encoder = NodeEncoder(_Constant(1.0, 2), {"A": _Constant(3.0, 1)}, 3, batch_norm=False, contextual=contextual)
+    encoder = NodeEncoder(_Constant(1.0, 2), {"A": _Constant(3.0, 1)}, 3, batch_norm=False, batch_encoders=contextual)
     h, after = encoder(batch)
     assert torch.equal(h, torch.tensor([3.0, 3, 5]).expand(5, 3))
     assert torch.equal(after.state.extra["first"] + 1, after.state.extra["second"])
     assert not batch.state.extra
-    normed = NodeEncoder(LinearNode(8, 6), {}, 8, batch_norm=True, contextual={"first": _Context("first")})
+    normed = NodeEncoder(LinearNode(8, 6), {}, 8, batch_norm=True, batch_encoders={"first": _Context("first")})
     h, after = normed(batch)
     torch.testing.assert_close(h.mean(0), torch.zeros(8), atol=1e-5, rtol=0)
     torch.testing.assert_close(after.state.extra["first"], normed.features(batch))
@@ -119,7 +119,7 @@ def test_an_encoder_that_works_on_the_whole_may_add_nodes(batch):
             more = batch.replace(ragged=Ragged.from_sizes([4, 2]), x=None, pe={})
             return torch.cat([h[:1], h]), more
 
-    h, after = NodeEncoder(LinearNode(8, 6), {}, 8, batch_norm=True, contextual={"A": AddsOne()})(batch)
+    h, after = NodeEncoder(LinearNode(8, 6), {}, 8, batch_norm=True, batch_encoders={"A": AddsOne()})(batch)
     assert h.shape == (after.num_nodes, 8) == (6, 8)
 
 

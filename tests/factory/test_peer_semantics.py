@@ -61,7 +61,7 @@ def test_a_single_model_has_no_feed_forward_part(built) -> None:
     model = built("model.type", "SingleModel", "gt.layer_type", "GINE")
     assert isinstance(model.layers[0], SingleBlock)
     assert layer_names(model) == ["GINE"]
-    with pytest.raises(UserError, match=r"have one part, received 'GINE\+Transformer'"):
+    with pytest.raises(UserError, match=r"have one layer, received 'GINE\+Transformer'"):
         built("model.type", "SingleModel")
 
 
@@ -85,7 +85,7 @@ def test_parts_may_work_on_the_expander(built) -> None:
     ("overrides", "message"),
     [
         ("gt.layer_type None+None", "at least one of them not None"),
-        ("gt.layer_type GCN+SANLayer", "SANLayer is a complete layer and stands alone"),
+        ("gt.layer_type GCN+SANLayer", "SANLayer is a complete layer and cannot be joined with others"),
         (
             "gt.layer_type None+BiasedTransformer dataset.node_encoder_name TypeDictNode+GraphormerBias "
             "posenc_GraphormerBias.enable true posenc_GraphormerBias.num_spatial_types 4 "

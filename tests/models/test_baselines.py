@@ -13,6 +13,7 @@ from torch_geometric.nn import GCNConv, JumpingKnowledge, SGConv
 from torch_geometric.transforms import SIGN as PygSIGN
 from torch_geometric.utils import add_self_loops
 
+from graphbench import registry
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.local.gcn import GCN
@@ -40,7 +41,7 @@ def build(model: type[nn.Module], **own: Any) -> Any:
         "dim": DIM,
         "head": lambda width: NodeHead(width, CLASSES),
     }
-    return model(**{**arguments, **own}).double().eval()
+    return registry.construct(model, {**arguments, **own}).double().eval()
 
 
 def one_layer() -> nn.ModuleList:
@@ -166,10 +167,10 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
 @pytest.mark.parametrize(
     ("model", "own", "message"),
     [
-        (SGC, {"hops": -1}, "hops must be 0 or more, received -1"),
-        (SIGN, {"hops": -2}, "hops must be 0 or more, received -2"),
+        (SGC, {"hops": -1}, "hops must be at least 0, received -1"),
+        (SIGN, {"hops": -2}, "hops must be at least 0, received -2"),
         (APPNP, {"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
-        (H2GCN, {"rounds": -1}, "rounds must be 0 or more, received -1"),
+        (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
         (JKNet, {"edge_encoder": None, "layers": 0, "local": GCN}, "1 or more of them, received 0 of one kind"),
         (JKNet, {"edge_encoder": None, "layers": 2, "local": None}, "received 2 of none"),
         (JKNet, {"edge_encoder": None, "layers": 1, "local": GCN, "jump": "lstm"}, "cat or max, received 'lstm'"),

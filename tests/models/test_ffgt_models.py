@@ -20,7 +20,9 @@ from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import build_transforms
 from graphbench.heads.norm_mlp import NormMLPGraphHead, NormMLPNodeHead
+from graphbench.layers.attention.ffgt.settings import FocalSettings
 from graphbench.layers.blocks.pre_norm import FFGTLayer, GRPELayer
+from graphbench.layers.contract import Block
 from graphbench.models.stacked import GPSModel
 from tests.layers.attention.ffgt.test_layer import recorded_batch
 from tests.layers.recorded import close
@@ -33,21 +35,21 @@ NETS += ["grpe/grpe_net_1layer_longhop", "grpe/grpe_net_shared_tables", "grpe/gr
 def model_of(config: dict[str, Any], out_dim: int) -> GPSModel:
     """The network with the quirks of the released code; GRPE's own code has no focal heads and unshifted types."""
     dim, graphs, focal = config["dim"], config.get("task", "graph") == "graph", config.get("focal_heads", 0)
-    known = {
-        "ffn_dim": config["ffn_dim"],
-        "focal_heads": focal,
-        "focal_length": config.get("max_dist", 1),
-        "num_edge_types": config["num_edge_type"],
-        "edge_offset": 2 if focal else 0,
-        "tables_per_layer": config["tables_per_layer"],
-        "unreachable": "full",
-        "released": True,
-    }
+    settings = FocalSettings(
+        focal_heads=focal,
+        focal_length=config.get("max_dist", 1),
+        num_edge_types=config["num_edge_type"],
+        edge_offset=2 if focal else 0,
+        tables_per_layer=config["tables_per_layer"],
+        unreachable="full",
+        released=True,
+    )
+    heads, max_hop, ffn_dim = config["heads"], config["max_hop"], config["ffn_dim"]
 
-    def layer() -> nn.Module:
-        if config["max_hop"] is None:
-            return FFGTLayer(dim, config["heads"], **known)
-        return GRPELayer(dim, config["heads"], max_hop=config["max_hop"], **known)
+    def layer() -> Block:
+        if max_hop is None:
+            return FFGTLayer(dim, heads, ffn_dim=ffn_dim, focal=settings)
+        return GRPELayer(dim, heads, max_hop=max_hop, ffn_dim=ffn_dim, focal=settings)
 
     kinds = config["num_node_type"]
     features = TypeDictNode(dim, kinds) if kinds > 0 else LinearNode(dim, -kinds)
@@ -59,7 +61,7 @@ def model_of(config: dict[str, Any], out_dim: int) -> GPSModel:
     head: Callable[[int], nn.Module] = lambda width: (NormMLPGraphHead if graphs else NormMLPNodeHead)(  # noqa: E731
         width, out_dim, layers_post_mp=1 + config["last_mlp"]
     )
-    encoder = NodeEncoder(features, {}, dim, batch_norm=False, contextual=contextual)
+    encoder = NodeEncoder(features, {}, dim, batch_norm=False, batch_encoders=contextual)
     return GPSModel(encoder, dim, None, dim, config["layers"], layer, head).double().eval()
 
 

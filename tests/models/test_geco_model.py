@@ -59,7 +59,7 @@ def test_dropout_lies_behind_the_parts_and_in_the_feed_forward_part() -> None:
     "make", [lambda: CustomGatedGCN(DIM, DIM, dim_edge=DIM), lambda: Exphormer(DIM, 2, dim_edge=DIM)]
 )
 def test_parts_with_a_residual_or_pairs_of_their_own_are_refused(make: Callable[[], nn.Module]) -> None:
-    with pytest.raises(ValueError, match="brings its own residual or pairs and cannot stand in this block"):
+    with pytest.raises(ValueError, match="adds a residual or passes state to the next block"):
         block(make())
 
 

@@ -18,8 +18,8 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.heads.graph import GraphHead
 from graphbench.layers.blocks.gcn_conv import GCNBlock
-from graphbench.models.custom_gnn import CustomGNN
 from graphbench.models.gnn import GNN
+from graphbench.models.gps_variants import CustomGNN
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from tests.contract import example_batch, shaken
 

@@ -13,8 +13,7 @@ from graphbench.heads.graph import GraphHead
 from graphbench.heads.graphormer_graph import GraphormerGraphHead
 from graphbench.layers.blocks.graphormer import GraphormerLayer
 from graphbench.layers.blocks.san import SAN2Layer, SANLayer
-from graphbench.models.graphormer import Graphormer
-from graphbench.models.san import SANTransformer
+from graphbench.models.gps_variants import Graphormer, SANTransformer
 from graphbench.structures import GraphBatch, PairBlocks
 from tests.contract import example_batch
 
@@ -26,7 +25,7 @@ def count(module: torch.nn.Module) -> int:
 def zinc_graphormer(layers: int = 12) -> Graphormer:
     """zinc-Graphormer.yaml."""
     bias = GraphormerBias(80, 8, num_spatial_types=20, num_in_degrees=64, num_out_degrees=64, edge_types=4)
-    encoder = NodeEncoder(TypeDictNode(80, 28), {}, 80, batch_norm=False, contextual={"GraphormerBias": bias})
+    encoder = NodeEncoder(TypeDictNode(80, 28), {}, 80, batch_norm=False, batch_encoders={"GraphormerBias": bias})
     return Graphormer(
         encoder, 80, None, 80, layers, lambda: GraphormerLayer(80, 8), lambda dim: GraphormerGraphHead(dim, 1)
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from graphbench import registry
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
-from graphbench.models.two_branch import AttentionBranch, TwoBranch
+from graphbench.models.branches import AttentionBranch, AttentionSettings, LocalSettings
+from graphbench.models.two_branch import TwoBranch
 from graphbench.structures import GraphBatch, Ragged
 from tests.models.recorded import close, load
 
@@ -41,12 +43,13 @@ def test_attention_branch_equals_the_original(golden, name):
                 SGFormer(config["dim"], config["heads"], use_weight=config.get("use_weight", True))
                 for _ in range(config["layers"])
             ],
+            AttentionSettings(
+                attention_norm=config.get("use_bn", True),
+                attention_act=config.get("use_act", large),
+                attention_residual="mean" if large else "mix" if config["use_residual"] else "none",
+                alpha=config.get("alpha", 0.0),
+            ),
             dropout=0.5,
-            norm=config.get("use_bn", True),
-            act="relu",
-            act_every_layer=config.get("use_act", large),
-            residual="mean" if large else "mix" if config["use_residual"] else "none",
-            alpha=config.get("alpha", 0.0),
         )
         .double()
         .eval()
@@ -79,28 +82,26 @@ def _complete(config, large):
     dim, dim_in = config["dim"], config["dim_in"]
     flags = config if large else {f"trans_{key}": value for key, value in config["trans"].items()}
     heads, use_weight = flags["trans_num_heads"], flags.get("trans_use_weight", True)
-    own = {
-        "graph_weight": flags["graph_weight" if large else "trans_graph_weight"],
-        "aggregate": flags["aggregate" if large else "trans_aggregate"],
-        "attention_norm": flags.get("trans_use_bn", True),
-    }
     if large:
-        own |= {
-            "attention_residual": "mean",
-            "attention_act": flags.get("trans_use_act", False),
-            "local_layers": config["gnn_num_layers"],
-            "local_norm": True,
-            "local_stem": True,
-            "local_residual": True,
-            "local_init": config["gnn_use_init"],
-        }
+        attention = AttentionSettings(
+            attention_norm=flags.get("trans_use_bn", True),
+            attention_residual="mean",
+            attention_act=flags.get("trans_use_act", False),
+        )
+        local = LocalSettings(
+            local_layers=config["gnn_num_layers"],
+            local_norm=True,
+            local_stem=True,
+            local_residual=True,
+            local_init=config["gnn_use_init"],
+        )
     else:
-        own |= {
-            "attention_residual": "mix" if flags["trans_use_residual"] else "none",
-            "alpha": flags.get("trans_alpha", 0.5),
-            "local_layers": config["gcn_layers"],
-            "local_norm": config["gcn"]["use_bn"],
-        }
+        attention = AttentionSettings(
+            attention_norm=flags.get("trans_use_bn", True),
+            attention_residual="mix" if flags["trans_use_residual"] else "none",
+            alpha=flags.get("trans_alpha", 0.5),
+        )
+        local = LocalSettings(local_layers=config["gcn_layers"], local_norm=config["gcn"]["use_bn"])
     return TwoBranch(
         NodeEncoder(None, {}, dim_in, batch_norm=False),
         dim_in,
@@ -111,7 +112,10 @@ def _complete(config, large):
         lambda a, b: GCN(a, b, self_loops=not large),
         lambda width: NodeHead(width, config["classes"], layers_post_mp=1),
         dropout=0.5,
-        **own,
+        graph_weight=flags["graph_weight" if large else "trans_graph_weight"],
+        aggregate=flags["aggregate" if large else "trans_aggregate"],
+        attention_branch=attention,
+        local_branch=local,
     )
 
 
@@ -173,7 +177,7 @@ def _model(**changes):
         "local": lambda a, b: GCN(a, b),
         "head": lambda width: NodeHead(width, 3),
     }
-    return TwoBranch(**{**arguments, **changes})
+    return registry.construct(TwoBranch, {**arguments, **changes})
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from graphbench.errors import UserError
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
+from graphbench.models.branches import LocalSettings
 from graphbench.models.two_branch import TwoBranch
 from graphbench.structures import GraphBatch
 from graphbench.train.accelerator import make_fabric
@@ -153,8 +154,7 @@ def model():
         attention=lambda: SGFormer(8, 1),
         local=GCN,
         head=lambda width: NodeHead(width, 3),
-        local_norm=True,
-        local_stem=True,
+        local_branch=LocalSettings(local_norm=True, local_stem=True),
     )
 
 

@@ -21,13 +21,13 @@ class ASTEdge(FeatureEncoder):
         edge_attr (E, 2) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int]):
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
         self.type_emb = nn.Embedding(2, dim)
         self.direction_emb = nn.Embedding(2, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim) first edge states."""
         a = edge_features(batch, "ASTEdge")
         if a.dim() != 2 or a.shape[1] != 2:
             raise ValueError(f"ASTEdge reads kind and direction, received edge_attr of shape {tuple(a.shape)}")

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features, embed
+from graphbench.layers.module_list import Modules
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -25,14 +26,14 @@ class Bond(FeatureEncoder):
         edge_attr (E, 3) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int]):
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
-        self.bond_emb = nn.ModuleList(nn.Embedding(size, dim) for size in BOND_COLUMNS)
+        self.bond_emb: Modules[nn.Embedding] = Modules(nn.Embedding(size, dim) for size in BOND_COLUMNS)
         for table in self.bond_emb:
             nn.init.xavier_uniform_(table.weight)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim) first edge states."""
         a = edge_features(batch, "Bond")
         if a.dim() != 2 or a.shape[1] != len(self.bond_emb):
             raise ValueError(f"Bond reads {len(self.bond_emb)} columns, received edge_attr of shape {tuple(a.shape)}")

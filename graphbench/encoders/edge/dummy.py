@@ -20,10 +20,10 @@ class DummyEdge(FeatureEncoder):
         batch with E edges -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int]):
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
         self.type_emb = nn.Embedding(1, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim) first edge states."""
         return self.type_emb.weight.expand(batch.num_edges, -1)

@@ -23,7 +23,7 @@ class LinearEdge(FeatureEncoder):
         edge_attr (E, edge_in) or, for one column, (E,) -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int], edge_in: FromContext[int]):
+    def __init__(self, dim: FromContext[int], edge_in: FromContext[int]) -> None:
         super().__init__()
         if edge_in < 1:
             name = type(self).__name__
@@ -33,10 +33,13 @@ class LinearEdge(FeatureEncoder):
         self.lin = nn.Linear(edge_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim) first edge states."""
         attributes = edge_features(batch, type(self).__name__).to(self.lin.weight.dtype)
-        return self.lin(self.prepared(attributes if attributes.dim() == 2 else attributes[:, None]))
+        if attributes.dim() == 1:
+            attributes = attributes[:, None]
+        e: Tensor = self.lin(self.prepared(attributes))
+        return e
 
     def prepared(self, attributes: Tensor) -> Tensor:
-        """What the map is applied to: the features as they are."""
+        """Input of the linear map: the features as they are."""
         return attributes

@@ -21,7 +21,7 @@ class PPAEdge(LinearEdge):
         edge_attr (E, 7) -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int], edge_in: FromContext[int] = EDGE_COLUMNS):
+    def __init__(self, dim: FromContext[int], edge_in: FromContext[int] = EDGE_COLUMNS) -> None:
         if edge_in != EDGE_COLUMNS:
             raise ArgumentError("edge_in", f"PPAEdge reads {EDGE_COLUMNS} columns, received edge_in = {edge_in}")
         super().__init__(dim, edge_in)

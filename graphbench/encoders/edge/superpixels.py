@@ -1,7 +1,7 @@
 """Borders of superpixels: PascalVOC-SP and COCO-SP, https://arxiv.org/abs/2206.08164.
 
-One column, or two with the data set's name ``edge_wt_region_boundary``: how strong the border is, and how many pixels
-it has, which are a thousand times larger.
+One column, or two with the data set's name ``edge_wt_region_boundary``: the strength of the border, and its number of
+pixels, which is a thousand times larger.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class VOCEdge(LinearEdge):
     mean: ClassVar[tuple[float, ...]] = (0.07640745, 33.73478)
     std: ClassVar[tuple[float, ...]] = (0.0868775, 20.945076)
 
-    def __init__(self, dim: FromContext[int], edge_in: FromContext[int], *, standardize: FromContext[bool] = False):
+    def __init__(
+        self, dim: FromContext[int], edge_in: FromContext[int], *, standardize: FromContext[bool] = False
+    ) -> None:
         super().__init__(dim, edge_in)
         if standardize and edge_in != len(self.mean):
             raise ArgumentError(
@@ -45,12 +47,16 @@ class VOCEdge(LinearEdge):
                 f"{type(self).__name__}: standardize knows the {len(self.mean)} columns of edge_wt_region_boundary, "
                 f"received edge_in = {edge_in}",
             )
+        self.shift: Tensor | None
+        self.scale: Tensor | None
         self.register_buffer("shift", torch.tensor(self.mean) if standardize else None, persistent=False)
         self.register_buffer("scale", torch.tensor(self.std) if standardize else None, persistent=False)
 
     def prepared(self, attributes: Tensor) -> Tensor:
-        """The features, standardised where that was asked for."""
-        return attributes if self.shift is None else (attributes - self.shift) / self.scale
+        """The features, standardised with ``standardize``."""
+        if self.shift is None or self.scale is None:
+            return attributes
+        return (attributes - self.shift) / self.scale
 
 
 @register("COCOEdge")

@@ -23,13 +23,13 @@ class TypeDictEdge(FeatureEncoder):
         edge_attr (E, 1) int64 -> (E, dim)
     """
 
-    def __init__(self, dim: FromContext[int], num_types: FromContext[int]):
+    def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
         if num_types < 1:
             raise ArgumentError("num_types", f"TypeDictEdge: num_types must be 1 or more, received {num_types}")
         self.type_emb = nn.Embedding(num_types, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim) first edge states."""
         attributes = edge_features(batch, "TypeDictEdge")
         return embed(self.type_emb, attributes if attributes.dim() == 1 else attributes[:, 0], "TypeDictEdge")

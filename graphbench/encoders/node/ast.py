@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -27,17 +26,17 @@ class ASTNode(FeatureEncoder):
         x (N, 3) int64: type, attribute, depth -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int]):
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
         self.type_emb = nn.Embedding(NODE_TYPES, dim)
         self.attribute_emb = nn.Embedding(NODE_ATTRIBUTES, dim)
         self.depth_emb = nn.Embedding(MAX_DEPTH + 1, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim) first node states."""
         x = node_features(batch, "ASTNode")
         if x.dim() != 2 or x.shape[1] != 3:
             raise ValueError(f"ASTNode reads type, attribute and depth, received x of shape {tuple(x.shape)}")
-        columns = {"type": self.type_emb, "attribute": self.attribute_emb, "depth": self.depth_emb}
-        x = torch.cat([x[:, :2], x[:, 2:].clamp(max=MAX_DEPTH)], dim=1)
-        return sum(embed(table, x[:, c], f"ASTNode, {name},") for c, (name, table) in enumerate(columns.items()))
+        h = embed(self.type_emb, x[:, 0], "ASTNode, type,")
+        h = h + embed(self.attribute_emb, x[:, 1], "ASTNode, attribute,")
+        return h + embed(self.depth_emb, x[:, 2].clamp(max=MAX_DEPTH), "ASTNode, depth,")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed, node_features
 from graphbench.errors import ArgumentError
+from graphbench.layers.module_list import Modules
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -32,7 +33,7 @@ class Atom(FeatureEncoder):
         x (N, 9) int64 -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5):
+    def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5) -> None:
         super().__init__()
         if ogb_atom_vocabulary not in (4, 5):
             raise ArgumentError(
@@ -40,12 +41,12 @@ class Atom(FeatureEncoder):
             )
         sizes = list(ATOM_COLUMNS)
         sizes[CHIRALITY] = ogb_atom_vocabulary
-        self.atom_emb = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)
+        self.atom_emb: Modules[nn.Embedding] = Modules(nn.Embedding(size, dim) for size in sizes)
         for table in self.atom_emb:
             nn.init.xavier_uniform_(table.weight)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim) first node states."""
         x = node_features(batch, "Atom")
         if x.dim() != 2 or x.shape[1] != len(self.atom_emb):
             raise ValueError(f"Atom reads {len(self.atom_emb)} columns, received x of shape {tuple(x.shape)}")

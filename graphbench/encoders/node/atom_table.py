@@ -31,7 +31,7 @@ class AtomTable(FeatureEncoder):
         x (N, 9) int64 -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int], num_types: FromContext[int]):
+    def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
         if num_types < sum(ATOM_COLUMNS):
             raise ArgumentError(
@@ -43,7 +43,7 @@ class AtomTable(FeatureEncoder):
         self.first: Tensor
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim) first node states."""
         x = node_features(batch, "AtomTable")
         if x.dim() != 2 or x.shape[1] != len(ATOM_COLUMNS):
             raise ValueError(f"AtomTable reads {len(ATOM_COLUMNS)} columns, received x of shape {tuple(x.shape)}")

@@ -24,7 +24,7 @@ class LinearNode(FeatureEncoder):
         x (N, node_in) -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int], node_in: FromContext[int]):
+    def __init__(self, dim: FromContext[int], node_in: FromContext[int]) -> None:
         super().__init__()
         if node_in < 1:
             raise ArgumentError(
@@ -33,9 +33,11 @@ class LinearNode(FeatureEncoder):
         self.lin = InputLinear(node_in, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
-        return self.lin(self.prepared(stored_features(batch, type(self).__name__).to(self.lin.weight.dtype)))
+        """(N, dim) first node states."""
+        x = stored_features(batch, type(self).__name__).to(self.lin.weight.dtype)
+        h: Tensor = self.lin(self.prepared(x))
+        return h
 
     def prepared(self, x: Features) -> Features:
-        """What the map is applied to: the features as they are."""
+        """Input of the linear map: the features as they are."""
         return x

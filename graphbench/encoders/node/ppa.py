@@ -20,10 +20,10 @@ class PPANode(FeatureEncoder):
         batch with N nodes -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int]):
+    def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()
         self.type_emb = nn.Embedding(1, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim) first node states."""
         return self.type_emb.weight.expand(batch.num_nodes, -1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench.encoders.node.linear import LinearNode
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext, register
+from graphbench.structures import Features, as_dense
 
 NODE_COLUMNS = 14
 
@@ -44,18 +45,23 @@ class VOCNode(LinearNode):
 
     def __init__(
         self, dim: FromContext[int], node_in: FromContext[int] = NODE_COLUMNS, *, standardize: FromContext[bool] = False
-    ):
+    ) -> None:
         if node_in != NODE_COLUMNS:
             raise ArgumentError(
                 "node_in", f"{type(self).__name__} reads {NODE_COLUMNS} columns, received node_in = {node_in}"
             )
         super().__init__(dim, node_in)
+        self.shift: Tensor | None
+        self.scale: Tensor | None
         self.register_buffer("shift", torch.tensor(self.mean) if standardize else None, persistent=False)
         self.register_buffer("scale", torch.tensor(self.std) if standardize else None, persistent=False)
 
-    def prepared(self, x: Tensor) -> Tensor:
-        """The features, standardised where that was asked for."""
-        return x if self.shift is None else (x - self.shift) / self.scale
+    def prepared(self, x: Features) -> Tensor:
+        """The features, standardised with ``standardize``."""
+        x = as_dense(x)
+        if self.shift is None or self.scale is None:
+            return x
+        return (x - self.shift) / self.scale
 
 
 @register("COCONode")

@@ -23,13 +23,13 @@ class TypeDictNode(FeatureEncoder):
         x (N, 1) int64 -> (N, dim)
     """
 
-    def __init__(self, dim: FromContext[int], num_types: FromContext[int]):
+    def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
         if num_types < 1:
             raise ArgumentError("num_types", f"TypeDictNode: num_types must be 1 or more, received {num_types}")
         self.type_emb = nn.Embedding(num_types, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim) first node states."""
         x = node_features(batch, "TypeDictNode")
         return embed(self.type_emb, x if x.dim() == 1 else x[:, 0], "TypeDictNode")

@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors added to the node states instead of beside them, as FFGT's Vanilla transformer has them.
+"""Laplacian eigenvectors added to the node states, not concatenated: the encoding of FFGT's Vanilla transformer.
 
 Zhu et al., https://arxiv.org/abs/2311.04653, after https://arxiv.org/abs/2206.08164.
 """
@@ -19,7 +19,7 @@ class AddLapPE(LaplacianEncoder, BatchEncoder):
     r"""h_i <- h_i + sum_k net( W [v_ki, lambda_k] ): the DeepSet of :class:`LaplacianEncoder`, as wide as the states.
 
     Args:
-        dim: columns of ``h`` that it is added to, its first; encodings named after this one follow them.
+        dim: the first columns of ``h``, which it is added to; encodings named after this one follow them.
         layers: depth of ``net``; the first map counts.
         max_freqs: eigenpairs per graph.
 
@@ -35,7 +35,7 @@ class AddLapPE(LaplacianEncoder, BatchEncoder):
         self.dim = dim
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-        """The states with the encoding in them."""
+        """The states plus the encoding, and the batch as it came."""
         encoded = self.encode(batch)
         if h.shape[1] > self.dim:
             encoded = pad(encoded, (0, h.shape[1] - self.dim))

@@ -25,9 +25,9 @@ from graphbench.structures import GraphBatch
 class ERN(ColumnEncoder):
     r"""pe_i = post( net(r_i) ); the squared distance of r_i and r_j is about the effective resistance between i and j.
 
-    ``Linear`` maps the row r_i; the other two encode its entries as a set: ``DeepSet`` maps each alone (a ReLU after
-    every map), ``Transformer`` lets them attend to each other (PyTorch's encoder layer, see :class:`LapPE`), and their
-    sum over all entries is taken.
+    ``Linear`` maps the row r_i; the other two encode its entries as a set and sum over them: ``DeepSet`` with an MLP
+    of single entries (a ReLU after every map), ``Transformer`` with attention between them (PyTorch's encoder layer,
+    see :class:`LapPE`).
 
     Args:
         dim_pe: width of the encoding.
@@ -57,49 +57,55 @@ class ERN(ColumnEncoder):
         post_layers: int = 0,
         er_dim: int | str = "none",
         max_nodes: FromContext[int | None] = None,
-    ):
+    ) -> None:
         super().__init__()
-        kind = model.lower()
-        if kind not in ("linear", "deepset", "transformer"):
+        network = model.lower()
+        if network not in ("linear", "deepset", "transformer"):
             raise ArgumentError("model", f"ERN: model must be Linear, DeepSet or Transformer, received '{model}'")
         check_at_least(1, dim_pe=dim_pe, layers=layers)
         check_at_least(0, post_layers=post_layers)
-        if kind == "transformer" and dim_pe % n_heads:
+        if network == "transformer" and dim_pe % n_heads:
             raise ArgumentError(
                 ("n_heads", "dim_pe"), f"ERN: n_heads must divide dim_pe, received {n_heads} and {dim_pe}"
             )
-        self.columns = self.linear = self.entry = self.attention = None
-        if kind == "linear":
-            self.columns = _columns(er_dim, max_nodes)
-            self.linear = nn.Linear(self.columns, dim_pe)
+        self.linear: nn.Linear | None = None
+        self.entry: nn.Linear | None = None
+        if network == "linear":
+            self.linear = nn.Linear(_columns(er_dim, max_nodes), dim_pe)
         else:
             self.entry = nn.Linear(1, dim_pe)
-            self.attention = nn.ModuleList(
-                nn.TransformerEncoderLayer(dim_pe, n_heads, batch_first=True)
-                for _ in range(layers if kind == "transformer" else 0)
-            )
-            self.maps = nn.ModuleList(nn.Linear(dim_pe, dim_pe) for _ in range(layers - 1 if kind == "deepset" else 0))
-        self.relu = kind == "deepset"
+        attention_layers = layers if network == "transformer" else 0
+        maps = layers - 1 if network == "deepset" else 0
+        self.attention = nn.ModuleList(
+            nn.TransformerEncoderLayer(dim_pe, n_heads, batch_first=True) for _ in range(attention_layers)
+        )
+        self.maps = nn.ModuleList(nn.Linear(dim_pe, dim_pe) for _ in range(maps))
+        self.relu = network == "deepset"
         self.post_mlp = ReLUStack(dim_pe, dim_pe, post_layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim_pe) encodings of the nodes."""
         rows = precomputed(batch, "ERN", "embedding", None).to(next(self.parameters()).dtype)
-        return self.post_mlp(self._row(rows) if self.linear is not None else self._set(rows))
+        h = self._of_set(rows) if self.linear is None else self._of_row(rows, self.linear)
+        pe: Tensor = self.post_mlp(h)
+        return pe
 
-    def _row(self, rows: Tensor) -> Tensor:
-        if rows.shape[1] > self.columns:
+    def _of_row(self, rows: Tensor, linear: nn.Linear) -> Tensor:
+        columns = linear.in_features
+        if rows.shape[1] > columns:
             raise ValueError(
-                f"ERN was built for rows of {self.columns} entries, batch.pe['ERN.embedding'] has {rows.shape[1]}; set "
+                f"ERN was built for rows of {columns} entries, batch.pe['ERN.embedding'] has {rows.shape[1]}; set "
                 f"posenc_ERN.er_dim to {rows.shape[1]}"
             )
-        rows = F.pad(rows, (0, self.columns - rows.shape[1]))
+        rows = F.pad(rows, (0, columns - rows.shape[1]))
         if self.training:
-            rows = rows[:, torch.randperm(self.columns, device=rows.device)]
-        return self.linear(rows)
+            rows = rows[:, torch.randperm(columns, device=rows.device)]
+        h: Tensor = linear(rows)
+        return h
 
-    def _set(self, rows: Tensor) -> Tensor:
-        h = self.entry(rows.unsqueeze(2))
+    def _of_set(self, rows: Tensor) -> Tensor:
+        assert self.entry is not None
+        h: Tensor = self.entry(rows.unsqueeze(2))
         if self.relu:
             h = h.relu()
             for linear in self.maps:
@@ -137,15 +143,15 @@ class ERE(ColumnEncoder):
     transform: ClassVar[str | None] = "EdgeResistance"
     level: ClassVar[Literal["node", "edge"]] = "edge"
 
-    def __init__(self, dim_pe: int, *, layers: int = 3):
+    def __init__(self, dim_pe: int, *, layers: int = 3) -> None:
         super().__init__()
         check_at_least(1, dim_pe=dim_pe, layers=layers)
         widths = [1, *[dim_pe] * layers]
         self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
-        h = precomputed(batch, "ERE", "resistance", 1, edges=True).to(self.mlp[0].weight.dtype)
+        """(E, dim_pe) encodings of the edges."""
+        h = precomputed(batch, "ERE", "resistance", 1, edges=True).to(next(self.parameters()).dtype)
         for linear in self.mlp:
             h = linear(h).relu()
         return h

@@ -20,10 +20,10 @@ from graphbench.structures import GraphBatch
 
 @register("EquivStableLapPE")
 class EquivStableLapPE(BatchEncoder):
-    """p_i = W [v_1i, v_2i, ...] + b, v_k being the k-th eigenvector; frequencies a graph does not have count as 0.
+    """p_i = W [v_1i, v_2i, ...] + b, v_k the k-th eigenvector; frequencies that a graph does not have are 0.
 
-    The node features stay as they are and keep their full width; p travels as ``state.stable_encoding`` to
-    the local layers, which weigh an edge by the distance between its ends.
+    The node features stay as they are and keep their full width; local layers read p as ``state.stable_encoding`` and
+    weigh an edge by the distance between its ends.
 
     Args:
         dim: width of the encoding.
@@ -39,7 +39,7 @@ class EquivStableLapPE(BatchEncoder):
 
     transform: ClassVar[str | None] = "LaplacianPE"
 
-    def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none"):
+    def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none") -> None:
         super().__init__()
         check_at_least(1, dim=dim, max_freqs=max_freqs)
         self.max_freqs = max_freqs
@@ -47,7 +47,7 @@ class EquivStableLapPE(BatchEncoder):
         self.lin = nn.Linear(max_freqs, dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-        """Leaves ``h`` alone and adds the encoding to the batch."""
+        """``h`` as it came, and the batch with the encoding."""
         eigvecs = precomputed(batch, "EquivStableLapPE", "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
         eigvecs = eigvecs.nan_to_num(0.0)
         if self.raw_norm is not None:

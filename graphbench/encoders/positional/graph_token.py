@@ -1,4 +1,4 @@
-"""A node that stands for the whole graph: the task token of FFGT and GRPE, the graph token of Graphormer.
+"""A node that represents the whole graph: the task token of FFGT and GRPE, the graph token of Graphormer.
 
 Ying et al., https://arxiv.org/abs/2106.05234, section 3.1.3; Park et al. (GRPE), https://arxiv.org/abs/2201.12787.
 """
@@ -16,12 +16,12 @@ from graphbench.structures import GraphBatch
 
 @register("GraphToken")
 class GraphToken(BatchEncoder):
-    r"""Puts one more node first in every graph, empty ones included.
+    r"""Inserts one more node as the first of every graph, empty ones included.
 
     .. math:: h \leftarrow [\, t \;|\; h_1, .., h_n \,]
 
-    t: one learned state for all graphs. The token has no edges, so that local layers leave it to itself; it is
-    ``TOKEN`` hops from every node in ``pairs`` and ``hops``, so that attention may treat it as it likes. Read it with
+    t: one learned state for all graphs. The token has no edges, so that local layers pass no messages to it; its
+    distance in ``pairs`` and ``hops`` is ``TOKEN``, by which attention recognises it. Heads read it with
     ``model.graph_pooling graph_token``.
 
     Args:
@@ -39,5 +39,5 @@ class GraphToken(BatchEncoder):
         nn.init.normal_(self.token, std=0.02)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-        """The states with the tokens among them, and the batch to go on with."""
+        """States (N + G, dim + c) of nodes and tokens, and the batch to go on with."""
         return with_token(h, self.token.to(h.dtype), batch, "GraphToken")

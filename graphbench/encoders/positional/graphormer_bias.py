@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.inputs import embed
-from graphbench.encoders.token import insert, pairs_behind_token, with_token
+from graphbench.encoders.token import insert, pairs_after_token, with_token
 from graphbench.errors import ArgumentError
 from graphbench.layers.dropout import Dropout
 from graphbench.registry import FromContext, register
@@ -24,7 +24,7 @@ from graphbench.structures.pairs import UNREACHABLE
 
 @register("GraphormerBias")
 class GraphormerBias(BatchEncoder):
-    r"""Adds degree embeddings to the nodes and leaves ``state["pair_bias"]`` for attention.
+    r"""Degree embeddings, added to the nodes, and ``state.pair_bias`` for attention.
 
     .. math::
 
@@ -33,21 +33,20 @@ class GraphormerBias(BatchEncoder):
 
     :math:`\phi`: hops from i to j, D - 1 for D - 1 hops and more, D where there is no path; :math:`e_k`: type of the
     (k+1)-th edge on a shortest path, type 0 beyond its end (which counts, too); degrees count distinct edges. Rows of
-    :math:`s` and :math:`t` and the matrices :math:`W_k` have one number per head. The second term is left out where
-    edges have no types.
+    :math:`s` and :math:`t` and the matrices :math:`W_k` have one number per head. Without edge types there is no second
+    term.
 
-    With a graph token every graph, empty ones included, gets one more node, its first, with a learned state and one
-    learned bias per head towards and from all nodes; ``batch`` changes accordingly, see
-    :mod:`graphbench.encoders.token`.
+    With a graph token every graph, empty ones included, has one more node, its first, with a learned state and one
+    learned bias per head for all pairs with it; see :mod:`graphbench.encoders.token`.
 
     Args:
-        dim: columns of ``h`` that the degrees are added to, its first; encodings named after this one follow them.
+        dim: the first columns of ``h``, which degrees are added to; encodings named after this one follow them.
         heads: heads of the attention that reads the bias (``graphormer.num_heads``).
         num_spatial_types: D.
         num_in_degrees: size of the in-degree table, larger than every degree.
         num_out_degrees: size of the out-degree table.
         node_degrees_only: leave out the bias and its parameters.
-        use_graph_token: add a node that stands for the graph.
+        use_graph_token: add a node that represents the graph.
         input_dropout: probability of dropping an entry of the result.
         edge_types: size of the table t (``dataset.edge_encoder_num_types``); 0 where edges have no types.
 
@@ -56,9 +55,9 @@ class GraphormerBias(BatchEncoder):
         row-major per graph, rows are queries.
 
     Differences from GraphGPS:
-        Its token leaves the edges where they were, so that message passing beside it joins wrong nodes; ours move.
-        It sorts the token in with a sort that may reorder the nodes of a graph against their bias; ours stay.
-        With a token, encodings named after this one are 0 for it (there: an error).
+        Its token does not renumber the edges, so that parallel message passing joins wrong nodes; here it does. It
+        inserts the token with a sort that may reorder the nodes of a graph against their bias; here nodes keep their
+        order. With a token, encodings named after this one are 0 for it (there: an error).
     """
 
     transform: ClassVar[str | None] = "GraphormerPaths"
@@ -75,7 +74,7 @@ class GraphormerBias(BatchEncoder):
         use_graph_token: FromContext[bool] = True,
         input_dropout: FromContext[float] = 0.0,
         edge_types: FromContext[int] = 0,
-    ):
+    ) -> None:
         super().__init__()
         sizes = {"num_in_degrees": num_in_degrees, "num_out_degrees": num_out_degrees}
         if not node_degrees_only:
@@ -96,22 +95,27 @@ class GraphormerBias(BatchEncoder):
             nn.init.normal_(parameter, std=0.02)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-        """The states to go on with, and the batch that holds the bias."""
+        """New node states, and the batch with the bias."""
         bias = None if self.bias is None else self.bias(batch)
-        incoming, outgoing = batch.derived(degrees)
-        own, rest = h[:, : self.dim], h[:, self.dim :]
-        own = own + embed(self.in_degree_emb, incoming, "GraphormerBias (num_in_degrees)")
-        own = own + embed(self.out_degree_emb, outgoing, "GraphormerBias (num_out_degrees)")
-        h = torch.cat([own, rest], dim=1) if rest.shape[1] else own
+        in_degree, out_degree = batch.derived(degrees)
+        encoded = h[:, : self.dim]
+        encoded = encoded + embed(self.in_degree_emb, in_degree, "GraphormerBias (num_in_degrees)")
+        encoded = encoded + embed(self.out_degree_emb, out_degree, "GraphormerBias (num_out_degrees)")
+        h = self._with_first_columns(h, encoded)
         if self.token is not None:
             h, batch = with_token(h, self.token, batch, "GraphormerBias")
-        own, rest = self.dropout(h[:, : self.dim]), h[:, self.dim :]
-        h = torch.cat([own, rest], dim=1) if rest.shape[1] else own
-        return h, batch if bias is None else batch.with_state(pair_bias=bias)
+        h = self._with_first_columns(h, self.dropout(h[:, : self.dim]))
+        if bias is not None:
+            batch = batch.with_state(pair_bias=bias)
+        return h, batch
+
+    def _with_first_columns(self, h: Tensor, columns: Tensor) -> Tensor:
+        """``h`` with its first ``dim`` columns replaced."""
+        return torch.cat([columns, h[:, self.dim :]], dim=1) if h.shape[1] > self.dim else columns
 
 
 class PairBias(nn.Module):
-    """The bias of :class:`GraphormerBias`.
+    """The attention bias b of :class:`GraphormerBias`.
 
     Args:
         heads: numbers per pair.
@@ -123,7 +127,7 @@ class PairBias(nn.Module):
         batch -> (sum n_g^2, heads), with n_g + 1 in place of n_g where there is a token
     """
 
-    def __init__(self, heads: int, num_spatial_types: int, edge_types: int, use_graph_token: bool):
+    def __init__(self, heads: int, num_spatial_types: int, edge_types: int, use_graph_token: bool) -> None:
         super().__init__()
         self.num_spatial_types = num_spatial_types
         self.spatial_emb = nn.Parameter(torch.empty(num_spatial_types + 1, heads))
@@ -132,7 +136,7 @@ class PairBias(nn.Module):
         self.token = nn.Parameter(torch.empty(1, heads)) if use_graph_token else None
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """One row per ordered pair."""
+        """(P, heads) bias of the ordered pairs, tokens included."""
         if batch.pairs is None:
             raise ValueError("GraphormerBias reads hop distances (batch.pairs), which its transform computes")
         spatial = batch.derived(_spatial_types, self.num_spatial_types)
@@ -143,23 +147,25 @@ class PairBias(nn.Module):
         if self.token is None:
             return bias
         total = sum((size + 1) ** 2 for size in batch.ragged.sizes)
-        return insert(bias, batch.derived(pairs_behind_token), self.token, total)
+        return insert(bias, batch.derived(pairs_after_token), self.token, total)
 
     def _along_paths(self, types: Tensor) -> Tensor:
-        """(P, heads) or (heads,): the sum over positions, as what it is with type 0 everywhere and the changes to that.
+        """(P, heads) or (heads,): the sum over k, as the sum for type 0 everywhere plus the differences to it.
 
         A product per type is ten times faster in the backward pass than looking up every edge of every path.
         """
-        kinds, kept = len(self.edge_type_emb), types.shape[1]
-        if types.device.type == "cpu" and types.numel() and int(types.max()) >= kinds:
+        num_types = len(self.edge_type_emb)
+        hops = types.shape[1]
+        if types.device.type == "cpu" and types.numel() and int(types.max()) >= num_types:
             raise ValueError(
-                f"GraphormerBias has {kinds} edge types (0 to {kinds - 1}), received type {int(types.max())}"
+                f"GraphormerBias has {num_types} edge types (0 to {num_types - 1}), received type {int(types.max())}"
             )
         table = torch.einsum("th,khj->tkj", self.edge_type_emb, self.edge_distance)
-        along = table[0].sum(0)
-        for kind in range(1, kinds):
-            along = along + (types == kind).to(table.dtype) @ (table[kind, :kept] - table[0, :kept])
-        return along
+        total = table[0].sum(0)
+        for edge_type in range(1, num_types):
+            difference = table[edge_type, :hops] - table[0, :hops]
+            total = total + (types == edge_type).to(table.dtype) @ difference
+        return total
 
 
 def _spatial_types(batch: GraphBatch, number: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 Dwivedi et al., Graph Neural Networks with Learnable Structural and Positional Representations,
 https://arxiv.org/abs/2110.07875, and Kreuzer et al., https://arxiv.org/abs/2106.03893, as used by GraphGPS,
-https://arxiv.org/abs/2205.12454. What the numbers are is said where they are computed, in ``transforms``.
+https://arxiv.org/abs/2205.12454. The numbers are defined by their transforms, see ``transforms``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
 POTENTIAL_COLUMNS = 10
-"""Numbers per node that the transform ``ElectrostaticSE`` leaves."""
+"""Numbers per node of the transform ``ElectrostaticSE``."""
 
 
 class KernelSE(ColumnEncoder):
-    """pe_i = net(s_i), s_i being one number per time that a transform computed for node i.
+    """pe_i = net(s_i), s_i one number per time, computed by a transform for node i.
 
     Args:
         dim_pe: width of the encoding.
@@ -36,32 +36,37 @@ class KernelSE(ColumnEncoder):
         (N, len(times)) -> (N, dim_pe)
     """
 
-    registered_name: ClassVar[str]
-    transform: ClassVar[str]
     output: ClassVar[str]
 
     def __init__(
         self, dim_pe: int, times: list[int], *, model: str = "linear", layers: int = 3, raw_norm_type: str = "none"
-    ):
+    ) -> None:
         super().__init__()
-        name, kind = self.registered_name, model.lower()
-        if kind not in ("mlp", "linear"):
+        name = self.registered_name
+        if model.lower() not in ("mlp", "linear"):
             raise ArgumentError("model", f"{name}: model must be mlp or linear, received '{model}'")
         if not times:
             raise ArgumentError("times", f"{name}: times must name at least one number of steps, received none")
         check_at_least(1, dim_pe=dim_pe, layers=layers)
         self.num_times = len(times)
         self.raw_norm = raw_norm(name, raw_norm_type, self.num_times)
-        self.lin = nn.Linear(self.num_times, dim_pe) if kind == "linear" else None
-        self.mlp = ReLUStack(self.num_times, dim_pe, layers) if kind == "mlp" else None
+        self.lin: nn.Linear | None = None
+        self.mlp: ReLUStack | None = None
+        if model.lower() == "linear":
+            self.lin = nn.Linear(self.num_times, dim_pe)
+        else:
+            self.mlp = ReLUStack(self.num_times, dim_pe, layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim_pe) encodings of the nodes."""
         numbers = precomputed(batch, self.registered_name, self.output, self.num_times)
         numbers = numbers.to(next(self.parameters()).dtype)
         if self.raw_norm is not None:
             numbers = self.raw_norm(numbers)
-        return self.mlp(numbers) if self.lin is None else self.lin(numbers)
+        network = self.mlp if self.lin is None else self.lin
+        assert network is not None
+        pe: Tensor = network(numbers)
+        return pe
 
 
 @register("RWSE")
@@ -92,7 +97,7 @@ class ElstaticSE(KernelSE):
 
     def __init__(
         self, dim_pe: int, times: list[int], *, model: str = "linear", layers: int = 3, raw_norm_type: str = "none"
-    ):
+    ) -> None:
         if len(times) != POTENTIAL_COLUMNS:
             raise ArgumentError(
                 "times",

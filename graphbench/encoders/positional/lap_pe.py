@@ -20,11 +20,11 @@ from graphbench.structures import GraphBatch
 
 
 class LaplacianEncoder(PositionalEncoder):
-    r"""pe_i = post( sum_k net( W [v_ki, lambda_k] ) ), v_k being the k-th eigenvector and lambda_k its eigenvalue.
+    r"""pe_i = post( sum_k net( W [v_ki, lambda_k] ) ), v_k the k-th eigenvector and lambda_k its eigenvalue.
 
-    ``net`` sees the pairs of one node: ``DeepSet`` maps each alone (ReLU after every map), ``Transformer`` lets them
-    attend to each other (PyTorch's encoder layer: norm after, ReLU, feed-forward width 2048, dropout 0.1).
-    Frequencies a small graph does not have are NaN in the input; they take no part in attention or in the sum.
+    ``net`` reads the pairs of one node: ``DeepSet`` is an MLP of single pairs (ReLU after every map), ``Transformer``
+    attention between them (PyTorch's encoder layer: post-norm, ReLU, feed-forward width 2048, dropout 0.1).
+    Frequencies that a small graph does not have are NaN in the input and masked in attention and sum.
 
     ``Linear`` is another encoding (Gradformer's): pe_i = W [v_1i, v_2i, ...] + b, absent frequencies 0.
 
@@ -58,35 +58,36 @@ class LaplacianEncoder(PositionalEncoder):
         post_layers: int = 0,
         raw_norm_type: str = "none",
         max_freqs: int = 10,
-    ):
+    ) -> None:
         super().__init__()
-        kind = model.lower()
-        if kind not in ("deepset", "transformer", "linear"):
+        network = model.lower()
+        if network not in ("deepset", "transformer", "linear"):
             raise ArgumentError("model", f"LapPE: model must be DeepSet, Transformer or Linear, received '{model}'")
         check_at_least(1, dim_pe=dim_pe, layers=layers, max_freqs=max_freqs)
         check_at_least(0, post_layers=post_layers)
-        if kind == "transformer" and dim_pe % n_heads:
+        if network == "transformer" and dim_pe % n_heads:
             raise ArgumentError(
                 ("n_heads", "dim_pe"), f"LapPE: n_heads must divide dim_pe, received {n_heads} and {dim_pe}"
             )
         self.max_freqs = max_freqs
         self.raw_norm = raw_norm("LapPE", raw_norm_type, max_freqs)
-        self.mlp = self.layers = None
-        self.by_frequency = kind == "linear"
+        self.mlp: ReLUStack | None = None
+        self.by_frequency = network == "linear"
         if self.by_frequency:
             self.lin_in = nn.Linear(max_freqs, dim_pe)
-        elif kind == "deepset":
+        elif network == "deepset":
             self.lin_in = nn.Linear(2, dim_pe if layers == 1 else 2 * dim_pe)
             self.mlp = ReLUStack(2 * dim_pe, dim_pe, layers - 1)
         else:
             self.lin_in = nn.Linear(2, dim_pe)
-            self.layers = nn.ModuleList(
-                nn.TransformerEncoderLayer(dim_pe, n_heads, batch_first=True) for _ in range(layers)
-            )
+        attention_layers = layers if network == "transformer" else 0
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(dim_pe, n_heads, batch_first=True) for _ in range(attention_layers)
+        )
         self.post_mlp = ReLUStack(dim_pe, dim_pe, post_layers)
 
     def encode(self, batch: GraphBatch) -> Tensor:
-        """(N, dim_pe) encoding of every node."""
+        """(N, dim_pe) encodings of the nodes."""
         dtype = self.lin_in.weight.dtype
         eigvecs = precomputed(batch, self.registered_name, "eigvecs", self.max_freqs).to(dtype)
         absent = torch.isnan(eigvecs)
@@ -94,7 +95,10 @@ class LaplacianEncoder(PositionalEncoder):
             eigvecs = eigvecs * self._random_signs(batch, dtype)
         if self.by_frequency:
             eigvecs = eigvecs.masked_fill(absent, 0.0)
-            return self.post_mlp(self.lin_in(eigvecs if self.raw_norm is None else self.raw_norm(eigvecs)))
+            if self.raw_norm is not None:
+                eigvecs = self.raw_norm(eigvecs)
+            linear_pe: Tensor = self.post_mlp(self.lin_in(eigvecs))
+            return linear_pe
         eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
         pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
         if self.raw_norm is not None:
@@ -105,7 +109,8 @@ class LaplacianEncoder(PositionalEncoder):
         elif len(h):  # PyTorch's layer refuses to attend over no node at all
             for layer in self.layers:
                 h = layer(h, src_key_padding_mask=absent)
-        return self.post_mlp(h.masked_fill(absent[:, :, None], 0.0).sum(1))
+        pe: Tensor = self.post_mlp(h.masked_fill(absent[:, :, None], 0.0).sum(1))
+        return pe
 
     def _random_signs(self, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
         coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
@@ -114,8 +119,8 @@ class LaplacianEncoder(PositionalEncoder):
 
 @register("LapPE")
 class LapPE(LaplacianEncoder, ColumnEncoder):
-    """:class:`LaplacianEncoder` as columns of their own."""
+    """:class:`LaplacianEncoder`, concatenated with the features."""
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim_pe) encodings of the nodes."""
         return self.encode(batch)

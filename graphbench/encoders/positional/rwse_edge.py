@@ -33,14 +33,14 @@ class RWSEEdge(ColumnEncoder):
     Shape:
         (E, len(times) + 1) -> (E, dim_pe)
 
-    Differences from the paper's code: it stands beside the edge features as every encoding does; there, it is added to
-    them, and self loops and edges to the most visited node of each graph join the graph.
+    Differences from the paper's code: it is concatenated with the edge features, as all encodings; there it is added to
+    them, and the graph gets self loops and edges to its most visited node.
     """
 
     transform: ClassVar[str | None] = "RandomWalkEdgeSE"
     level: ClassVar[Literal["node", "edge"]] = "edge"
 
-    def __init__(self, dim_pe: int, times: list[int], *, act: FromContext[str] = "relu"):
+    def __init__(self, dim_pe: int, times: list[int], *, act: FromContext[str] = "relu") -> None:
         super().__init__()
         check_at_least(1, dim_pe=dim_pe)
         if not times:
@@ -51,6 +51,7 @@ class RWSEEdge(ColumnEncoder):
         self.norm_out = BatchNorm(dim_pe)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every edge."""
+        """(E, dim_pe) encodings of the edges."""
         landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
-        return self.norm_out(self.mlp(self.norm_in(landing.to(self.norm_out.weight.dtype))))
+        pe: Tensor = self.norm_out(self.mlp(self.norm_in(landing.to(self.norm_out.weight.dtype))))
+        return pe

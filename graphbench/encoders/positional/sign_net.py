@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors through a network that does not see their signs.
+"""Laplacian eigenvectors through a sign-invariant network.
 
 Lim et al., Sign and Basis Invariant Networks for Spectral Graph Representation Learning,
 https://arxiv.org/abs/2202.13013, as used by GraphGPS, https://arxiv.org/abs/2205.12454.
@@ -23,11 +23,11 @@ from graphbench.structures import GraphBatch
 
 @register("SignNet")
 class SignNet(ColumnEncoder):
-    r"""pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k being the k-th eigenvector.
+    r"""pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k the k-th eigenvector.
 
-    ``phi`` is a GIN on the graph whose input is one number per node; ``rho`` an MLP that reads the frequencies side by
-    side (``MLP``) or their sum over those the graph has (``DeepSet``). Missing frequencies are NaN in the batch and 0
-    in ``phi``; with ``MLP`` they are not masked afterwards and contribute what ``phi`` makes of zeros.
+    ``phi`` is a GIN on the graph whose input is one number per node; ``rho`` an MLP of the concatenated frequencies
+    (``MLP``) or of the sum over those that the graph has (``DeepSet``). Missing frequencies are NaN in the batch and 0
+    in ``phi``; with ``MLP`` they are not masked afterwards and contribute ``phi`` of zeros.
 
     Args:
         dim_pe: width of the encoding.
@@ -36,7 +36,7 @@ class SignNet(ColumnEncoder):
         post_layers: linear maps of ``rho``, 1 or more.
         max_freqs: frequencies per node in the input.
         phi_hidden_dim: width inside ``phi`` and ``rho``.
-        phi_out_dim: width of what ``phi`` returns per frequency.
+        phi_out_dim: output width of ``phi`` per frequency.
 
     Shape:
         eigvecs (N, max_freqs) -> (N, dim_pe)
@@ -58,7 +58,7 @@ class SignNet(ColumnEncoder):
         max_freqs: int = 10,
         phi_hidden_dim: int = 64,
         phi_out_dim: int = 4,
-    ):
+    ) -> None:
         super().__init__()
         if model.lower() not in ("mlp", "deepset"):
             raise ArgumentError("model", f"SignNet: model must be MLP or DeepSet, received '{model}'")
@@ -71,20 +71,20 @@ class SignNet(ColumnEncoder):
         self.rho = NormedMLP(phi_out_dim * (1 if self.sums else max_freqs), phi_hidden_dim, dim_pe, post_layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
-        eigvecs = precomputed(batch, "SignNet", "eigvecs", self.max_freqs).to(self.rho.lin[0].weight.dtype)
+        """(N, dim_pe) encodings of the nodes."""
+        eigvecs = precomputed(batch, "SignNet", "eigvecs", self.max_freqs).to(self.rho.dtype)
         absent = torch.isnan(eigvecs)
         v = eigvecs.masked_fill(absent, 0.0).unsqueeze(2)
         h = self.phi(v, batch) + self.phi(-v, batch)  # (N, max_freqs, phi_out_dim)
-        if self.sums:
-            return self.rho(h.masked_fill(absent.unsqueeze(2), 0.0).sum(1))
-        return self.rho(h.flatten(1))
+        h = h.masked_fill(absent.unsqueeze(2), 0.0).sum(1) if self.sums else h.flatten(1)
+        pe: Tensor = self.rho(h)
+        return pe
 
 
 class _GIN(nn.Module):
-    """h' = MLP(h_i + sum of h_j over edges j -> i), a BatchNorm between layers; all frequencies side by side."""
+    """h' = MLP(h_i + sum of h_j over edges j -> i), a BatchNorm between layers; h is (N, max_freqs, width)."""
 
-    def __init__(self, hidden: int, dim: int, layers: int):
+    def __init__(self, hidden: int, dim: int, layers: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             NormedMLP(1 if i == 0 else hidden, hidden, dim if i == layers - 1 else hidden, 2) for i in range(layers)

@@ -1,4 +1,4 @@
-"""Relative encodings as columns of the nodes: GECO, https://arxiv.org/abs/2406.12059, Appendix B.1."""
+"""Rows of a truncated singular value decomposition: GECO, https://arxiv.org/abs/2406.12059, Appendix B.1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @register("SVDPE")
 class SVDPE(ColumnEncoder):
-    """pe_i = W u_i + b, u_i being the row of node i in a truncated singular value decomposition.
+    """pe_i = W u_i + b, u_i the row of node i in a truncated singular value decomposition.
 
     Args:
         dim_pe: width of the encoding.
@@ -33,7 +33,7 @@ class SVDPE(ColumnEncoder):
 
     transform: ClassVar[str | None] = "TruncatedSVD"
 
-    def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none"):
+    def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none") -> None:
         super().__init__()
         check_at_least(1, dim_pe=dim_pe, rank=rank)
         self.rank = rank
@@ -41,9 +41,12 @@ class SVDPE(ColumnEncoder):
         self.lin = nn.Linear(rank, dim_pe)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Encodes every node."""
+        """(N, dim_pe) encodings of the nodes."""
         rows = precomputed(batch, "SVDPE", "vectors", self.rank).to(self.lin.weight.dtype)
         if self.training:
             coin = torch.randint(0, 2, (batch.num_graphs, self.rank), device=batch.device)
             rows = rows * (2 * coin - 1).to(rows.dtype).index_select(0, batch.ragged.graph_id)
-        return self.lin(rows if self.raw_norm is None else self.raw_norm(rows))
+        if self.raw_norm is not None:
+            rows = self.raw_norm(rows)
+        pe: Tensor = self.lin(rows)
+        return pe

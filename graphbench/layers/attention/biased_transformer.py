@@ -11,19 +11,19 @@ from graphbench.structures import GraphBatch
 
 @register("BiasedTransformer")
 class BiasedTransformer(Transformer):
-    """:class:`Transformer` whose scores get the ``pair_bias`` that an encoder left in the batch's state.
+    """:class:`Transformer` with ``state.pair_bias``, computed by an encoder, added to the scores.
 
     Equation::
 
         head_c = softmax(Q K^T / sqrt(d_k) + B_c) V
 
-    B_c: column c of the bias, one entry per ordered pair (query, key) of a graph. Without a bias in the batch this is
-    :class:`Transformer`; the parameters are the same.
+    B_c: column c of the bias, one entry per ordered pair (query, key) of a graph. Parameters, and outputs for a batch
+    without a bias, are those of :class:`Transformer`.
 
     Shape:
         h (N, dim), pair_bias (sum n_g^2, heads) -> (N, dim).
     """
 
     def pair_bias(self, batch: GraphBatch) -> Tensor | None:
-        """The bias that an encoder computed, or None."""
+        """(sum n_g^2, heads) bias from the batch's state, or None."""
         return batch.state.pair_bias

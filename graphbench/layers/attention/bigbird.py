@@ -28,19 +28,19 @@ class BigBirdCore(GraphLayer):
         x  = norm_attention(h + drop(W_O attention(h)))
         h' = norm_out(x + drop(W_2 act(W_1 x)))
 
-    The nodes of a graph are cut into blocks. A node sees the blocks beside its own, the first and the last block of
-    its graph, and ``num_random_blocks`` others; the nodes of the first and the last block see all. A graph of at most
-    ``(5 + 2 num_random_blocks) block_size`` nodes is too short for that: every node sees all.
+    The nodes of a graph are cut into blocks. A node sees its block and the two next to it, the first and the last
+    block of the graph, and ``num_random_blocks`` others; the nodes of the first and the last block see all. In a graph
+    of at most ``(5 + 2 num_random_blocks) block_size`` nodes every node sees all.
 
     Args:
-        dim: channels of input and output, divisible by ``heads``; also the width of the feed-forward part.
+        dim: channels of input and output, divisible by ``heads``; also the inner width of the feed-forward network.
         heads: number of heads.
         hidden_dropout: probability of dropping an entry after W_O and after W_2; attention weights are not dropped.
         attention_type: ``block_sparse`` as above, or ``original_full``: every node sees all.
         num_random_blocks: random blocks per block.
         block_size: nodes per block; the last block of a graph may be smaller.
-        use_bias: give queries, keys and values a bias.
-        hidden_act: activation of the feed-forward part.
+        use_bias: queries, keys and values have a bias.
+        hidden_act: activation of the feed-forward network.
         layer_norm_eps: added to the variance of both norms (per node).
         seed: of the random blocks; they depend on it and on the number of blocks of the graph, and are the same for
             all heads, layers and epochs.
@@ -79,7 +79,8 @@ class BigBirdCore(GraphLayer):
             )
         check_at_least(1, block_size=block_size)
         check_at_least(0, num_random_blocks=num_random_blocks)
-        self.heads, self.sparse = heads, attention_type == "block_sparse"
+        self.heads = heads
+        self.sparse = attention_type == "block_sparse"
         self.blocks = (block_size, num_random_blocks, seed)
         self.q = nn.Linear(dim, dim, bias=use_bias)
         self.k = nn.Linear(dim, dim, bias=use_bias)
@@ -94,7 +95,9 @@ class BigBirdCore(GraphLayer):
 
     def attend(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), residuals and norms included."""
-        q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
+        q = self.q(h).unflatten(1, (self.heads, -1))
+        k = self.k(h).unflatten(1, (self.heads, -1))
+        v = self.v(h).unflatten(1, (self.heads, -1))
         if self.sparse:
             pairs = batch.derived(_pairs, *self.blocks)
             mixed = edge_attention(pairs, q, k, v)
@@ -107,7 +110,8 @@ class BigBirdCore(GraphLayer):
     def extra_repr(self) -> str:
         """Heads and blocks, in ``print(model)``."""
         size, random, _ = self.blocks
-        return f"heads={self.heads}, " + (f"block_size={size}, random={random}" if self.sparse else "full")
+        pattern = f"block_size={size}, random={random}" if self.sparse else "full"
+        return f"heads={self.heads}, {pattern}"
 
 
 @register("BigBird", group="gt.bigbird")
@@ -119,54 +123,63 @@ class BigBird(BigBirdCore, GlobalAttention):
     """
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """Residuals and norms included."""
+        """New node states (N, dim), residuals and norms included."""
         return self.attend(h, batch)
 
 
 def _pairs(batch: GraphBatch, block_size: int, random: int, seed: int) -> Adjacency:
-    """Who sees whom in a batch: edges from the node that is seen."""
-    each = [visible_pairs(size, block_size, random, seed) for size in batch.ragged.sizes]
-    starts = np.cumsum([0, *batch.ragged.sizes])
-    index = np.concatenate([np.empty((2, 0), np.int64), *(pairs + at for pairs, at in zip(each, starts))], axis=1)
-    return adjacency(torch.from_numpy(index).to(batch.device, non_blocking=True), batch.num_nodes)
+    """The visible pairs of a batch as edges, source seen by target."""
+    first = 0
+    parts = [np.empty((2, 0), np.int64)]
+    for size in batch.ragged.sizes:
+        parts.append(visible_pairs(size, block_size, random, seed) + first)
+        first += size
+    index = torch.from_numpy(np.concatenate(parts, axis=1)).to(batch.device, non_blocking=True)
+    return adjacency(index, batch.num_nodes)
 
 
 @lru_cache(maxsize=128)
 def visible_pairs(size: int, block_size: int, random: int, seed: int) -> np.ndarray:
-    """(2, P) int64 pairs of nodes of one graph: who is seen, who sees."""
+    """(2, P) int64 pairs of nodes of one graph: source seen by target."""
     if size <= (5 + 2 * random) * block_size:
-        return np.stack([each.ravel() for each in np.meshgrid(np.arange(size), np.arange(size))])
+        target, source = np.divmod(np.arange(size * size), max(size, 1))
+        return np.stack([source, target])
     blocks = -(-size // block_size)
-    seen, sees = visible_blocks(blocks, random, np.random.default_rng([seed, blocks]))
+    source_block, target_block = visible_blocks(blocks, random, np.random.default_rng([seed, blocks]))
     within = np.arange(block_size)
-    source = (seen * block_size)[:, None, None] + within[None, :, None]
-    target = (sees * block_size)[:, None, None] + within[None, None, :]
+    source = (source_block * block_size)[:, None, None] + within[None, :, None]
+    target = (target_block * block_size)[:, None, None] + within[None, None, :]
+    source, target = np.broadcast_arrays(source, target)
     inside = (source < size) & (target < size)
-    return np.stack([np.broadcast_to(each, inside.shape)[inside] for each in (source, target)])
+    return np.stack([source[inside], target[inside]])
 
 
 def visible_blocks(blocks: int, random: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of blocks, (P,) each: which is seen, which sees; every pair once.
+    """(P,) source and (P,) target blocks of the visible pairs, every pair once.
 
     Args:
         blocks: number of blocks, more than 5 + 2 * random.
         random: random blocks per block.
-        rng: their stream.
+        rng: stream of the random blocks.
     """
-    rows = np.arange(1, blocks - 1)
-    known = np.stack([0 * rows, rows - 1, rows, rows + 1, 0 * rows + blocks - 1], axis=1)
-    drawn = rng.integers(0, blocks, (len(rows), random))
-    while len(again := np.flatnonzero(_clashes(drawn, known))):
-        drawn[again] = rng.integers(0, blocks, (len(again), random))
-    seen = np.concatenate([known, drawn], axis=1)
+    inner = np.arange(1, blocks - 1)
+    fixed = np.stack([0 * inner, inner - 1, inner, inner + 1, 0 * inner + blocks - 1], axis=1)
+    drawn = rng.integers(0, blocks, (len(inner), random))
+    repeats = np.flatnonzero(_has_repeats(drawn, fixed))
+    while len(repeats):
+        drawn[repeats] = rng.integers(0, blocks, (len(repeats), random))
+        repeats = np.flatnonzero(_has_repeats(drawn, fixed))
     ends = np.array([[0], [blocks - 1]])  # they see all
-    code = np.concatenate([(rows[:, None] * blocks + seen).ravel(), (ends * blocks + np.arange(blocks)).ravel()])
-    sees, seen = np.divmod(np.unique(code), blocks)
-    return seen, sees
+    inner_code = inner[:, None] * blocks + np.concatenate([fixed, drawn], axis=1)
+    code = np.concatenate([inner_code.ravel(), (ends * blocks + np.arange(blocks)).ravel()])
+    target, source = np.divmod(np.unique(code), blocks)
+    return source, target
 
 
-def _clashes(drawn: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Rows that hold a number twice, or one that is known already."""
+def _has_repeats(drawn: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """Whether a row of ``drawn`` holds a number twice, or one of the row of ``fixed``."""
     ordered = np.sort(drawn, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1)
-    return twice | (drawn[:, :, None] == known[:, None, :]).any((1, 2))
+    twice = np.any(ordered[:, 1:] == ordered[:, :-1], axis=1)
+    overlaps = np.any(drawn[:, :, None] == fixed[:, None, :], axis=(1, 2))
+    repeats: np.ndarray = twice | overlaps
+    return repeats

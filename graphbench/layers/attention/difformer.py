@@ -18,7 +18,7 @@ from graphbench.structures import GraphBatch
 
 @register("DIFFormer")
 class DIFFormer(GlobalAttention):
-    """One step of a diffusion whose strength between two nodes follows from their states.
+    """Diffusion step over all pairs and along the edges; the diffusivity of a pair depends on its states.
 
     Equation, averaged over the heads::
 
@@ -32,7 +32,7 @@ class DIFFormer(GlobalAttention):
         dim: channels of input and output.
         heads: number of heads.
         kernel: ``"simple"`` or ``"sigmoid"``, as above.
-        use_weight: project V; without it V is the input, shared by the heads (the published runs on medium graphs).
+        use_weight: V is a linear map of the input; False: the input for all heads (published runs on medium graphs).
         use_graph: the term A^ V; without it attention alone.
         graph_weight: a, for (1 - a) S V + a A^ V instead of the sum.
 
@@ -62,26 +62,30 @@ class DIFFormer(GlobalAttention):
                 f"graph_weight must lie between 0 and 1 and needs use_graph, received {graph_weight} with "
                 f"use_graph={use_graph}",
             )
-        self.heads, self.kernel, self.use_graph, self.graph_weight = heads, kernel, use_graph, graph_weight
+        self.heads = heads
+        self.kernel = kernel
+        self.use_graph = use_graph
+        self.graph_weight = graph_weight
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
         self.v = nn.Linear(dim, heads * dim) if use_weight else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
-        q, k = (each(h).view(h.shape[0], self.heads, h.shape[1]) for each in (self.q, self.k))
+        """New node states (N, dim), without residual and norm."""
+        q = self.q(h).view(h.shape[0], self.heads, h.shape[1])
+        k = self.k(h).view(h.shape[0], self.heads, h.shape[1])
         v = h.unsqueeze(1) if self.v is None else self.v(h).view_as(q)
         if self.kernel == "simple":
-            spread = linear_attention(q, k, v, batch.ragged, base="uniform").mean(1)
+            over_pairs = linear_attention(q, k, v, batch.ragged, base="uniform").mean(1)
         else:
-            spread = pair_attention(q, k, v, batch.ragged, weight="sigmoid").mean(1)
+            over_pairs = pair_attention(q, k, v, batch.ragged, weight="sigmoid").mean(1)
         if not self.use_graph:
-            return spread
+            return over_pairs
         # The mean over heads and A^ commute.
         along_edges = propagate(batch.adjacency(norm="sym", self_loops=True), v.mean(1))
         if self.graph_weight is None:
-            return spread + along_edges
-        return torch.lerp(spread, along_edges, self.graph_weight)
+            return over_pairs + along_edges
+        return torch.lerp(over_pairs, along_edges, self.graph_weight)
 
     def extra_repr(self) -> str:
         """Heads and kernel, in ``print(model)``."""

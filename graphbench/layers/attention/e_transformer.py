@@ -26,8 +26,8 @@ class ETransformer(GlobalAttention):
         dim: channels of input and output, divisible by ``heads``.
         heads: H; d = dim / H.
         dim_edge: channels of the edge states.
-        use_edge_attr: have the factor E e; without it the layer sees which pairs are edges and nothing more.
-        bias: give Q, K, V and E one.
+        use_edge_attr: the factor E e; False: edge features are not read.
+        bias: Q, K, V and E have one.
 
     Shape:
         h (N, dim), e (E, dim_edge) or None -> (N, dim). Without ``e`` the factor is left out.
@@ -54,8 +54,10 @@ class ETransformer(GlobalAttention):
         self.edge = nn.Linear(dim_edge, dim, bias=bias) if use_edge_attr else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
-        q, k, v = (each.unflatten(1, (self.heads, -1)) for each in (self.q(h), self.k(h), self.v(h)))
+        """New node states (N, dim), without residual and norm."""
+        q = self.q(h).unflatten(1, (self.heads, -1))
+        k = self.k(h).unflatten(1, (self.heads, -1))
+        v = self.v(h).unflatten(1, (self.heads, -1))
         factors = None if self.edge is None or e is None else self.edge(e).unflatten(1, (self.heads, -1))
         return edge_attention(batch.adjacency(), q, k, v, factors, clamp=5.0, eps=1e-6).flatten(1)
 

@@ -13,7 +13,7 @@ from graphbench.structures import GraphBatch
 
 @register("GlobalGAT")
 class GlobalGAT(GlobalAttention):
-    """Every node attends to every node of its graph by GAT's score.
+    """Attention to all nodes of the graph with GAT's additive score.
 
     Equation, averaged over the heads::
 
@@ -45,9 +45,10 @@ class GlobalGAT(GlobalAttention):
         nn.init.uniform_(self.att_key, -bound, bound)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
+        """New node states (N, dim), without residual and norm."""
         v = self.lin(h).view(h.shape[0], self.heads, h.shape[1])
-        q, k = ((v * each).sum(2, keepdim=True) for each in (self.att_query, self.att_key))
+        q = (v * self.att_query).sum(2, keepdim=True)
+        k = (v * self.att_key).sum(2, keepdim=True)
         return pair_attention(q, k, v, batch.ragged, weight="additive").mean(1)
 
     def extra_repr(self) -> str:

@@ -24,7 +24,7 @@ INDICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "ricci": ("RicciCurvature", {"pairs": True}, "RicciCurvature.length"),
     "cosine": ("CosineSimilarity", {"pairs": True}, "CosineSimilarity.dissimilarity"),
 }
-"""By name: the transform, its arguments, and the key of its numbers in ``batch.pair_pe`` (hops are ``batch.pairs``)."""
+"""By name: transform, its arguments, and key of its result in ``batch.pair_pe``; empty for ``batch.pairs``."""
 
 
 @register("Gradformer")
@@ -56,7 +56,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
             1 - curvature. ``cosine``: 1 - cosine of the node features. M = 1 for pairs with a graph token.
 
     Shape:
-        h (N, dim), and the batch with what :meth:`transforms` names -> (N, dim); edge states are not read.
+        h (N, dim), and a batch with psi of all pairs -> (N, dim); edge states are not read.
 
     Differences from the paper:
         The paper's -1 for pairs without a path is ``unreachable: full``; the default is the released code, as is a
@@ -85,26 +85,27 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         if index not in INDICES:
             raise ArgumentError("index", f"index must be one of {', '.join(INDICES)}, received '{index}'")
         self.mask = Decay(decay, slope, kind, end, mask_on, unreachable)
-        self.index, self.share_start = index, share_start
+        self.index = index
+        self.share_start = share_start
         self.start = nn.Parameter(torch.full((heads,), float(start)), requires_grad=learn_start)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """What has to be computed of the graphs: psi."""
+        """The transform that computes psi."""
         transform, settings, _ = INDICES[arguments["index"]]
         return {transform: settings}
 
     def tie(self, first: Gradformer) -> None:
-        """Start points of the first layer, where they are shared."""
+        """Shares the start points of the first layer, with ``share_start``."""
         if self.share_start:
             self.start = first.start
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
+        """New node states (N, dim), without residual and norm."""
         q, k, v = self._projections(h)
         dropout = self.dropout if self.training else 0.0
-        psi, how = self.distances(batch), self.mask.arguments
-        mixed = decay_attention(q, k, v, batch.ragged, psi, self.start, dropout_p=dropout, **how)
+        psi = self.distances(batch)
+        mixed = decay_attention(q, k, v, batch.ragged, psi, self.start, dropout_p=dropout, **self.mask.arguments)
         out: Tensor = self.out(mixed.reshape(h.shape))
         return out
 
@@ -114,29 +115,28 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         Raises:
             ValueError: the batch does not have them.
         """
-        name, _, key = INDICES[self.index]
-        found = batch.pair_pe.get(key) if key else (None if batch.pairs is None else batch.pairs.distance)
-        if found is None:
+        transform, _, key = INDICES[self.index]
+        psi = batch.pair_pe.get(key)
+        if not key and batch.pairs is not None:
+            psi = batch.pairs.distance
+        if psi is None:
             raise ValueError(
-                f"Gradformer with index '{self.index}' reads what the transform {name} computes; none found"
+                f"Gradformer with index '{self.index}' reads what the transform {transform} computes; none found"
             )
-        return found
+        return psi
 
     def statistics(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> dict[str, Tensor]:
-        """The start point of every head, for every graph the same."""
-        each = self.start.detach()[:, None].expand(-1, batch.num_graphs)
-        return {f"start_{head}": values for head, values in enumerate(each)}
+        """(G,) start point of every head, the same for all graphs."""
+        starts = self.start.detach()[:, None].expand(-1, batch.num_graphs)
+        return {f"start_{head}": start for head, start in enumerate(starts)}
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
         q, k, _ = self._projections(h)
         sizes = batch.ragged.sizes
-        blocks = self.distances(batch).split([size * size for size in sizes])
-        parts = zip(q.split(sizes), k.split(sizes), blocks, strict=True)
-        return [self.mask.weights(q_ihd, k_jhd, psi, self.start) for q_ihd, k_jhd, psi in parts]
-
-    def _projections(self, h: Tensor) -> tuple[Tensor, ...]:
-        return self.qkv(h).view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
+        distances = self.distances(batch).split([size * size for size in sizes])
+        graphs = zip(q.split(sizes), k.split(sizes), distances, strict=True)
+        return [self.mask.weights(q_ihd, k_jhd, psi, self.start) for q_ihd, k_jhd, psi in graphs]
 
     def extra_repr(self) -> str:
         """The mask, in ``print(model)``."""

@@ -19,7 +19,7 @@ from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency
 
 EPS = 1e-6
-"""What the released code adds to the random features."""
+"""Added to the random features, as in the released code."""
 
 
 @register("NodeFormer")
@@ -43,13 +43,13 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
         heads: number of heads H.
         nb_features: random directions of phi (M in the released code).
         tau: temperature.
-        gumbel_samples: K; 0 adds no noise in training either.
+        gumbel_samples: K; 0: no noise in training, either.
         bias_order: 0 (no relational bias), 1 or 2.
         bias_act: ``"sigmoid"`` of b as above, or ``"identity"``.
         edge_loss: weight of L in the training loss; 0 leaves it out. The released code averages over layers: its
             lambda is ``edge_loss`` times the number of layers.
         combine: ``"concat"`` the heads and map them by W_O, or take their ``"mean"`` without a map.
-        use_weight: project v; without it v is the input, shared by the heads.
+        use_weight: v is a linear map of the input; False: the input for all heads.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
@@ -91,8 +91,11 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
             raise ArgumentError("bias_act", f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
         if combine not in ("concat", "mean"):
             raise ArgumentError("combine", f"combine must be 'concat' or 'mean', received {combine!r}")
-        self.heads, self.tau, self.gumbel_samples = heads, tau, gumbel_samples
-        self.bias_act, self.edge_loss = bias_act, edge_loss
+        self.heads = heads
+        self.tau = tau
+        self.gumbel_samples = gumbel_samples
+        self.bias_act = bias_act
+        self.edge_loss = edge_loss
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
         self.v = nn.Linear(dim, heads * dim) if use_weight else None
@@ -103,14 +106,17 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
         self.register_buffer("projection", directions(nb_features, dim))
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
+        """New node states (N, dim), without residual and norm."""
         if self.training:
             # A new tensor, not new values: the backward pass of an earlier step may still need the old ones.
             self.projection = directions(*self.projection.shape).to(self.projection, non_blocking=True)
-        q, k = (each(h).view(h.shape[0], self.heads, h.shape[1]) for each in (self.q, self.k))
+        scale = self.tau**-0.5
+        q = self.q(h).view(h.shape[0], self.heads, h.shape[1]) * scale
+        k = self.k(h).view(h.shape[0], self.heads, h.shape[1]) * scale
         v = h.unsqueeze(1).expand_as(q) if self.v is None else self.v(h).view_as(q)
-        q, k = q * self.tau**-0.5, k * self.tau**-0.5
-        z = self._attend(q, k, v, batch) + self._along_edges(v, batch)
+        z = self._attend(q, k, v, batch)
+        if self.bias is not None:
+            z = z + self._along_edges(self.bias, v, batch)
         out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
         self.auxiliary_loss = self.edge_regularisation(q, k, batch) if self.training and self.edge_loss else None
         return out
@@ -121,31 +127,31 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
 
     def _noise(self, v: Tensor, batch: GraphBatch) -> Tensor:
         """(N, H, K) exp(g / tau), divided by the largest of the graph, which cancels."""
-        wide = torch.promote_types(v.dtype, torch.float32)
-        gumbel = -torch.empty(*v.shape[:2], self.gumbel_samples, dtype=wide, device=v.device).exponential_().log()
+        dtype = torch.promote_types(v.dtype, torch.float32)
+        gumbel = -torch.empty(*v.shape[:2], self.gumbel_samples, dtype=dtype, device=v.device).exponential_().log()
         top = segment_max(gumbel, batch.ragged).index_select(0, batch.ragged.graph_id)
         return torch.exp((gumbel - top) / self.tau)
 
-    def _along_edges(self, v: Tensor, batch: GraphBatch) -> Tensor | float:
-        if self.bias is None:
-            return 0.0
-        strength = torch.sigmoid(self.bias) if self.bias_act == "sigmoid" else self.bias
-        nearby = [batch.adjacency(norm="sym", self_loops=True)]
-        if self.bias.shape[0] == 2:
-            nearby.append(batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True))
-        return sum(
-            each.unsqueeze(1) * propagate(adjacency, v) for each, adjacency in zip(strength, nearby, strict=True)
-        )
+    def _along_edges(self, bias: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
+        """The relational term, (N, H, dim), from b (1 or 2, H)."""
+        weight = torch.sigmoid(bias) if self.bias_act == "sigmoid" else bias
+        one_hop = batch.adjacency(norm="sym", self_loops=True)
+        z = weight[0].unsqueeze(1) * propagate(one_hop, v)
+        if len(weight) == 2:
+            two_hops = batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True)
+            z = z + weight[1].unsqueeze(1) * propagate(two_hops, v)
+        return z
 
     def edge_regularisation(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
         """L of the scaled queries and keys (N, H, dim)."""
         loops: Adjacency = batch.adjacency(norm="row", self_loops=True)
         edges = torch.stack([loops.source, loops.target])
         weight = edge_weights(q, k, self.projection, batch.ragged, edges, eps=EPS)
+        assert loops.weight is not None
         # A loop that was among the edges is counted by the added one, and has weight 0 = 1 / deg here.
-        share = loops.weight.to(weight.dtype)
-        count = (share > 0).sum().clamp(min=1) * self.heads
-        return -self.edge_loss * (weight.log() * share.unsqueeze(1)).sum() / count
+        inverse_degree = loops.weight.to(weight.dtype)
+        count = (inverse_degree > 0).sum().clamp(min=1) * self.heads
+        return -self.edge_loss * (weight.log() * inverse_degree.unsqueeze(1)).sum() / count
 
     def extra_repr(self) -> str:
         """Heads, directions and temperature, in ``print(model)``."""

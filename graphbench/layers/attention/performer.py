@@ -30,15 +30,15 @@ class Performer(GlobalAttention):
         dim: channels of input and output.
         heads: number of heads.
         dropout: probability of dropping an entry of the output (there are no attention weights to drop).
-        dim_head: width of a head, whatever ``dim`` is; 64 in GraphGPS.
+        dim_head: width of a head, independent of ``dim``; 64 in GraphGPS.
         nb_features: number of random directions; 0 for ``dim_head * ln(dim_head)``, rounded down.
-        qkv_bias: give queries, keys and values a bias.
+        qkv_bias: queries, keys and values have a bias.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
     Differences from the released code (performer_pytorch in GraphGPS): sums and the stabilising maximum of the keys
-    run over a graph's own nodes. There they run over the padding too, and a graph's output depends on its batch.
+    run over the nodes of one graph. There they run over the padding too, and a graph's output depends on its batch.
     """
 
     def __init__(
@@ -64,13 +64,16 @@ class Performer(GlobalAttention):
         self.register_buffer("projection", directions(nb_features or int(dim_head * math.log(dim_head)), dim_head))
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
-        q, k, v = (each(h).unflatten(1, (self.heads, -1)) for each in (self.q, self.k, self.v))
-        out: Tensor = self.dropout(self.out(kernel_attention(q, k, v, self.projection, batch.ragged).flatten(1)))
+        """New node states (N, dim), without residual and norm."""
+        q = self.q(h).unflatten(1, (self.heads, -1))
+        k = self.k(h).unflatten(1, (self.heads, -1))
+        v = self.v(h).unflatten(1, (self.heads, -1))
+        mixed = kernel_attention(q, k, v, self.projection, batch.ragged)
+        out: Tensor = self.dropout(self.out(mixed.flatten(1)))
         return out
 
     def redraw(self) -> None:
-        """New random directions, in place."""
+        """Draws new random directions, in place."""
         self.projection.copy_(directions(*self.projection.shape))
 
     def extra_repr(self) -> str:
@@ -84,5 +87,5 @@ def directions(count: int, width: int) -> Tensor:
     Drawn on the host, so that every device gets the same.
     """
     groups = [torch.linalg.qr(torch.randn(width, width)).Q.t() for _ in range(-(-count // width))]
-    length = torch.randn(count, width).norm(dim=1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(torch.randn(count, width), dim=1, keepdim=True)
     return torch.cat(groups)[:count] * length

@@ -26,7 +26,7 @@ _CHOICES = {
 
 @register("SFi")
 class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
-    """Attention whose weights are the flow of least energy through a resistor network, beside the adjacency.
+    """Attention whose weights are the flow of least energy through a resistor network, added to the adjacency.
 
     Equation (11 in the paper; the residual X is added by the block around it)::
 
@@ -45,7 +45,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         dropout: probability of dropping an entry of Z.
         mode: ``"sparse"`` as above; ``"dense"`` is the limit lam = 0, alpha = inf, where Z = softmax(Q K^T / sqrt(d));
             ``"none"`` leaves Z out: ``A_norm X W_V W_O``, without gamma. What a mode does not use has no parameters.
-        adjacency: have the term A_norm; without it the factor (1 + gamma)^-1 gamma of Z stays.
+        adjacency: the term A_norm; without it the factor (1 + gamma)^-1 gamma of Z stays.
         lam: lam*, at least 0.
         alpha: weight of the condition that a row sums to 1, above 0; ``inf`` makes it hold exactly.
         lam_norm: N* is the largest training graph (``"dataset"``), the graph itself (``"graph"``), or the largest graph
@@ -58,7 +58,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         h (N, dim) -> (N, dim); edge states are not read.
 
     Raises:
-        ValueError: an argument is out of range, nothing is left to compute, or N* is unknown when it is needed.
+        ValueError: an argument is out of range, no term is left, or N* is unknown when it is needed.
 
     Differences from the paper: rows are solved exactly by default, and N* does not depend on the batch by default. The
     published counts hold 2 d + 1 parameters per layer that the equations do not show. Here they are a LayerNorm of the
@@ -105,8 +105,12 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             raise ArgumentError(
                 ("mode", "adjacency"), "mode none leaves the adjacency alone; with adjacency false nothing is left"
             )
-        self.heads, self.dropout, self.mode, self.adjacency = heads, dropout, mode, adjacency
-        self.lam, self.lam_norm = lam, lam_norm
+        self.heads = heads
+        self.dropout = dropout
+        self.mode = mode
+        self.adjacency = adjacency
+        self.lam = lam
+        self.lam_norm = lam_norm
         self.solver = {"alpha": alpha, "mode": "dense" if mode == "dense" else solver, "iters": iters, "step": step}
         self.norm = nn.LayerNorm(dim)
         self.v = nn.Linear(dim, heads * dim)
@@ -123,21 +127,21 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         self.register_buffer("max_nodes", torch.tensor(max_nodes) if known else None)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual."""
+        """New node states (N, dim), without residual."""
         x = self.norm(h)
         v = self._heads(self.v, x)
         mixed = propagate(batch.adjacency(norm="sym", self_loops=True), v) if self.adjacency else None
         if self.mode != "none":
             dropout = self.dropout if self.training else 0.0
             flow = sparse_flow(v=v, dropout_p=dropout, **self._problem(x, batch))
-            share = (self.gamma / (1 + self.gamma)).to(flow.dtype)
-            mixed = share * flow if mixed is None else torch.lerp(mixed, flow, share)
+            fraction = (self.gamma / (1 + self.gamma)).to(flow.dtype)
+            mixed = fraction * flow if mixed is None else torch.lerp(mixed, flow, fraction)
         assert mixed is not None  # refused by the constructor
         out: Tensor = self.out(mixed.flatten(1))
         return out
 
     def _problem(self, x: Tensor, batch: GraphBatch) -> dict[str, Any]:
-        """What Z follows from, as arguments of :mod:`graphbench.ops.sparse_flow`."""
+        """The energy that Z minimises, as arguments of :mod:`graphbench.ops.sparse_flow`."""
         sparse = self.mode == "sparse"
         return {
             "q": self._heads(self.q, x),
@@ -174,7 +178,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         return flow_pattern(FlowProblem(**self._problem(x, batch)))
 
     def statistics(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> dict[str, Tensor]:
-        """``zero_flow`` (G,): share of exact zeros in Z, NaN for an empty graph. Nothing unless the mode is sparse."""
+        """``zero_flow`` (G,): fraction of exact zeros in Z, NaN for an empty graph; only in mode ``"sparse"``."""
         if self.mode != "sparse":
             return {}
         with torch.no_grad():
@@ -183,7 +187,9 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     def extra_repr(self) -> str:
         """Mode, heads and what the flow depends on, in ``print(model)``."""
         text = f"{self.mode}, heads={self.heads}, adjacency={self.adjacency}, dropout={self.dropout}"
-        return text + (f", lam={self.lam} / {self.lam_norm}, {self.solver}" if self.mode == "sparse" else "")
+        if self.mode == "sparse":
+            text += f", lam={self.lam} / {self.lam_norm}, {self.solver}"
+        return text
 
 
 @register("DFi")
@@ -200,7 +206,7 @@ class DFi(SFi):
         dim: channels of input and output, and of every head.
         heads: H.
         dropout: probability of dropping an attention weight.
-        adjacency: have the term A_norm.
+        adjacency: the term A_norm.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.

@@ -28,16 +28,16 @@ class SGFormer(BlockwiseAttention):
         heads: number of heads, each as wide as ``dim``.
         combine: ``"mean"`` of the heads, or ``"concat"`` followed by a linear map back to ``dim``.
         norm: ``"frobenius"`` (one norm per graph) or ``"l2"`` (one per row and head).
-        use_weight: project V; without it V is the input, shared by the heads.
+        use_weight: V is a linear map of the input; False: the input for all heads.
         self_loop: False leaves out V in the numerator and 1 in D (the paper's Figure 5).
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
     Differences from the paper: norms and n belong to one graph, never to the batch. ``concat`` and ``l2`` are not in
-    the paper. Residual, LayerNorm, activation and dropout around it belong to the model; attention weights do not
-    exist as numbers, so there is none to drop. Without ``self_loop`` D may cancel, of which the paper says nothing; its
-    size is kept at a hundredth of what the absolute weights of the row can sum to (``ops/linear_attention``).
+    the paper. Residual, LayerNorm, activation and dropout around it belong to the model; attention weights are never
+    computed, so that none is dropped. Without ``self_loop`` D may cancel, which the paper does not mention; it is kept
+    at a hundredth or more of the largest possible sum of the row's absolute weights (``ops/linear_attention``).
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class SGFormer(BlockwiseAttention):
             raise ArgumentError("combine", f"combine must be 'mean' or 'concat', received {combine!r}")
         if norm not in ("frobenius", "l2"):
             raise ArgumentError("norm", f"norm must be 'frobenius' or 'l2', received {norm!r}")
-        self.heads, self.norm = heads, norm
+        self.heads = heads
+        self.norm = norm
         self.base: Literal["self", "none"] = "self" if self_loop else "none"
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
@@ -63,17 +64,17 @@ class SGFormer(BlockwiseAttention):
         self.out = nn.Linear(heads * dim, dim) if combine == "concat" else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
+        """New node states (N, dim), without residual and norm."""
         q, k = self._heads(self.q, h), self._heads(self.k, h)
         return self._combined(linear_attention(q, k, self._values(h), batch.ragged, norm=self.norm, base=self.base))
 
     def reduce_nodes(self, h: Tensor) -> Sums:
-        """What some nodes (R, dim) of one large graph contribute; contributions of disjoint nodes are added."""
+        """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""
         q, k = self._heads(self.q, h), self._heads(self.k, h)
         return linear_attention_sums(q, k, self._values(h), norm=self.norm)
 
     def apply_summary(self, h: Tensor, summary: Sums) -> Tensor:
-        """Output (R, dim) of some nodes, given the summary of all nodes of their graph."""
+        """New states (R, dim) of some nodes, from the sums over all nodes of their graph."""
         q = self._heads(self.q, h)
         return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm, base=self.base))
 

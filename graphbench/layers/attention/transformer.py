@@ -14,7 +14,7 @@ from graphbench.structures import GraphBatch
 
 @register("Transformer")
 class Transformer(GlobalAttention, HasAttentionWeights):
-    """Every node attends to every node of its graph, with several heads side by side.
+    """Multi-head attention of every node to all nodes of its graph.
 
     Equation::
 
@@ -38,7 +38,8 @@ class Transformer(GlobalAttention, HasAttentionWeights):
         super().__init__()
         if dim % heads:
             raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
-        self.heads, self.dropout = heads, dropout
+        self.heads = heads
+        self.dropout = dropout
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
         nn.init.xavier_uniform_(self.qkv.weight)
@@ -46,28 +47,34 @@ class Transformer(GlobalAttention, HasAttentionWeights):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
-        q, k, v = self.qkv(h).view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
+        """New node states (N, dim), without residual and norm."""
+        q, k, v = self._projections(h)
         dropout = self.dropout if self.training else 0.0
         mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout, bias=self.pair_bias(batch))
         out: Tensor = self.out(mixed.reshape(h.shape))
         return out
 
     def pair_bias(self, batch: GraphBatch) -> Tensor | None:
-        """What is added to the scaled products, (sum n_g^2, heads) row-major per graph; nothing here."""
+        """(sum n_g^2, heads) bias of the scores, row-major per graph; None here."""
         return None
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
-        q, k, _ = self.qkv(h).view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
-        graphs = zip(q.split(batch.ragged.sizes), k.split(batch.ragged.sizes), strict=True)
+        q, k, _ = self._projections(h)
+        sizes = batch.ragged.sizes
         scale = q.shape[2] ** -0.5
-        scores = [a.transpose(0, 1) @ b.permute(1, 2, 0) * scale for a, b in graphs]
+        graphs = zip(q.split(sizes), k.split(sizes), strict=True)
+        scores = [q_ihd.transpose(0, 1) @ k_jhd.permute(1, 2, 0) * scale for q_ihd, k_jhd in graphs]
         bias = self.pair_bias(batch)
         if bias is not None:
-            blocks = bias.split([size * size for size in batch.ragged.sizes])
+            blocks = bias.split([size * size for size in sizes])
             scores = [score + block.t().view_as(score) for score, block in zip(scores, blocks, strict=True)]
         return [score.softmax(2) for score in scores]
+
+    def _projections(self, h: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, (N, heads, dim / heads)."""
+        qkv: Tensor = self.qkv(h)
+        return qkv.view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
 
     def extra_repr(self) -> str:
         """Heads and dropout, in ``print(model)``."""

@@ -12,12 +12,12 @@ from graphbench.structures import GraphBatch
 
 @register("BigBirdLayer", group="gt.bigbird")
 class BigBirdLayer(BigBirdCore, Block):
-    """:class:`~graphbench.layers.attention.bigbird.BigBirdCore`, which is a complete layer, as a layer of its own.
+    """:class:`~graphbench.layers.attention.bigbird.BigBirdCore` as a complete layer.
 
     Shape:
         h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.
     """
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states; edge states and batch as they came."""
+        """New node states (N, dim); edge states and batch as they came."""
         return self.attend(h, batch), e, batch

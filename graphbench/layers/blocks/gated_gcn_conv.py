@@ -1,4 +1,4 @@
-"""GatedGCN as a layer of its own (https://arxiv.org/abs/1711.07553)."""
+"""GatedGCN as a complete layer (https://arxiv.org/abs/1711.07553)."""
 
 from __future__ import annotations
 
@@ -43,5 +43,6 @@ class GatedGCNBlock(GatedGCNCore, Block):
         )
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states; the batch as it came."""
-        return *self.convolve(h, e, batch), batch
+        """New node states (N, dim) and edge states (E, dim); the batch as it came."""
+        h_new, e_new = self.convolve(h, e, batch)
+        return h_new, e_new, batch

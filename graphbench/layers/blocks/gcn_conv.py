@@ -1,4 +1,4 @@
-"""GCN as a layer of its own (https://arxiv.org/abs/1609.02907)."""
+"""GCN as a complete layer (https://arxiv.org/abs/1609.02907)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class GCNBlock(Block):
         self.residual = residual
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         new, e = self.conv(h, e, batch)
         new = self.dropout(self.act(new))
-        return (h + new if self.residual else new), e, batch
+        if self.residual:
+            new = h + new
+        return new, e, batch

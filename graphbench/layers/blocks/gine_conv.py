@@ -1,4 +1,4 @@
-"""GINE as a layer of its own (https://arxiv.org/abs/1905.12265)."""
+"""GINE as a complete layer (https://arxiv.org/abs/1905.12265)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class GINEBlock(Block):
         self.residual = residual
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         new, e = self.conv(h, e, batch)
         new = self.dropout(self.act(new))
-        return (h + new if self.residual else new), e, batch
+        if self.residual:
+            new = h + new
+        return new, e, batch

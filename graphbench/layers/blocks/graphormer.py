@@ -14,22 +14,22 @@ from graphbench.structures import GraphBatch
 
 @register("GraphormerLayer")
 class GraphormerLayer(Block):
-    """Attention with a bias per pair and a feed-forward part, each after its norm.
+    """Attention with a bias per pair and a feed-forward network, both pre-norm.
 
     Equations::
 
         x  = h + drop(attention(norm(h)))
         h' = x + drop(W_2 drop_mlp(gelu(W_1 norm(x))))
 
-    Norms are per node; the feed-forward part is as wide inside as outside. The bias is ``state["pair_bias"]``, left by
-    the encoder ``GraphormerBias``; without it attention is unbiased.
+    Norms are per node; the feed-forward network has the same width inside and outside. The bias is
+    ``state.pair_bias``, computed by the encoder ``GraphormerBias``; without it attention is unbiased.
 
     Args:
         dim: channels of nodes.
-        heads: attention heads, as many as the bias has columns.
-        dropout: probability of dropping an entry after attention and after the feed-forward part.
+        heads: attention heads, the number of columns of the bias.
+        dropout: probability of dropping an entry after attention and after the feed-forward network.
         attn_dropout: the same for attention weights.
-        mlp_dropout: the same inside the feed-forward part.
+        mlp_dropout: the same inside the feed-forward network.
 
     Shape:
         h (N, dim) -> (N, dim); edge states pass through.
@@ -54,6 +54,6 @@ class GraphormerLayer(Block):
         self.feed_forward = FeedForward(dim, act="gelu", dropout=mlp_dropout, dropout_out=dropout, expansion=1)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         x = h + self.dropout(self.attention(self.norm_attention(h), e, batch))
         return x + self.feed_forward(self.norm_ffn(x)), e, batch

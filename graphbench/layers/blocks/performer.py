@@ -27,7 +27,7 @@ class PerformerLayer(Block):
     Args:
         dim: channels, divisible by ``heads``.
         heads: number of heads.
-        feature_redraw_interval: training batches after which the random directions are drawn anew; 0: never.
+        feature_redraw_interval: training batches between two draws of the random directions; 0: they stay.
 
     Shape:
         h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.
@@ -43,10 +43,11 @@ class PerformerLayer(Block):
         self.attention = Performer(dim, heads, dim_head=dim // heads, qkv_bias=True)
         self.norm_ffn = nn.LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", expansion=4)
-        self.interval, self.calls = feature_redraw_interval, 0
+        self.interval = feature_redraw_interval
+        self.calls = 0
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         if self.training and self.interval:
             if self.calls >= self.interval:
                 self.attention.redraw()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
 from graphbench.layers.attention.ffgt.grpe import GRPE
-from graphbench.layers.attention.ffgt.layer import FFGT, CompoundAttention, transforms_of
+from graphbench.layers.attention.ffgt.layer import FFGT, CompoundAttention
+from graphbench.layers.attention.ffgt.settings import FocalSettings, distance_transforms
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -17,7 +18,22 @@ from graphbench.structures import GraphBatch
 
 
 class PreNormLayer(Block):
-    """An attention and a feed-forward part, each after its norm; the layers below say which attention."""
+    """Attention and a feed-forward network, both pre-norm: the common base of :class:`FFGTLayer`, :class:`GRPELayer`.
+
+    Equations, with norms per node::
+
+        x  = h + drop(attention(norm(h)))
+        h' = x + drop(W_2 gelu(W_1 norm(x)))
+
+    Args:
+        dim: channels of nodes.
+        attention: FFGT or GRPE.
+        ffn_dim: width inside the feed-forward network; 0: ``dim``.
+        dropout: probability of dropping an entry after attention and after the feed-forward network, not inside it.
+
+    Shape:
+        h (N, dim) -> (N, dim); edge states pass through.
+    """
 
     def __init__(self, dim: int, attention: CompoundAttention, ffn_dim: int, dropout: float) -> None:
         super().__init__()
@@ -27,40 +43,30 @@ class PreNormLayer(Block):
         self.norm_ffn = nn.LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", dropout_out=dropout, width=ffn_dim or dim)
 
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """The distances that the attention reads."""
+        return distance_transforms(arguments, cls.__name__)
+
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         x = h + self.dropout(self.attention(self.norm_attention(h), e, batch))
         return x + self.feed_forward(self.norm_ffn(x)), e, batch
 
 
 @register("FFGTLayer")
 class FFGTLayer(PreNormLayer):
-    """Compound attention and a feed-forward part, each after its norm: the layer of Vanilla and Vanilla-FFGT.
-
-    Equations::
-
-        x  = h + drop(FFGT(norm(h)))
-        h' = x + drop(W_2 gelu(W_1 norm(x)))
-
-    Norms are per node.
+    """Compound attention and a feed-forward network, both pre-norm: the layer of Vanilla and Vanilla-FFGT.
 
     Args:
         dim: channels of nodes.
         heads: H, of which the last ``focal_heads`` are focal.
-        ffn_dim: width inside the feed-forward part; 0: ``dim``.
-        dropout: probability of dropping an entry after attention and after the feed-forward part, not inside it.
-        attn_dropout: the same for attention weights.
-        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.ffgt.layer.FFGT`; 0 gives Vanilla.
-        focal_length: hops that focal heads see.
-        attn_dim: channels per head; 0: ``dim / heads``.
+        ffn_dim: as in :class:`PreNormLayer`.
+        dropout: as in :class:`PreNormLayer`.
+        attn_dropout: probability of dropping an attention weight.
         edge_bias: whether edge types bias the scores.
-        num_edge_types: types of edges.
-        edge_radix: how several columns of edge features become a type.
-        edge_offset: added to every type.
-        tables_per_layer: tables for every layer instead of one for all.
-        unreachable: ``mask`` or ``full``.
-        neighbors: ``pairs`` or ``lists``.
-        released: edge tables as in the released code.
+        focal: keys of their own, see :class:`~graphbench.layers.attention.ffgt.settings.FocalSettings`;
+            ``focal_heads: 0`` gives Vanilla.
 
     Shape:
         h (N, dim) -> (N, dim); edge states pass through.
@@ -76,70 +82,26 @@ class FFGTLayer(PreNormLayer):
         ffn_dim: int = 0,
         dropout: FromContext[float] = 0.0,
         attn_dropout: FromContext[float] = 0.0,
-        focal_heads: int = 0,
-        focal_length: int = 1,
-        attn_dim: int = 0,
         edge_bias: bool = True,
-        num_edge_types: int = 1,
-        edge_radix: int = 0,
-        edge_offset: int = 0,
-        tables_per_layer: bool = False,
-        unreachable: Literal["mask", "full"] = "mask",
-        neighbors: Literal["pairs", "lists"] = "pairs",
-        released: bool = False,
+        focal: FocalSettings = FocalSettings(),
     ) -> None:
-        attention = FFGT(
-            dim,
-            heads,
-            focal_heads=focal_heads,
-            focal_length=focal_length,
-            attn_dim=attn_dim,
-            edge_bias=edge_bias,
-            num_edge_types=num_edge_types,
-            edge_radix=edge_radix,
-            edge_offset=edge_offset,
-            tables_per_layer=tables_per_layer,
-            unreachable=unreachable,
-            neighbors=neighbors,
-            released=released,
-            dropout=attn_dropout,
-        )
+        attention = FFGT(dim, heads, focal=focal, edge_bias=edge_bias, dropout=attn_dropout)
         super().__init__(dim, attention, ffn_dim, dropout)
-
-    @classmethod
-    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The distances that the attention reads."""
-        return transforms_of(arguments, "FFGTLayer")
 
 
 @register("GRPELayer")
 class GRPELayer(PreNormLayer):
-    """GRPE's attention and a feed-forward part, each after its norm: the layer of GRPE and GRPE-FFGT.
-
-    Equations::
-
-        x  = h + drop(GRPE(norm(h)))
-        h' = x + drop(W_2 gelu(W_1 norm(x)))
-
-    Norms are per node.
+    """GRPE's attention and a feed-forward network, both pre-norm: the layer of GRPE and GRPE-FFGT.
 
     Args:
         dim: channels of nodes.
         heads: H, of which the last ``focal_heads`` are focal.
         max_hop: hops that are told apart.
-        ffn_dim: width inside the feed-forward part; 0: ``dim``.
-        dropout: probability of dropping an entry after attention and after the feed-forward part, not inside it.
-        attn_dropout: the same for attention weights.
-        focal_heads: as all that follow, see :class:`~graphbench.layers.attention.ffgt.grpe.GRPE`; 0 gives GRPE.
-        focal_length: hops that focal heads see.
-        attn_dim: channels per head; 0: ``dim / heads``.
-        num_edge_types: types of edges.
-        edge_radix: how several columns of edge features become a type.
-        edge_offset: added to every type.
-        tables_per_layer: tables for every layer instead of one for all.
-        unreachable: ``mask`` or ``full``.
-        neighbors: ``pairs`` or ``lists``.
-        released: edge tables as in the released code.
+        ffn_dim: as in :class:`PreNormLayer`.
+        dropout: as in :class:`PreNormLayer`.
+        attn_dropout: probability of dropping an attention weight.
+        focal: keys of their own, see :class:`~graphbench.layers.attention.ffgt.settings.FocalSettings`;
+            ``focal_heads: 0`` gives GRPE.
 
     Shape:
         h (N, dim) -> (N, dim); edge states pass through.
@@ -156,36 +118,7 @@ class GRPELayer(PreNormLayer):
         ffn_dim: int = 0,
         dropout: FromContext[float] = 0.0,
         attn_dropout: FromContext[float] = 0.0,
-        focal_heads: int = 0,
-        focal_length: int = 1,
-        attn_dim: int = 0,
-        num_edge_types: int = 1,
-        edge_radix: int = 0,
-        edge_offset: int = 0,
-        tables_per_layer: bool = False,
-        unreachable: Literal["mask", "full"] = "mask",
-        neighbors: Literal["pairs", "lists"] = "pairs",
-        released: bool = False,
+        focal: FocalSettings = FocalSettings(),
     ) -> None:
-        attention = GRPE(
-            dim,
-            heads,
-            max_hop=max_hop,
-            focal_heads=focal_heads,
-            focal_length=focal_length,
-            attn_dim=attn_dim,
-            num_edge_types=num_edge_types,
-            edge_radix=edge_radix,
-            edge_offset=edge_offset,
-            tables_per_layer=tables_per_layer,
-            unreachable=unreachable,
-            neighbors=neighbors,
-            released=released,
-            dropout=attn_dropout,
-        )
+        attention = GRPE(dim, heads, max_hop=max_hop, focal=focal, dropout=attn_dropout)
         super().__init__(dim, attention, ffn_dim, dropout)
-
-    @classmethod
-    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The distances that the attention reads."""
-        return transforms_of(arguments, "GRPELayer")

@@ -19,12 +19,13 @@ from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
-Weigh = Callable[[Tensor, Tensor], Tensor]
+WeightFunction = Callable[[Tensor, Tensor], Tensor]
+"""Attention weights from scores (B, heads, L, L) and a mask (B, 1, L, L) of the pairs that count; 0 for the others."""
 
 
 @register("SANLayer")
 class SANLayer(Block, TiesParameters):
-    """Attention along edges with one set of weights and to all other nodes with another, then a feed-forward part.
+    """Attention with separate weights for edges and for all other pairs, then a feed-forward network.
 
     Equations, per head of width d, for messages from s to t::
 
@@ -34,20 +35,19 @@ class SANLayer(Block, TiesParameters):
         x    = norm(h + W_O drop(out))
         h'   = norm(x + W_2 drop(relu(W_1 x)))
 
-    q, k, v = linear maps of h, primed ones with weights of their own; f is one learned feature for all pairs without
-    an edge; the exponent is kept within -5 .. 5. Without ``full_graph`` only edges count, and 1 / (1 + gamma) is left
-    out.
+    q, k, v, q', k' = linear maps of h; f is one learned feature for all pairs without an edge; the exponent is clamped
+    to -5 .. 5. Without ``full_graph`` only edges count, and 1 / (1 + gamma) is left out.
 
     Args:
         dim: channels of nodes, divisible by ``heads``.
         heads: number of heads.
         dim_edge: channels of the edge states; None: as ``dim``.
-        dropout: probability of dropping an entry of ``out`` and inside the feed-forward part.
+        dropout: probability of dropping an entry of ``out`` and inside the feed-forward network.
         norm: ``"batch"``, ``"layer"`` (per node) or ``"none"``.
         residual: add h and x as in the equations.
         full_graph: attend to pairs that are no edges.
         gamma: their weight relative to edges.
-        use_bias: give the projections of attention biases.
+        use_bias: projections of the attention have biases.
 
     Shape:
         h (N, dim), e (E, dim_edge) -> h' (N, dim); edge states pass through.
@@ -56,6 +56,8 @@ class SANLayer(Block, TiesParameters):
     """
 
     needs_edges: ClassVar[bool] = True
+    gamma: float | nn.Parameter
+    fake_edge_emb: nn.Embedding | None
 
     def __init__(
         self,
@@ -73,7 +75,9 @@ class SANLayer(Block, TiesParameters):
         super().__init__()
         if dim % heads:
             raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
-        self.heads, self.residual, self.gamma = heads, residual, gamma
+        self.heads = heads
+        self.residual = residual
+        self.gamma = gamma
         self.q = nn.Linear(dim, dim, bias=use_bias)
         self.k = nn.Linear(dim, dim, bias=use_bias)
         self.v = nn.Linear(dim, dim, bias=use_bias)
@@ -91,27 +95,28 @@ class SANLayer(Block, TiesParameters):
         self.norm_out = nn.LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states."""
+        """New node states (N, dim); edge states and batch as they came."""
         x = self.out(self.dropout(self.attend(h, e, batch).flatten(1)))
         x = self._normalised(self.norm_attention, h + x if self.residual else x, batch)
         y = self.feed_forward(x)
         return self._normalised(self.norm_out, x + y if self.residual else y, batch), e, batch
 
     def tie(self, first: SANLayer) -> None:
-        """All layers of a model share one feature of pairs that are no edges."""
+        """Shares the feature of pairs without an edge with the first layer."""
         self.fake_edge_emb = first.fake_edge_emb
 
     def attend(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """(N, heads, d) what attention gathers, before the output map."""
-        # A column of ones beside v gathers the denominator.
+        """(N, heads, d) attention output before the output map."""
+        # The last column of v is 1: its weighted sum is the denominator.
         v = self._heads(self.v(h))
         v = torch.cat([v, v.new_ones(*v.shape[:2], 1)], dim=2)
-        adj, (q, k, factors) = batch.adjacency(), self._on_edges(h, e)
+        adj = batch.adjacency()
+        q, k, factors = self._on_edges(h, e)
         scores = (gather(adj, q, "target") * gather(adj, k, "source") * factors).sum(2) * q.shape[2] ** -0.5
         weights = scores.clamp(-5.0, 5.0).exp().unsqueeze(2)
         total = sum_at_target(adj, weights * gather(adj, v, "source"))
         if self.fake_edge_emb is not None:
-            other = self._over_non_edges(h, v, batch, lambda each, mask: each.clamp(-5.0, 5.0).exp() * mask)
+            other = self._over_non_edges(h, v, batch, _clamped_exp)
             total = (total + self.gamma * other) / (1.0 + self.gamma)
         return total[..., :-1] / (total[..., -1:] + 1e-6)
 
@@ -123,30 +128,26 @@ class SANLayer(Block, TiesParameters):
             )
         return self._heads(self.q(h)), self._heads(self.k(h)), self._heads(self.edge(e))
 
-    def _over_non_edges(self, h: Tensor, v: Tensor, batch: GraphBatch, weigh: Weigh) -> Tensor:
-        """(N, heads, width of v) sums over the pairs that are no edges.
-
-        Args:
-            h: (N, dim).
-            v: (N, heads, ...) what is summed.
-            batch: the graphs.
-            weigh: weights from scores (B, heads, L, L) and the pairs that count (B, 1, L, L), 0 for the others.
-        """
+    def _over_non_edges(self, h: Tensor, v: Tensor, batch: GraphBatch, weights_of: WeightFunction) -> Tensor:
+        """(N, heads, width) weighted sums of v (N, heads, width) over the pairs that are no edges."""
         assert self.q_fake is not None
         assert self.k_fake is not None
         assert self.edge_fake is not None
         assert self.fake_edge_emb is not None
         if not len(h):
             return v * 0
-        ragged, feature = batch.ragged, self._heads(self.edge_fake(self.fake_edge_emb.weight))
-        q, k = self._heads(self.q_fake(h)) * feature, self._heads(self.k_fake(h))
+        ragged = batch.ragged
+        feature = self._heads(self.edge_fake(self.fake_edge_emb.weight))
+        q = self._heads(self.q_fake(h)) * feature
         q = q * q.shape[2] ** -0.5
+        k = self._heads(self.k_fake(h))
         masks = batch.derived(non_edges)
         blocks = []
-        for mask, *block in zip(masks, *(ragged.to_buckets(x) for x in (q, k, v)), strict=True):
-            q_BHLd, k_BHLd, v_BHLe = (each.transpose(1, 2) for each in block)
-            weights = weigh(q_BHLd @ k_BHLd.transpose(2, 3), mask)
-            blocks.append((weights @ v_BHLe).transpose(1, 2))
+        buckets = zip(masks, ragged.to_buckets(q), ragged.to_buckets(k), ragged.to_buckets(v), strict=True)
+        for mask, q_BLHd, k_BLHd, v_BLHe in buckets:
+            scores = q_BLHd.transpose(1, 2) @ k_BLHd.permute(0, 2, 3, 1)
+            weights = weights_of(scores, mask)
+            blocks.append((weights @ v_BLHe.transpose(1, 2)).transpose(1, 2))
         return ragged.from_buckets(blocks)
 
     def _heads(self, rows: Tensor) -> Tensor:
@@ -158,7 +159,7 @@ class SANLayer(Block, TiesParameters):
         return out
 
     def extra_repr(self) -> str:
-        """Heads and reach, in ``print(model)``."""
+        """Heads and whether pairs without an edge count, in ``print(model)``."""
         return f"heads={self.heads}, full_graph={self.fake_edge_emb is not None}"
 
 
@@ -182,7 +183,7 @@ class SAN2Layer(SANLayer):
         norm: as in SANLayer.
         residual: as in SANLayer.
         full_graph: attend to pairs that are no edges.
-        use_bias: give the projections of attention biases.
+        use_bias: projections of the attention have biases.
 
     Shape:
         h (N, dim), e (E, dim_edge) -> h' (N, dim); edge states pass through.
@@ -210,48 +211,59 @@ class SAN2Layer(SANLayer):
             full_graph=full_graph,
             use_bias=use_bias,
         )
-        # As in GraphGPS it exists, without a gradient, where only edges count.
+        # As in GraphGPS it exists where only edges count, too, and gets no gradient there.
         self.gamma = nn.Parameter(torch.tensor(0.5))
 
     def attend(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """(N, heads, d) what attention gathers, before the output map."""
+        """(N, heads, d) attention output before the output map."""
         q, k, factors = self._on_edges(h, e)
         v = self._heads(self.v(h))
         out = edge_attention(batch.adjacency(), q, k, v, factors)
         if self.fake_edge_emb is None:
             return out
-        lowest = torch.finfo(v.dtype).min
-        other = self._over_non_edges(h, v, batch, lambda each, mask: each.masked_fill(~mask, lowest).softmax(3) * mask)
+        other = self._over_non_edges(h, v, batch, _masked_softmax)
         return (out + self.gamma * other) / (1.0 + self.gamma)
 
 
+def _clamped_exp(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.clamp(-5.0, 5.0).exp() * mask
+
+
+def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(3) * mask
+
+
 def non_edges(batch: GraphBatch) -> list[Tensor]:
-    """Which ordered pairs of different nodes of a graph no edge joins.
+    """Masks of the ordered pairs of different nodes of a graph that no edge joins.
 
     Returns:
         One (B, 1, L, L) bool tensor per bucket of ``batch.ragged``, rows are targets; False on padding.
     """
     ragged = batch.ragged
-    first, length, start = [0] * ragged.num_graphs, [1] * ragged.num_graphs, 0
+    device = batch.device
+    cells = 0
+    first = [0] * ragged.num_graphs
+    length = [1] * ragged.num_graphs
     for bucket in ragged.buckets:
         for graph in bucket.graphs:
-            first[graph], length[graph] = start, bucket.length
-            start += bucket.length**2
-    # One flat tensor for all buckets: which edges lie in which is known to the device only.
-    device = batch.device
+            first[graph] = cells
+            length[graph] = bucket.length
+            cells += bucket.length**2
+    # One flat tensor for all buckets: only the device knows the bucket of an edge.
     first_cell = torch.as_tensor(first, device=device)
     row_length = torch.as_tensor(length, device=device)
     source, target = batch.edge_index
-    graph = ragged.graph_id[target]
-    cell = first_cell[graph] + (target - ragged.ptr[graph]) * row_length[graph] + source - ragged.ptr[graph]
-    joined = torch.zeros(start, dtype=torch.bool, device=device).index_fill_(0, cell, True)
-    masks, start = [], 0
-    for bucket in ragged.buckets:
-        batch_size, size = len(bucket.graphs), bucket.length
-        block = joined[start : start + batch_size * size**2].view(batch_size, 1, size, size)
-        counts = ~(block | torch.eye(size, dtype=torch.bool, device=device))
+    graph_id = ragged.graph_id[target]
+    row = target - ragged.ptr[graph_id]
+    column = source - ragged.ptr[graph_id]
+    cell = first_cell[graph_id] + row * row_length[graph_id] + column
+    joined = torch.zeros(cells, dtype=torch.bool, device=device).index_fill_(0, cell, True)
+    blocks = joined.split([len(bucket.graphs) * bucket.length**2 for bucket in ragged.buckets])
+    masks = []
+    for bucket, block in zip(ragged.buckets, blocks, strict=True):
+        size = bucket.length
+        mask = ~(block.view(-1, 1, size, size) | torch.eye(size, dtype=torch.bool, device=device))
         if bucket.mask is not None:
-            counts &= bucket.mask[:, None, :, None] & bucket.mask[:, None, None, :]
-        masks.append(counts)
-        start += batch_size * size**2
+            mask &= bucket.mask[:, None, :, None] & bucket.mask[:, None, None, :]
+        masks.append(mask)
     return masks

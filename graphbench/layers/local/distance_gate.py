@@ -1,4 +1,4 @@
-"""Gates of edges from the distance of their ends in a positional encoding (https://arxiv.org/abs/2203.00199)."""
+"""Edge gates from the distance between positional encodings (https://arxiv.org/abs/2203.00199)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class DistanceGate(nn.Sequential):
     def __init__(self, dim: int, *, act: str = "relu") -> None:
         super().__init__(nn.Linear(1, dim), activation(act), nn.Linear(dim, 1), nn.Sigmoid())
 
-    def forward(self, adj: Adjacency, batch: GraphBatch) -> Tensor:
-        """The gate of every edge.
+    def forward(self, adj: Adjacency, batch: GraphBatch) -> Tensor:  # type: ignore[override]
+        """(E, 1) gates of the edges of ``adj``.
 
         Raises:
             ValueError: the batch does not carry the encoding.
@@ -36,5 +36,7 @@ class DistanceGate(nn.Sequential):
                 "equivstable reads the encoding of EquivStableLapPE, which this batch does not carry: add "
                 "EquivStableLapPE to dataset.node_encoder_name"
             )
-        distance = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
-        return super().forward(distance)
+        gate = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
+        for layer in self:
+            gate = layer(gate)
+        return gate

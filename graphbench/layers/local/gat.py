@@ -59,7 +59,8 @@ class GAT(LocalLayer):
             raise ArgumentError(
                 ("dim_out", "heads"), f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}"
             )
-        self.heads, self.negative_slope = heads, negative_slope
+        self.heads = heads
+        self.negative_slope = negative_slope
         self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge else None
         self.att_source = nn.Parameter(torch.empty(1, heads, dim_out // heads))
@@ -77,23 +78,19 @@ class GAT(LocalLayer):
             _glorot(self.att_edge)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
         edges = batch.derived(_edges)
         x = self.lin(h).view(-1, *self.att_source.shape[1:])
         logit = gather(edges.loops, (x * self.att_source).sum(2), "source")
         logit = logit + gather(edges.loops, (x * self.att_target).sum(2), "target")
-        if e is not None and self.lin_edge is not None:
-            logit = logit + self._edge_logit(e, edges)
+        if e is not None and self.lin_edge is not None and self.att_edge is not None:
+            logit = logit + _edge_logit(self.lin_edge(e), self.att_edge, edges)
         logit = leaky_relu(logit, self.negative_slope).masked_fill(edges.replaced, -torch.inf)
         message = edge_softmax(edges.loops, logit).unsqueeze(2) * gather(edges.loops, x, "source")
         new = sum_at_target(edges.loops, message).flatten(1)
-        return (new if self.bias is None else new + self.bias), e
-
-    def _edge_logit(self, e: Tensor, edges: Edges) -> Tensor:
-        """(E + N, heads). The map is linear, so the mean of features may be taken after it, on H numbers an edge."""
-        logit = (self.lin_edge(e).view(-1, *self.att_edge.shape[1:]) * self.att_edge).sum(2)
-        logit = logit.masked_fill(edges.replaced[: e.shape[0]], 0.0)
-        return torch.cat([logit, sum_at_target(edges.plain, logit) / edges.arriving])
+        if self.bias is not None:
+            new = new + self.bias
+        return new, e
 
     def extra_repr(self) -> str:
         """Heads, in ``print(model)``."""
@@ -101,13 +98,13 @@ class GAT(LocalLayer):
 
 
 class Edges:
-    """What GAT derives from a batch.
+    """Edges of a batch with exactly one self loop per node.
 
     Attributes:
         plain: the edges as given.
         loops: the edges followed by one self loop per node.
         replaced: (E + N, 1) True for given loops, which take no part.
-        arriving: (N, 1) edges that arrive at a node, given loops left out, at least 1.
+        in_degree: (N, 1) edges into a node, given loops left out, at least 1.
     """
 
     def __init__(self, batch: GraphBatch) -> None:
@@ -117,13 +114,24 @@ class Edges:
         added = target.new_zeros(batch.num_nodes, dtype=torch.bool)
         self.replaced = torch.cat([source == target, added]).unsqueeze(1)
         count = target.new_zeros(batch.num_nodes).scatter_add_(0, target, (source != target).long())
-        self.arriving = count.clamp_(min=1).unsqueeze(1)
-
-
-def _glorot(weight: Tensor) -> None:
-    """Uniform with the fans taken from the last two dimensions (torch's version counts all of them)."""
-    nn.init.uniform_(weight, -(bound := (6.0 / (weight.shape[-2] + weight.shape[-1])) ** 0.5), bound)
+        self.in_degree = count.clamp_(min=1).unsqueeze(1)
 
 
 def _edges(batch: GraphBatch) -> Edges:
     return Edges(batch)
+
+
+def _edge_logit(mapped: Tensor, attention: Tensor, edges: Edges) -> Tensor:
+    """(E + N, heads) edge term u_e . W_e e_st of the logits, from mapped features (E, dim_out).
+
+    W_e is linear, so that the mean over the edges into a node may be taken after it, of one number per head.
+    """
+    logit = (mapped.view(-1, *attention.shape[1:]) * attention).sum(2)
+    logit = logit.masked_fill(edges.replaced[: mapped.shape[0]], 0.0)
+    return torch.cat([logit, sum_at_target(edges.plain, logit) / edges.in_degree])
+
+
+def _glorot(weight: Tensor) -> None:
+    """Uniform with the fans taken from the last two dimensions (torch's version counts all of them)."""
+    bound = (6.0 / (weight.shape[-2] + weight.shape[-1])) ** 0.5
+    nn.init.uniform_(weight, -bound, bound)

@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 
 class GatedGCNCore(GraphLayer):
-    """Neighbours are averaged under gates that the edge state decides.
+    """Gated mean of the neighbours, with gates from the edge states.
 
     Equations::
 
@@ -79,7 +79,7 @@ class GatedGCNCore(GraphLayer):
         self.edge_residual = (residual if edge_residual is None else edge_residual) and dim_edge == dim_out
 
     def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """New node and edge states, norm, activation, dropout and residual included."""
+        """New node states (N, dim_out) and edge states, norm, activation, dropout and residual included."""
         if e is None:
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
@@ -92,11 +92,14 @@ class GatedGCNCore(GraphLayer):
             gate=None if self.pe_gate is None else self.pe_gate(adj, batch),
         )
         h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours)))
-        h_new = h + h_new if self.node_residual else h_new
+        if self.node_residual:
+            h_new = h + h_new
         if not self.update_edges:
             return h_new, e
         e_new = self.dropout(self.act(self.edge_norm(logit)))
-        return h_new, (e + e_new if self.edge_residual else e_new)
+        if self.edge_residual:
+            e_new = e + e_new
+        return h_new, e_new
 
 
 @register("CustomGatedGCN", "GatedGCN")
@@ -110,5 +113,5 @@ class CustomGatedGCN(GatedGCNCore, LocalLayer):
     has_residual: bool = True
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """New node and edge states, residual included."""
+        """New node states (N, dim_out) and edge states, residual included."""
         return self.convolve(h, e, batch)

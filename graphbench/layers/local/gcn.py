@@ -48,16 +48,19 @@ class GCN(LocalLayer):
         super().__init__()
         if norm not in ("sym", "row", "none"):
             raise ArgumentError("norm", f"norm must be 'sym', 'row' or 'none', received {norm!r}")
-        self.self_loops, self.norm = self_loops, norm
+        self.self_loops = self_loops
+        self.norm = norm
         self.lin = InputLinear(dim_in, dim_out, bias=False)
         self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None
         nn.init.xavier_uniform_(self.lin.weight)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
         adjacency = batch.adjacency(norm=self.norm, self_loops=self.self_loops)
         new = propagate(adjacency, self.lin(h))
-        return (new if self.bias is None else new + self.bias), e
+        if self.bias is not None:
+            new = new + self.bias
+        return new, e
 
     def extra_repr(self) -> str:
         """Normalisation, in ``print(model)``."""

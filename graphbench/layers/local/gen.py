@@ -13,7 +13,7 @@ from graphbench.structures import GraphBatch
 
 @register("GENConv")
 class GENConv(LocalLayer):
-    """Messages are averaged with weights that are the softmax of the messages themselves, channel by channel.
+    """Softmax aggregation: messages weighted by the softmax of the messages themselves, channel by channel.
 
     Equations::
 
@@ -44,11 +44,13 @@ class GENConv(LocalLayer):
         )
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm after the MLP."""
+        """New node states (N, dim_out), without residual and norm; edge states as they came."""
         adj = batch.adjacency()
-        message = gather(adj, h if self.lin_source is None else self.lin_source(h), "source")
+        h_source = h if self.lin_source is None else self.lin_source(h)
+        h_target = h if self.lin_target is None else self.lin_target(h)
+        message = gather(adj, h_source, "source")
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
         neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
-        return self.mlp(neighbours + (h if self.lin_target is None else self.lin_target(h))), e
+        return self.mlp(neighbours + h_target), e

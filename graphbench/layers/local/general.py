@@ -25,7 +25,7 @@ SELF_MESSAGES = ("none", "add", "concat")
 
 
 class _General(LocalLayer):
-    """What the two have in common: arguments, the weights of edges, the aggregation."""
+    """Common base of the two convolutions: checks of the arguments, edge weights, aggregation."""
 
     def __init__(self, dim_out: int, *, batchnorm: bool, agg: str, normalize_adj: bool, self_msg: str) -> None:
         super().__init__()
@@ -40,7 +40,9 @@ class _General(LocalLayer):
                 ("normalize_adj", "agg"),
                 f"normalize_adj weighs the terms of a sum: set agg to add, received agg={agg!r}",
             )
-        self.agg, self.normalize_adj, self.self_msg = agg, normalize_adj, self_msg
+        self.agg = agg
+        self.normalize_adj = normalize_adj
+        self.self_msg = self_msg
         self.bias = None if batchnorm else nn.Parameter(torch.zeros(dim_out))
 
     def adjacency(self, batch: GraphBatch) -> Adjacency:
@@ -71,7 +73,7 @@ class GeneralConv(_General):
         batchnorm: a BatchNorm follows (``gnn.batchnorm``), and there is no b.
         agg: ``add`` (or ``sum``), ``mean`` or ``max`` (``gnn.agg``).
         normalize_adj: symmetric normalisation with self loops (``gnn.normalize_adj``), for ``add`` only.
-        self_msg: the node's own term: ``concat`` as above, ``add`` (W h_t), ``none`` (``gnn.self_msg``).
+        self_msg: term of the node itself: ``concat`` as above, ``add`` (W h_t), ``none`` (``gnn.self_msg``).
 
     Shape:
         h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
@@ -92,17 +94,20 @@ class GeneralConv(_General):
         super().__init__(dim_out, batchnorm=batchnorm, agg=agg, normalize_adj=normalize_adj, self_msg=self_msg)
         self.lin = nn.Linear(dim_in, dim_out, bias=False)
         self.lin_self = nn.Linear(dim_in, dim_out, bias=False) if self_msg == "concat" else None
-        for each in (self.lin, self.lin_self):
-            if each is not None:
-                nn.init.xavier_uniform_(each.weight)
+        for linear in (self.lin, self.lin_self):
+            if linear is not None:
+                nn.init.xavier_uniform_(linear.weight)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
-        adj, x = self.adjacency(batch), self.lin(h)
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
+        adj = self.adjacency(batch)
+        x = self.lin(h)
         new = self.aggregate(adj, gather(adj, x, "source"))
         if self.lin_self is not None:
             new = new + self.lin_self(h)
-        return (new + x if self.self_msg == "add" else new), e
+        if self.self_msg == "add":
+            new = new + x
+        return new, e
 
 
 @register("generaledgeconv")
@@ -115,14 +120,14 @@ class GeneralEdgeConv(_General):
         dim_edge: channels of the edge states.
         batchnorm: a BatchNorm follows (``gnn.batchnorm``), and there is no b.
         agg: ``add`` (or ``sum``), ``mean`` or ``max`` (``gnn.agg``).
-        self_msg: the node's own term: ``concat`` as above, ``add`` (h_t), ``none`` (``gnn.self_msg``).
+        self_msg: term of the node itself: ``concat`` as above, ``add`` (h_t), ``none`` (``gnn.self_msg``).
         msg_direction: ``single`` as above; ``both``: W [h_t | h_s | e_st] (``gnn.msg_direction``).
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e.
 
     Differences from the released code: ``normalize_adj`` fails there, because added self loops have no edge state, and
-    is no argument here. The width of the edge states is theirs, not ``dataset.edge_dim``.
+    is no argument here. ``dim_edge`` is the width of the edge states, not ``dataset.edge_dim``.
     """
 
     needs_edges: ClassVar[bool] = True
@@ -152,7 +157,7 @@ class GeneralEdgeConv(_General):
         self.lin_self = nn.Linear(dim_in, dim_out, bias=False) if self_msg == "concat" else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
         if e is None:
             raise ValueError("generaledgeconv needs edge states, received none (an edge encoder supplies them)")
         adj = self.adjacency(batch)
@@ -162,4 +167,6 @@ class GeneralEdgeConv(_General):
         new = self.aggregate(adj, message)
         if self.lin_self is not None:
             new = new + self.lin_self(h)
-        return (new + h if self.self_msg == "add" else new), e
+        if self.self_msg == "add":
+            new = new + h
+        return new, e

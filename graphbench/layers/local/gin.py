@@ -52,8 +52,9 @@ class GIN(LocalLayer):
             self.register_buffer("eps", start)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm."""
-        return self.mlp(torch.addcmul(propagate(batch.adjacency(), h), h, 1 + self.eps)), e
+        """New node states (N, dim_out), without residual and norm; edge states as they came."""
+        neighbours = propagate(batch.adjacency(), h)
+        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
 
 
 @register("GINE")
@@ -106,7 +107,7 @@ class GINE(GIN):
         self.pe_gate = DistanceGate(dim_out) if equivstable else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm."""
+        """New node states (N, dim_out), without residual and norm; edge states as they came."""
         if e is None:
             raise ValueError("GINE needs edge states, received none (use GIN, or an edge encoder)")
         message = e if self.edge_lin is None else self.edge_lin(e)

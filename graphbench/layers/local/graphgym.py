@@ -1,8 +1,7 @@
-"""Convolutions under the names and with the arguments that GraphGym gives them (``model.type: gnn``).
+"""Convolutions with GraphGym's names and arguments (``model.type: gnn``).
 
-PyG, ``torch_geometric/graphgym/models/layer.py``; GraphGPS adds ``gineconv`` and ``gatedgcnconv``. Norm, dropout and
-activation around them are the model's, see :mod:`graphbench.models.gnn`; where a BatchNorm follows, a convolution has
-no bias of its own.
+PyG, ``torch_geometric/graphgym/models/layer.py``; GraphGPS adds ``gineconv`` and ``gatedgcnconv``. The model adds norm,
+dropout and activation, see :mod:`graphbench.models.gnn`; a convolution before a BatchNorm has no bias.
 """
 
 from __future__ import annotations

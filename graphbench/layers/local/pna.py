@@ -16,7 +16,7 @@ from graphbench.structures import GraphBatch
 
 @register("PNA")
 class PNA(LocalLayer):
-    """Several aggregates of the same messages, side by side.
+    """Concatenation of several aggregates of the same messages.
 
     Equations::
 
@@ -46,11 +46,11 @@ class PNA(LocalLayer):
         self.lin_out = nn.Linear(dim_out, dim_out)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
         if e is None:
             raise ValueError("PNA needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
-        # What W_pre does to a node is computed once per node, not once per edge.
+        # Products with node states are computed once per node, not once per edge.
         target, source, edge = self.pre.weight.chunk(3, dim=1)
         message = linear(self.edge_lin(e), edge, self.pre.bias)
         message = message + gather(adj, linear(h, target), "target") + gather(adj, linear(h, source), "source")

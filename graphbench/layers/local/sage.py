@@ -35,5 +35,6 @@ class SAGE(LocalLayer):
         self.lin_self = InputLinear(dim_in, dim_out, bias=False)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """No residual, no norm, no activation."""
-        return self.lin_neighbor(propagated(batch.adjacency(norm="row"), h)) + self.lin_self(h), e
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
+        neighbours = propagated(batch.adjacency(norm="row"), h)
+        return self.lin_neighbor(neighbours) + self.lin_self(h), e

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
-
-from graphbench.layers.attention.ffgt.layer import CompoundAttention, transforms_of, width_per_head
-from graphbench.layers.attention.ffgt.relations import EdgeTypes, RelationTables
+from graphbench.layers.attention.ffgt.layer import CompoundAttention
+from graphbench.layers.attention.ffgt.relations import RelationTables
+from graphbench.layers.attention.ffgt.settings import FocalSettings
 from graphbench.registry import FromContext, register
 
 
@@ -29,17 +27,8 @@ class GRPE(CompoundAttention):
         dim: channels of input and output.
         heads: H.
         max_hop: hops that are told apart.
-        focal_heads: how many of the heads, the last ones, are focal; 0: GRPE as published.
-        focal_length: hops they see; 0: themselves only. The graph token sees all and is seen by all.
-        attn_dim: channels per head; 0: ``dim / heads``.
-        num_edge_types: types of edges; 1: edge features are not read.
-        edge_radix: 0: the type is the first column of the edge features; r: the columns are digits to base r.
-        edge_offset: added to every type.
-        tables_per_layer: tables for every layer instead of one for all.
-        unreachable: what focal heads do with pairs without a path: ``mask``, or ``full`` (they see them).
-        neighbors: ``pairs``: distances of all pairs; ``lists``: neighbour lists, for large graphs: then all heads
-            must be focal, and time and memory are those of the lists.
-        released: edge tables as in the released code, see :func:`graphbench.layers.attention.ffgt.relations.edge_rows`.
+        focal: keys of their own, see :class:`~graphbench.layers.attention.ffgt.settings.FocalSettings`;
+            ``focal_heads: 0`` is GRPE as published.
         dropout: probability of dropping an attention weight.
 
     Shape:
@@ -56,33 +45,9 @@ class GRPE(CompoundAttention):
         heads: FromContext[int],
         *,
         max_hop: int = 5,
-        focal_heads: int = 0,
-        focal_length: int = 1,
-        attn_dim: int = 0,
-        num_edge_types: int = 1,
-        edge_radix: int = 0,
-        edge_offset: int = 0,
-        tables_per_layer: bool = False,
-        unreachable: Literal["mask", "full"] = "mask",
-        neighbors: Literal["pairs", "lists"] = "pairs",
-        released: bool = False,
+        focal: FocalSettings = FocalSettings(),
         dropout: FromContext[float] = 0.0,
     ) -> None:
-        width = attn_dim or width_per_head(dim, heads)
-        types = EdgeTypes(num_edge_types, edge_radix, edge_offset, "grpe" if released else "")
-        super().__init__(
-            dim,
-            heads,
-            RelationTables(heads, width, types, max_hop=max_hop, values=True),
-            focal_heads=focal_heads,
-            focal_length=focal_length,
-            attn_dim=width,
-            tables_per_layer=tables_per_layer,
-            unreachable=unreachable,
-            dropout=dropout,
-        )
-
-    @classmethod
-    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The distances that the tables and the heads read."""
-        return transforms_of(arguments, "GRPE")
+        width = focal.head_width(dim, heads)
+        tables = RelationTables(heads, width, focal.edge_types("grpe"), max_hop=max_hop, values=True)
+        super().__init__(dim, heads, focal, tables, dropout)

@@ -49,18 +49,17 @@ def distances(batch: GraphBatch, reader: str) -> PairBlocks | HopNeighbors:
     Raises:
         ValueError: the batch has neither.
     """
-    near = batch.pairs if batch.pairs is not None else batch.hops
-    if near is None:
+    pairs = batch.pairs if batch.pairs is not None else batch.hops
+    if pairs is None:
         raise ValueError(
             f"{reader} reads hop distances (batch.pairs) or neighbour lists (batch.hops), which its transform computes"
         )
-    return near
+    return pairs
 
 
 def hop_rows(batch: GraphBatch, max_hop: int, reader: str) -> Tensor:
     """(P,) int64 row of the hop table for every pair, in the order of :func:`distances`."""
-    near = distances(batch, reader)
-    hops = (near.distance if isinstance(near, PairBlocks) else near.hop).long()
+    hops = _hops(distances(batch, reader)).long()
     rows = hops.clamp(max=max_hop)
     return rows.masked_fill_(hops == TOKEN, max_hop + 1).masked_fill_(hops == UNREACHABLE, max_hop + 2)
 
@@ -75,15 +74,16 @@ def edge_rows(batch: GraphBatch, types: EdgeTypes, reader: str) -> Tensor:
     Raises:
         ValueError: a type outside the table; edge features that are no integers.
     """
-    near = distances(batch, reader)
-    row, col = pairs_of(batch, near)
-    token, own, none = types.number + 1, types.number + 2, types.number + 3
-    rows = torch.full_like(row, 0 if types.released == "vanilla" else none)
-    kind = _types(batch, types, reader)
-    rows[_places(batch, near, row, col)] = kind
-    rows.masked_fill_(row == col, none if types.released == "grpe" else own)
-    hops = near.distance if isinstance(near, PairBlocks) else near.hop
-    rows.masked_fill_(hops == TOKEN, token)
+    pairs = distances(batch, reader)
+    row, col = pair_nodes(batch, pairs)
+    token = types.number + 1
+    self_pair = types.number + 2
+    no_edge = types.number + 3
+    rows = torch.full_like(row, 0 if types.released == "vanilla" else no_edge)
+    edge_type = _types(batch, types, reader)
+    rows[_edge_positions(batch, pairs, row, col)] = edge_type
+    rows.masked_fill_(row == col, no_edge if types.released == "grpe" else self_pair)
+    rows.masked_fill_(_hops(pairs) == TOKEN, token)
     if types.released == "vanilla":
         first = torch.zeros(batch.num_nodes, dtype=torch.bool, device=row.device)
         first[batch.ragged.ptr[:-1][batch.ragged.size_tensor > 0]] = True
@@ -91,49 +91,60 @@ def edge_rows(batch: GraphBatch, types: EdgeTypes, reader: str) -> Tensor:
     return rows
 
 
-def pairs_of(batch: GraphBatch, near: PairBlocks | HopNeighbors) -> tuple[Tensor, Tensor]:
+def pair_nodes(batch: GraphBatch, pairs: PairBlocks | HopNeighbors) -> tuple[Tensor, Tensor]:
     """(P,) nodes i and j of every pair."""
-    if isinstance(near, HopNeighbors):
-        nodes = torch.arange(near.num_nodes, device=near.col.device)
-        return nodes.repeat_interleave(near.row_ptr.diff(), output_size=near.col.numel()), near.col
-    sizes, total = batch.ragged.size_tensor, near.distance.numel()
+    if isinstance(pairs, HopNeighbors):
+        nodes = torch.arange(pairs.num_nodes, device=pairs.col.device)
+        return nodes.repeat_interleave(pairs.row_ptr.diff(), output_size=pairs.col.numel()), pairs.col
+    sizes = batch.ragged.size_tensor
+    total = pairs.distance.numel()
     graph = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes.square(), output_size=total)
-    within = torch.arange(total, device=sizes.device) - near.pair_ptr[graph]
-    size, first = sizes[graph], batch.ragged.ptr[graph]
+    within = torch.arange(total, device=sizes.device) - pairs.pair_ptr[graph]
+    size = sizes[graph]
+    first = batch.ragged.ptr[graph]
     return first + within.div(size, rounding_mode="floor"), first + within.remainder(size)
 
 
-def _places(batch: GraphBatch, near: PairBlocks | HopNeighbors, row: Tensor, col: Tensor) -> Tensor:
+def _hops(pairs: PairBlocks | HopNeighbors) -> Tensor:
+    """(P,) distance of every pair."""
+    return pairs.distance if isinstance(pairs, PairBlocks) else pairs.hop
+
+
+def _edge_positions(batch: GraphBatch, pairs: PairBlocks | HopNeighbors, row: Tensor, col: Tensor) -> Tensor:
     """(E,) position of every edge among the pairs."""
     source, target = batch.edge_index
-    if isinstance(near, HopNeighbors):
-        wanted, keys = source * batch.num_nodes + target, row * batch.num_nodes + col
-        order = keys.argsort()
-        return order[torch.searchsorted(keys[order], wanted)]
+    if isinstance(pairs, HopNeighbors):
+        edge_code = source * batch.num_nodes + target
+        pair_code = row * batch.num_nodes + col
+        order = pair_code.argsort()
+        return order[torch.searchsorted(pair_code[order], edge_code)]
     graph = batch.ragged.graph_id[source]
-    first, size = batch.ragged.ptr[graph], batch.ragged.size_tensor[graph]
-    return near.pair_ptr[graph] + (source - first) * size + target - first
+    first = batch.ragged.ptr[graph]
+    size = batch.ragged.size_tensor[graph]
+    position: Tensor = pairs.pair_ptr[graph] + (source - first) * size + target - first
+    return position
 
 
 def _types(batch: GraphBatch, types: EdgeTypes, reader: str) -> Tensor:
+    """(E,) int64 type of every edge."""
     e = batch.edge_attr
     if types.number == 1 or e is None:
         return torch.full((batch.num_edges,), types.offset, device=batch.device)
     if e.is_floating_point():
         raise ValueError(f"{reader} reads types of edges (num_edge_types {types.number}), the edges have {e.dtype}")
-    kind = e if e.dim() == 1 else e[:, 0]
+    edge_type = e if e.dim() == 1 else e[:, 0]
     if types.radix and e.dim() > 1:
-        kind = (e * types.radix ** torch.arange(e.shape[1], device=e.device)).sum(1)
-    kind = kind.long() + types.offset
-    if e.device.type == "cpu" and kind.numel():
-        low, high = (int(each) for each in torch.aminmax(kind))
+        edge_type = (e * types.radix ** torch.arange(e.shape[1], device=e.device)).sum(1)
+    edge_type = edge_type.long() + types.offset
+    if e.device.type == "cpu" and edge_type.numel():
+        low, high = (int(bound) for bound in torch.aminmax(edge_type))
         last = types.rows - 1 if types.released else types.number
         if low < 0 or high > last:
             raise ValueError(
                 f"{reader} has edge types 0 to {last} (num_edge_types {types.number}), received {low} to {high}; "
                 "several columns of features need num_edge_types for all of their combinations, see edge_radix"
             )
-    return kind
+    return edge_type
 
 
 class RelationTables(nn.Module):
@@ -149,28 +160,35 @@ class RelationTables(nn.Module):
 
     def __init__(self, heads: int, width: int, types: EdgeTypes, *, max_hop: int | None, values: bool) -> None:
         super().__init__()
-        check_at_least(1, num_edge_types=types.number, **({} if max_hop is None else {"max_hop": max_hop}))
+        check_at_least(1, num_edge_types=types.number)
+        if max_hop is not None:
+            check_at_least(1, max_hop=max_hop)
         check_at_least(0, edge_radix=types.radix, edge_offset=types.offset)
-        self.heads, self.width, self.types, self.max_hop = heads, width, types, max_hop
-        self.parts = ("query", "key", "value") if values else ("query", "key")
-        sizes = {"edge": types.rows} | ({} if max_hop is None else {"hop": max_hop + 3})
+        self.heads = heads
+        self.width = width
+        self.types = types
+        self.max_hop = max_hop
+        self.readers = ("query", "key", "value") if values else ("query", "key")
+        sizes = {"edge": types.rows}
+        if max_hop is not None:
+            sizes["hop"] = max_hop + 3
         self.tables = nn.ParameterDict(
             {
-                f"{part}_{what}": nn.Parameter(torch.empty(rows, heads * width))
-                for what, rows in sizes.items()
-                for part in self.parts
+                f"{reader}_{relation}": nn.Parameter(torch.empty(rows, heads * width))
+                for relation, rows in sizes.items()
+                for reader in self.readers
             }
         )
         for table in self.tables.values():
             nn.init.normal_(table)  # as torch's Embedding, which the released code has
 
-    def forward(self, batch: GraphBatch, reader: str) -> Relation:
-        """One relation that stands for hops and edges together."""
-        index, rows = batch.derived(_combinations, self.types, self.max_hop, reader)
+    def forward(self, batch: GraphBatch, layer: str) -> Relation:
+        """One relation for hops and edges together; ``layer`` is the attention's name, for messages."""
+        index, rows = batch.derived(_combinations, self.types, self.max_hop, layer)
         weights = []
-        for part in self.parts:
-            found = [self.tables[f"{part}_{what}"].index_select(0, row) for what, row in rows.items()]
-            weights.append(sum(found[1:], found[0]).view(-1, self.heads, self.width))
+        for reader in self.readers:
+            terms = [self.tables[f"{reader}_{relation}"].index_select(0, row) for relation, row in rows.items()]
+            weights.append(sum(terms[1:], terms[0]).view(-1, self.heads, self.width))
         return Relation(index, *weights)
 
 
@@ -181,22 +199,25 @@ def _combinations(
 
     An edge joins nodes one hop apart, a node is no hop from itself: of all combinations these can occur.
     """
-    edge, size = edge_rows(batch, types, reader), types.rows
-    every = torch.arange(size, device=edge.device)
+    edge = edge_rows(batch, types, reader)
+    size = types.rows
+    edge_table = torch.arange(size, device=edge.device)
     if max_hop is None:
-        return _small(edge, size), {"edge": every}
-    hop, hops = hop_rows(batch, max_hop, reader), torch.arange(max_hop + 3, device=edge.device)
-    token, own, none = every[-3:].split(1)
+        return _narrowest(edge, size), {"edge": edge_table}
+    hop = hop_rows(batch, max_hop, reader)
+    hop_table = torch.arange(max_hop + 3, device=edge.device)
+    token, self_pair, no_edge = edge_table[-3:].split(1)
     rows = {
-        "hop": torch.cat([torch.ones_like(every), hops, hops[:1], hops[-2:-1]]),
-        "edge": torch.cat([every, none.expand_as(hops), own, token]),
+        "hop": torch.cat([torch.ones_like(edge_table), hop_table, hop_table[:1], hop_table[-2:-1]]),
+        "edge": torch.cat([edge_table, no_edge.expand_as(hop_table), self_pair, token]),
     }
-    combination, apart = torch.where(hop == 1, edge, hop + size), hop != 1
-    combination.masked_fill_(apart & (edge == own), size + len(hops))
-    combination.masked_fill_(apart & (edge == token), size + len(hops) + 1)
-    return _small(combination, len(rows["hop"])), rows
+    combination = torch.where(hop == 1, edge, hop + size)
+    not_adjacent = hop != 1
+    combination.masked_fill_(not_adjacent & (edge == self_pair), size + len(hop_table))
+    combination.masked_fill_(not_adjacent & (edge == token), size + len(hop_table) + 1)
+    return _narrowest(combination, len(rows["hop"])), rows
 
 
-def _small(kind: Tensor, kinds: int) -> Tensor:
-    """Numbers below ``kinds`` in as few bytes as they need: they are kept for all pairs of a batch."""
-    return kind.to(torch.uint8 if kinds <= 256 else torch.int32)
+def _narrowest(number: Tensor, count: int) -> Tensor:
+    """Numbers below ``count`` in as few bytes as they need: they are kept for all pairs of a batch."""
+    return number.to(torch.uint8 if count <= 256 else torch.int32)

@@ -31,7 +31,7 @@ class Hyena(GlobalAttention):
 
     Args:
         dim: channels of input and output.
-        dropout: probability of dropping an entry of what a convolution reads.
+        dropout: probability of dropping an entry of the input of a convolution.
         order: K, at least 2; K - 1 convolutions.
         emb_dim: columns of the filters' positional embedding, odd and at least 3.
         filter_width: hidden channels of the filters' network.
@@ -76,15 +76,15 @@ class Hyena(GlobalAttention):
         self.dropout = Dropout(dropout)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual, no norm."""
+        """New node states (N, dim), without residual and norm."""
         # The released code numbers the filters' channels (channel, order).
         taps = self.filters(positions_of(batch, self.filter.emb_dim, self.filter.dtype))
         taps = taps.unflatten(1, (-1, self.order - 1)).unbind(2)
         x_0, *gates, v = self.short_conv(self.in_proj(h), batch).chunk(self.order + 1, dim=1)
         skip = self.skip_bias.unflatten(0, (-1, self.order - 1)).unbind(1)
-        for gate, own, bias in zip(reversed(gates), taps, skip, strict=True):
+        for gate, gate_taps, bias in zip(reversed(gates), taps, skip, strict=True):
             v = self.dropout(v * gate)
-            v = _causal_conv(v, own, batch) + v * bias
+            v = _causal_conv(v, gate_taps, batch) + v * bias
         out: Tensor = self.out_proj(v * x_0)
         return out
 
@@ -99,12 +99,12 @@ class Hyena(GlobalAttention):
 
 
 class _Doubled:
-    """The graphs of a batch with as many zeros behind each as it has nodes: what goes around meets zeros only.
+    """The graphs of a batch, zero-padded to twice their sizes, so that circular convolutions do not wrap around.
 
     Attributes:
         ragged: twice the sizes.
-        rows: (N,) int64, places of the nodes.
-        taps: (sum of distinct sizes,) int64, places of the taps.
+        rows: (N,) int64, row of every node.
+        taps: (sum of distinct sizes,) int64, row of every tap.
     """
 
     def __init__(self, batch: GraphBatch) -> None:
@@ -118,7 +118,7 @@ class _Doubled:
 
 
 def _causal_conv(v: Tensor, filters: Tensor, batch: GraphBatch) -> Tensor:
-    """``out[t] = sum over j <= t of f[t - j] v[j]`` inside every graph: a circular convolution of twice the period."""
+    """``out[t] = sum over j <= t of f[t - j] v[j]`` in every graph: a circular convolution of twice the period."""
     doubled = batch.derived(_Doubled)
     v_twice = v.new_zeros(2 * len(v), v.shape[1]).index_copy(0, doubled.rows, v)
     f_twice = filters.new_zeros(2 * len(filters), v.shape[1]).index_copy(0, doubled.taps, filters)

@@ -1,4 +1,4 @@
-"""Filters as long as a graph, given by a small network instead of by one number per node.
+"""Filters as long as a graph, computed by a small network from positions.
 
 Poli et al., Hyena Hierarchy, https://arxiv.org/abs/2302.10866 (released code: HazyResearch/safari), which GECO,
 https://arxiv.org/abs/2406.12059, takes over.
@@ -17,11 +17,12 @@ from torch.nn import functional as F
 
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.layers.module_list import Modules
 from graphbench.structures import GraphBatch
 
 
 def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
-    r"""What a filter's network knows about its positions.
+    r"""Positional embedding, the input of a filter's network.
 
     Equation, for position k of a filter of n taps, t = k / (n - 1)::
 
@@ -31,7 +32,7 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
 
     Args:
         sizes: n of every filter.
-        emb_dim: columns, 1 + 2 B. With 3 the only frequency is 1e-4, so that t alone says something.
+        emb_dim: columns, 1 + 2 B. With 3 the only frequency is 1e-4, so that only t varies.
 
     Returns:
         (sum of sizes, emb_dim) float64 on the host, one filter after the other.
@@ -56,9 +57,9 @@ def _bands(emb_dim: int) -> int:
 
 
 def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
-    """:func:`positional_embedding` of the distinct sizes in a batch, on its device; all layers share it.
+    """:func:`positional_embedding` of the distinct sizes in a batch, on its device, computed once for all layers.
 
-    Filters at these positions are what :func:`~graphbench.ops.circular_conv.circular_conv` reads: one evaluation for
+    :func:`~graphbench.ops.circular_conv.circular_conv` reads filters at these positions: they are evaluated once for
     every distinct size, not for every graph.
     """
     return batch.derived(_embedding, emb_dim, dtype)
@@ -73,7 +74,7 @@ def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: 
 
     Args:
         channels: number of rates.
-        fast: share of the length after which the fastest channel has decayed to ``target``.
+        fast: fraction of the length after which the fastest channel has decayed to ``target``.
         slow: the same for the slowest one.
         target: in (0, 1).
 
@@ -89,7 +90,7 @@ def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
 
 
 class ImplicitFilter(nn.Module, HasOptimizerGroup):
-    """A network from positions to filter taps.
+    """Network from positions to filter taps.
 
     Equation, z as in :func:`positional_embedding`::
 
@@ -106,7 +107,7 @@ class ImplicitFilter(nn.Module, HasOptimizerGroup):
         omega: first value of ``frequency``.
 
     Shape:
-        z (M, emb_dim) -> (M, channels), float32 or wider, under autocast too: eight bits tell 256 positions apart
+        z (M, emb_dim) -> (M, channels), float32 or wider, under autocast too: bfloat16 tells 256 positions apart
 
     Differences from the released Hyena: z is not trained (it is there, with a rate of 1e-5), because there is one for
     every size. n is the size of the graph; there, the longest sequence, of which shorter ones take the first part.
@@ -119,19 +120,19 @@ class ImplicitFilter(nn.Module, HasOptimizerGroup):
         check_at_least(1, filter_width=width)
         check_at_least(0, inner_layers=inner_layers)
         self.emb_dim = emb_dim
-        _bands(emb_dim)  # refuses widths that are none
+        _bands(emb_dim)  # refuses other widths
         widths = [emb_dim, *[width] * (inner_layers + 1)]
-        self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.mlp: Modules[nn.Linear] = Modules(nn.Linear(a, b) for a, b in pairwise(widths))
         self.mlp.append(nn.Linear(width, channels, bias=False))
         self.sine_frequency = nn.Parameter(torch.full((width,), float(omega)))
 
     @property
     def dtype(self) -> torch.dtype:
-        """In which it computes."""
+        """Number format of the computation."""
         return torch.promote_types(self.sine_frequency.dtype, torch.float32)
 
     def forward(self, z: Tensor, *, by_channel: bool = False) -> Tensor:
-        """The taps at some positions; ``by_channel``: that is how they lie, and the frequency goes into the weights."""
+        """(M, channels) taps; ``by_channel``: in channel-major memory, with the frequency folded into the weights."""
         x = z.to(self.dtype)
         with torch.autocast(x.device.type, enabled=False):
             frequency = self.sine_frequency.to(x.dtype)

@@ -39,7 +39,7 @@ class GECO(GlobalAttention):
 
     Args:
         dim: channels of input and output.
-        dropout: probability of dropping an entry of what a convolution reads.
+        dropout: probability of dropping an entry of the input of a convolution.
         order: K.
         emb_dim: columns of the filters' positional embedding, odd and at least 3.
         filter_width: hidden channels of the filters' network.
@@ -56,8 +56,8 @@ class GECO(GlobalAttention):
         h (N, dim) -> (N, dim); edge states are not read.
 
     Differences from the paper (no code was released): ``static`` orders depend on the size of a graph alone, so that
-    they do not depend on batch-mates. The mean over orders is taken layer by layer. Where dropout sits inside the
-    operator is not said; here it sits where the released Hyena has it.
+    they do not depend on batch-mates. The mean over orders is taken layer by layer. The paper does not give the
+    position of dropout inside the operator; here it is that of the released Hyena.
     """
 
     permutation_equivariant: ClassVar[bool] = False
@@ -84,7 +84,9 @@ class GECO(GlobalAttention):
             raise ArgumentError(
                 "permutation", f"permutation must be one of {', '.join(PERMUTATIONS)}, received {permutation!r}"
             )
-        self.order, self.permutation, self.eval_permutations = order, permutation, eval_permutations
+        self.order = order
+        self.permutation = permutation
+        self.eval_permutations = eval_permutations
         seed = torch.initial_seed() if permutation_seed is None else permutation_seed
         self.seed = torch.tensor(seed % 2**31)  # on the host, on whatever device the layer is
         self.local = LocalContext(dim, local_block)
@@ -95,14 +97,15 @@ class GECO(GlobalAttention):
         self.dropout = Dropout(dropout)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """No residual; the norm is that of the local block."""
-        filters, outputs = self.filters(batch), []
+        """New node states (N, dim), without residual; the norm is that of the local block."""
+        filters = self.filters(batch)
+        outputs = []
         for order in self._orders(batch):
             *gates, v = self._projections(h, batch, order)
             v = v.to(torch.promote_types(v.dtype, torch.float32))  # it grows with n: a thousand nodes overflow float16
             for gate, taps in zip(gates, filters, strict=True):
                 v = circular_conv(self.dropout(v), taps, batch.ragged, gate=gate)
-            outputs.append(restore(v.contiguous(), order))  # of a long graph it lies channel by channel
+            outputs.append(restore(v.contiguous(), order))  # v of long graphs is channel-major
         out = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
         return out if torch.is_autocast_enabled(h.device.type) else out.to(h.dtype)
 
@@ -116,8 +119,8 @@ class GECO(GlobalAttention):
         """P_1 .. P_K and V, (N, dim) each, in the order of the sequence."""
         if reads_columns(batch.ragged):
             return projected(self.local, self.projection, h, batch, order).chunk(self.order + 1, dim=1)
-        x = arrange(self.local(h, batch, order), order)
-        return self.projection(x).chunk(self.order + 1, dim=1)
+        x: Tensor = self.projection(arrange(self.local(h, batch, order), order))
+        return x.chunk(self.order + 1, dim=1)
 
     def _orders(self, batch: GraphBatch) -> Sequence[Tensor | None]:
         seed = int(self.seed)
@@ -125,13 +128,15 @@ class GECO(GlobalAttention):
             return [fixed_order(batch, seed + 1 + number) for number in range(self.eval_permutations)]
         if self.permutation == "static":
             return [fixed_order(batch, seed)]
-        return [random_order(batch.ragged) if self.training and self.permutation == "dynamic" else None]
+        if self.training and self.permutation == "dynamic":
+            return [random_order(batch.ragged)]
+        return [None]
 
     @torch.no_grad()
     def surrogate_attention(
         self, h: Tensor, e: Tensor | None, batch: GraphBatch, *, channels: Sequence[int] | None = None
     ) -> list[Tensor]:
-        """The matrices that stand for attention: the output is their product with V, channel by channel.
+        """Matrices whose products with V, channel by channel, are the output, as attention weights would be.
 
         Equation (12 for K = 2, where q = P_2, k = P_1, psi = F_2, phi = F_1)::
 
@@ -141,7 +146,7 @@ class GECO(GlobalAttention):
             h: (N, dim).
             e: not read.
             batch: the graphs.
-            channels: which ones; all by default.
+            channels: channels to return; None: all.
 
         Returns:
             (channels, n, n) per graph, rows and columns numbered as its nodes, mean over the orders of the evaluation.
@@ -150,12 +155,11 @@ class GECO(GlobalAttention):
         chosen = list(range(h.shape[1]) if channels is None else channels)
         filters = [taps[:, chosen] for taps in self.filters(batch)]
         orders = self._orders(batch)
-        total: list[Tensor] = []
+        by_order = []
         for order in orders:
             gates = [gate[:, chosen] for gate in self._projections(h, batch, order)[:-1]]
-            matrices = _surrogates(gates, filters, batch.ragged, order)
-            total = [a + b for a, b in zip(total, matrices, strict=True)] if total else matrices
-        return [each / len(orders) for each in total]
+            by_order.append(_surrogates(gates, filters, batch.ragged, order))
+        return [torch.stack(matrices).mean(0) for matrices in zip(*by_order, strict=True)]
 
     def get_extra_state(self) -> Tensor:
         """The seed of the fixed orders: a trained layer keeps its orders."""
@@ -172,10 +176,13 @@ class GECO(GlobalAttention):
 
 def _surrogates(gates: list[Tensor], filters: list[Tensor], ragged: Ragged, order: Tensor | None) -> list[Tensor]:
     """diag(P_K) S_K .. diag(P_1) S_1 of every graph, (C, n, n), S_i the circulant matrix of F_i."""
-    first_tap, total = {}, 0
+    first_tap = {}
+    taps_before = 0
     for size in ragged.distinct_sizes:
-        first_tap[size], total = total, total + size
-    found, first = [], 0
+        first_tap[size] = taps_before
+        taps_before += size
+    matrices = []
+    first = 0
     for size in ragged.sizes:
         nodes = slice(first, first + size)
         position = torch.arange(size, device=ragged.device)
@@ -184,8 +191,8 @@ def _surrogates(gates: list[Tensor], filters: list[Tensor], ragged: Ragged, orde
         for gate, taps in zip(gates, filters, strict=True):
             matrix = gate[nodes].t().unsqueeze(2) * (taps.to(gate.dtype)[lag].permute(2, 0, 1) @ matrix)
         if order is not None:  # from positions back to the numbers of the nodes
-            place = torch.argsort(order[nodes])
-            matrix = matrix[:, place][:, :, place]
-        found.append(matrix)
+            position_of = torch.argsort(order[nodes])
+            matrix = matrix[:, position_of][:, :, position_of]
+        matrices.append(matrix)
         first += size
-    return found
+    return matrices

@@ -1,4 +1,4 @@
-"""GECO's local block (LCB): what a node knows of its surroundings before the global convolution.
+"""GECO's local block (LCB): features of the neighbourhood, concatenated before the global convolution.
 
 Sancak et al., https://arxiv.org/abs/2406.12059, Section 3.2, Algorithms 4 and 7, and the alternatives of Table 6.
 """
@@ -20,13 +20,13 @@ from graphbench.structures import GraphBatch
 
 
 class LocalContext(nn.Module):
-    """X' = BatchNorm([X, M(X)]), M(X) being what comes from near a node.
+    """X' = BatchNorm([X, M(X)]), M(X) the features of a node's neighbourhood.
 
     - ``propagation``: A_hat X with A_hat = D^-1/2 A D^-1/2, no self loops and no parameters: the paper's LCB.
     - ``gat``: sum_s a_st x_s with a_st = softmax over s of leaky_relu_0.2(u . x_s + v . x_t), s the sources of edges
       into t; the paper mentions it without an equation.
     - ``conv-<length>``: a convolution of that length along the order of the nodes, one filter per channel (Table 6 has
-      1, 10, 20 and 40). How the paper put it in is not said; here it takes the place of A_hat X.
+      1, 10, 20 and 40). The paper does not give its position; here it replaces A_hat X.
     - ``none``: X' = X.
 
     Args:
@@ -34,7 +34,7 @@ class LocalContext(nn.Module):
         kind: M, as above.
 
     Shape:
-        h (N, dim) -> (N, dim_out), dim_out = 2 dim, or dim without a block
+        h (N, dim) -> (N, dim_out), dim_out = 2 dim, or dim with ``none``. M is ``near``, a name in stored checkpoints.
 
     Raises:
         ValueError: no such kind.
@@ -42,26 +42,28 @@ class LocalContext(nn.Module):
 
     def __init__(self, dim: int, kind: str) -> None:
         super().__init__()
-        self.kind, self.dim_out = kind, dim if kind == "none" else 2 * dim
-        self.near = _near(dim, kind)
+        self.kind = kind
+        self.dim_out = dim if kind == "none" else 2 * dim
+        self.near = _neighborhood_map(dim, kind)
         self.norm = None if self.near is None else BatchNorm(self.dim_out)
 
     def forward(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> Tensor:
-        """The order of the nodes, see :mod:`..node_order`, matters to convolutions only."""
+        """(N, dim_out); ``order`` (see :mod:`.node_order`) is read by convolutions only."""
         if self.near is None or self.norm is None:
             return h
         out: Tensor = self.norm(torch.cat([h, self.near(h, batch, order)], dim=1))
         return out
 
 
-def _near(dim: int, kind: str) -> nn.Module | None:
+def _neighborhood_map(dim: int, kind: str) -> nn.Module | None:
     if kind == "none":
         return None
     if kind == "propagation":
         return Propagation()
     if kind == "gat":
         return NeighborAttention(dim)
-    if match := re.fullmatch(r"conv-([1-9]\d*)", kind):
+    match = re.fullmatch(r"conv-([1-9]\d*)", kind)
+    if match:
         return OrderedConv(dim, int(match[1]))
     raise ArgumentError(
         "local_block", f"local_block must be propagation, gat, conv-<length> (as in conv-10) or none, received {kind!r}"
@@ -77,7 +79,7 @@ class Propagation(nn.Module):
 
 
 class NeighborAttention(nn.Module):
-    """The mean of the neighbours under GAT's weights, without a map of the values."""
+    """Mean of the neighbours with GAT's weights, without a map of the values."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Orders of the nodes inside every graph, for layers that read them as a sequence.
 
-An order is (N,) int64: position i holds node ``order[i]``, and the positions of a graph hold its own nodes. The order
-in which nodes are stored is ``None``, which costs nothing.
+An order is (N,) int64: position i holds node ``order[i]``, and the positions of a graph hold nodes of that graph. The
+order in which nodes are stored is ``None``.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ _BITS = 40
 
 def random_order(ragged: Ragged) -> Tensor:
     """A new random order, uniform over all, from the generator of the device."""
-    # Graph in the high bits, chance in the low ones: one sort, and the device is never asked for a size.
-    chance = torch.randint(1 << _BITS, (ragged.num_rows,), device=ragged.device)
-    return torch.argsort((ragged.graph_id << _BITS) + chance)
+    # Graph in the high bits, a random number in the low ones: one sort, without waiting for the device.
+    random = torch.randint(1 << _BITS, (ragged.num_rows,), device=ragged.device)
+    return torch.argsort((ragged.graph_id << _BITS) + random)
 
 
 def fixed_order(batch: GraphBatch, seed: int) -> Tensor:
-    """A random order that depends on the seed and on the size of a graph, and on nothing else.
+    """A random order that depends only on the seed and the sizes of the graphs.
 
-    All graphs of one size have the same order of positions, whatever their batch-mates are. The numbers of their nodes
-    carry no meaning, so that this is no restriction.
+    All graphs of one size have the same order of positions, independent of their batch-mates. The numbers of their
+    nodes carry no meaning, so that this is no restriction.
     """
     return batch.derived(_fixed, seed)
 
 
 def _fixed(batch: GraphBatch, seed: int) -> Tensor:
     ragged = batch.ragged
-    drawn: dict[int, Tensor] = {}
-    parts, first = [], 0
+    order_of_size: dict[int, Tensor] = {}
+    parts = []
+    first = 0
     for size in ragged.sizes:
-        if size not in drawn:
+        if size not in order_of_size:
             generator = torch.Generator().manual_seed((1_000_003 * seed + size) % 2**31)  # it reads 32 bits
-            drawn[size] = torch.randperm(size, generator=generator)
-        parts.append(drawn[size] + first)
+            order_of_size[size] = torch.randperm(size, generator=generator)
+        parts.append(order_of_size[size] + first)
         first += size
     order = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
     return order.to(ragged.device, non_blocking=True)

@@ -9,7 +9,7 @@ from graphbench.structures import GraphBatch
 
 
 class SequenceConv(nn.Conv1d):
-    """Every channel by itself, zeros beyond the ends of a graph.
+    """Depthwise convolution with zeros beyond the ends of a graph.
 
     Equation::
 
@@ -18,11 +18,11 @@ class SequenceConv(nn.Conv1d):
     Args:
         dim: channels.
         length: taps of the filter.
-        causal: ``left = length - 1``, so that a node sees what comes before it; otherwise half of ``length - 1``,
-            rounded down: the window lies around the node.
+        causal: ``left = length - 1``, so that a node sees itself and nodes before it; otherwise half of
+            ``length - 1``, rounded down: a window centred at the node.
 
     Shape:
-        x (N, dim), rows in the order that is meant -> (N, dim)
+        x (N, dim), rows in the order of the sequence -> (N, dim)
 
     Raises:
         ValueError: ``length`` is less than 1.
@@ -35,17 +35,17 @@ class SequenceConv(nn.Conv1d):
         self.length = length
         self.left = length - 1 if causal else (length - 1) // 2
 
-    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """All graphs behind each other, with as many zeros between them as a filter is long."""
-        place = batch.derived(_places, self.length)
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:  # type: ignore[override]
+        """(N, dim): one convolution over all graphs, with ``length`` zeros between them."""
+        row = batch.derived(_padded_rows, self.length)
         rows = batch.num_nodes + (batch.num_graphs + 1) * self.length
-        line = x.new_zeros(rows, x.shape[1]).index_copy(0, place, x)
-        out: Tensor = super().forward(line.t().unsqueeze(0)).squeeze(0).t()
-        return out.index_select(0, place - self.left)
+        padded = x.new_zeros(rows, x.shape[1]).index_copy(0, row, x)
+        out = super().forward(padded.t().unsqueeze(0)).squeeze(0).t()
+        return out.index_select(0, row - self.left)
 
 
-def _places(batch: GraphBatch, length: int) -> Tensor:
-    """(N,) int64, row of every node in the line of graphs and zeros."""
+def _padded_rows(batch: GraphBatch, length: int) -> Tensor:
+    """(N,) int64, row of every node in the sequence of graphs and zeros."""
     graph = batch.ragged.graph_id
     row = graph.new_ones(graph.shape).cumsum(0) - 1
     return row + (graph + 1) * length

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench import registry
 from graphbench.encoders.token import prepend_token
 from graphbench.layers.attention.ffgt.grpe import GRPE
 from graphbench.layers.attention.ffgt.layer import FFGT
 from graphbench.layers.attention.ffgt.relations import EdgeTypes, edge_rows, hop_rows
+from graphbench.layers.attention.ffgt.settings import FocalSettings
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.blocks.pre_norm import FFGTLayer, GRPELayer, PreNormLayer
 from graphbench.layers.sharing import tie_layers
@@ -59,19 +61,19 @@ def blocks_of(matrices: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def recorded_layer(config: dict[str, Any]) -> PreNormLayer:
-    known: dict[str, Any] = {
-        "ffn_dim": config["ffn_dim"],
-        "focal_heads": config["focal_heads"] if config["max_dist"] else 0,
-        "focal_length": config["max_dist"],
-        "attn_dim": config["head_dim"],
-        "num_edge_types": config["num_edge_type"],
-        "edge_offset": 2,
-        "unreachable": "full",
-        "released": True,
-    }
+    focal = FocalSettings(
+        focal_heads=config["focal_heads"] if config["max_dist"] else 0,
+        focal_length=config["max_dist"],
+        attn_dim=config["head_dim"],
+        num_edge_types=config["num_edge_type"],
+        edge_offset=2,
+        unreachable="full",
+        released=True,
+    )
+    dim, heads, ffn_dim = config["dim"], config["heads"], config["ffn_dim"]
     if "GRPE" in config["cls"] or "Grpe" in config["cls"]:
-        return GRPELayer(config["dim"], config["heads"], max_hop=config["max_hop"], **known)
-    return FFGTLayer(config["dim"], config["heads"], edge_bias=config["edge_bias"], **known)
+        return GRPELayer(dim, heads, max_hop=config["max_hop"], ffn_dim=ffn_dim, focal=focal)
+    return FFGTLayer(dim, heads, ffn_dim=ffn_dim, edge_bias=config["edge_bias"], focal=focal)
 
 
 def in_layer(name: str) -> str:
@@ -161,11 +163,11 @@ def test_lists_give_what_blocks_give(kind: type, token: bool) -> None:
     """For focal heads; a hop table that tells no more hops apart than the lists hold."""
     batch = example_batch((9, 1, 14), edge_types=(4,))
     batch = prepend_token(batch)[1] if token else batch
-    layer = kind(12, 3, focal_heads=3, focal_length=2, num_edge_types=4).double()
+    layer = kind(12, 3, focal=FocalSettings(focal_heads=3, focal_length=2, num_edge_types=4)).double()
     h = torch.randn(batch.num_nodes, 12, dtype=torch.float64)
     torch.testing.assert_close(layer(h, None, listed(batch, 2)), layer(h, None, batch))
     with pytest.raises(ValueError, match="give every head its max_hops"):
-        kind(12, 3, focal_heads=1).double()(h, None, listed(batch, 2))
+        kind(12, 3, focal=FocalSettings(focal_heads=1)).double()(h, None, listed(batch, 2))
 
 
 def test_without_bias_and_focal_heads_it_is_the_transformer() -> None:
@@ -179,7 +181,8 @@ def test_without_bias_and_focal_heads_it_is_the_transformer() -> None:
 def test_heads_see_what_they_should(kind: type) -> None:
     """One full head, two focal ones: zero beyond the reach and for pairs without a path, and only there."""
     batch = prepend_token(example_batch((12, 5)))[1]
-    layer, h = kind(12, 3, focal_heads=2, focal_length=2).double(), torch.randn(19, 12, dtype=torch.float64)
+    layer = kind(12, 3, focal=FocalSettings(focal_heads=2, focal_length=2)).double()
+    h = torch.randn(19, 12, dtype=torch.float64)
     for graph, weights in enumerate(layer.attention_weights(h, None, batch)):
         hops = batch.pairs.block(graph)
         near = (hops <= 2) | (hops == 254)
@@ -191,7 +194,7 @@ def test_heads_see_what_they_should(kind: type) -> None:
 
 def test_attention_weights_are_those_of_the_output() -> None:
     batch = example_batch((5, 3))
-    layer = FFGT(12, 3, focal_heads=1).double()
+    layer = FFGT(12, 3, focal=FocalSettings(focal_heads=1)).double()
     value = layer.qkv(batch.x)[:, 24:].view(-1, 3, 4)
     mixed = [
         torch.einsum("hij,jhd->ihd", w, v)
@@ -203,7 +206,7 @@ def test_attention_weights_are_those_of_the_output() -> None:
 @EITHER
 def test_tables_serve_all_layers_or_one(kind: type) -> None:
     for per_layer, copies in ((False, 1), (True, 3)):
-        layers = torch.nn.ModuleList(kind(12, 3, tables_per_layer=per_layer) for _ in range(3))
+        layers = torch.nn.ModuleList(kind(12, 3, focal=FocalSettings(tables_per_layer=per_layer)) for _ in range(3))
         tie_layers(layers)
         tables = 2 * 5 * 12 if kind is FFGT else 3 * (5 + 8) * 12
         assert sum(each.numel() for each in layers.parameters()) == 3 * (4 * 12 * 13) + copies * tables
@@ -222,12 +225,12 @@ def test_tables_serve_all_layers_or_one(kind: type) -> None:
 @EITHER
 def test_bad_arguments_are_refused(kind: type, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        kind(**{"dim": 12, "heads": 3, **arguments})
+        registry.construct(kind, {"dim": 12, "heads": 3, **arguments})
 
 
 @EITHER
 def test_bad_batches_are_refused(kind: type) -> None:
-    batch, layer = example_batch((4, 3), edge_types=(7,)), kind(12, 3, num_edge_types=4).double()
+    batch, layer = example_batch((4, 3), edge_types=(7,)), kind(12, 3, focal=FocalSettings(num_edge_types=4)).double()
     with pytest.raises(ValueError, match=r"edge types 0 to 4 .* received 0 to 6"):
         layer(batch.x, None, batch)
     with pytest.raises(ValueError, match=r"reads types of edges"):
