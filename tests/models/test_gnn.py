@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
-from torch_geometric.graphgym.config import cfg, set_cfg
-from torch_geometric.graphgym.models.gnn import GNN as GraphGymGNN
 
 from graphbench import registry
 from graphbench.encoders.compose import NodeEncoder
@@ -22,6 +21,11 @@ from graphbench.models.gnn import GNN
 from graphbench.models.gps_variants import CustomGNN
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from tests.contract import example_batch, shaken
+
+with warnings.catch_warnings():  # without pytorch_lightning, GraphGym's networks are plain modules
+    warnings.filterwarnings("ignore", "To use GraphGym", UserWarning)
+    from torch_geometric.graphgym.config import cfg, set_cfg
+    from torch_geometric.graphgym.models.gnn import GNN as GraphGymGNN
 
 DIM, IN, OUT = 6, 5, 3
 RENAMED = {
