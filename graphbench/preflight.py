@@ -18,6 +18,7 @@ from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.task import build_task
+from graphbench.models.contract import Model
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
@@ -137,7 +138,7 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
     return description, info
 
 
-def _outline(config: Config, info: DataInfo) -> nn.Module:
+def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
         with torch.device("meta"):
