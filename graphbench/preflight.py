@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch import nn
 
 from graphbench.config import Config
@@ -138,10 +139,19 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
     return description, info
 
 
+class _WithoutInitialisation(TorchFunctionMode):
+    """Leaves out the functions of ``torch.nn.init``, which on the meta device import PyTorch's compiler (a second)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutInitialisation():
             return build_model(config, info)
     except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
         return build_model(config, info)
