@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
 from graphbench.errors import UserError
