@@ -19,13 +19,14 @@ from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.task import build_task
-from graphbench.models.contract import Model
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+    from graphbench.models.contract import Model
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ MAY_IMPORT = {
     },
     "benchmarks": {
         *("structures", "ops", "layers", "encoders", "heads", "models", "transforms", "data", "tasks", "train"),
-        *("config", "factory", "experiment", "runs", "tables"),
+        *("config", "factory", "experiment", "runs", "tables", "blockwise"),
     },
 }
 
