@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphbench import experiment
+from graphbench import run_inputs
 from graphbench.config import load_config
 from graphbench.data.card import DatasetCard
 from graphbench.data.splits import Splits
@@ -64,7 +65,7 @@ def test_two_epochs(
         monkeypatch.setattr(DatasetCard, "check", lambda card, *rest: check(card.replace(statistics={}), *rest))
     for module, attribute, value in case.replaced:
         monkeypatch.setattr(module, attribute, value)
-    monkeypatch.setattr(experiment, "build_splits", partial(_few_graphs, build_splits))
+    monkeypatch.setattr(run_inputs, "build_splits", partial(_few_graphs, build_splits))
     changed = SHORT | {"dataset.dir": data, "out_dir": tmp_path / "results"} | dict(case.overrides)
     overrides = [str(word).replace("{data}", str(data)) for pair in changed.items() for word in pair]
     assert run(load_config(ROOT / "configs" / case.config, overrides)) is not None
@@ -87,4 +88,8 @@ def test_every_format_of_the_shipped_configurations_is_trained_on() -> None:
 
 def _few_graphs(splits: Callable[..., Splits], config: Any, loaded: Any, *arguments: Any, **named: Any) -> Splits:
     whole = splits(config, loaded, *arguments, **named)
-    return whole if loaded.card.transductive else Splits(*(part[:GRAPHS] for part in whole.parts().values()))
+    return (
+        whole
+        if loaded.card.transductive
+        else replace(whole, **{name: part[:GRAPHS] for name, part in whole.parts().items()})
+    )
