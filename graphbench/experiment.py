@@ -28,6 +28,7 @@ from graphbench.factory.training import build_optimizer, build_reporters, build_
 from graphbench.preflight import check, count_parameters
 from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
@@ -108,7 +109,9 @@ def run(
                 _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None
-        write_aggregate(checked.folder, config_hash=config.hash)
+        write_aggregate(
+            checked.folder, identity=functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
+        )
         result = checked.result()
         Console(stderr=True).print(results_table(result))
     return {"dataset": data.name, **final_line(result, checked.folder)}

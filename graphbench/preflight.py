@@ -67,7 +67,7 @@ class Checked:
 
     def result(self) -> Aggregate:
         """Mean and deviation over the runs that are finished."""
-        return aggregate(self.folder, config_hash=self.config.hash, only=[run.run_id for run in self.runs])
+        return aggregate(self.folder, identity=RunIdentity(self.config.hash), only=[run.run_id for run in self.runs])
 
 
 def describe(config: Config) -> dict[str, Any]:

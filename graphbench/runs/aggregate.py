@@ -65,7 +65,7 @@ class Aggregate:
 def aggregate(
     config_dir: Path | str,
     *,
-    config_hash: str | None = None,
+    identity: RunIdentity | None = None,
     only: Iterable[str | int] | None = None,
     expected: Iterable[str | int] = (),
 ) -> Aggregate:
@@ -73,8 +73,8 @@ def aggregate(
 
     Args:
         config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records.
-        config_hash: leave out runs of another configuration; default: that of the latest finished run. Runs on other
-            data, another split of the same name, other plug-ins or weights than later ones are left out as well.
+        identity: leave out runs that were made of something else: another configuration, other data, another split of
+            the same name, other plug-ins or weights; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
         expected: run ids that are named as missing where they are not there, whatever else is.
     """
@@ -82,7 +82,7 @@ def aggregate(
     present = source.run_ids()
     run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
     records = {run_id: source.read(run_id) for run_id in run_ids}
-    different = _made_of_something_else(records, config_hash)
+    different = _made_of_something_else(records, identity)
     runs, left_out = [], {}
     for run_id, record in records.items():
         if record is None:
@@ -96,7 +96,7 @@ def aggregate(
     return Aggregate(source.config, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
 
 
-def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -> Aggregate:
+def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = None) -> Aggregate:
     """Averages all finished runs and writes ``agg/{train,val,test}/{best,stats}.json``.
 
     ``best.json`` holds each metric's mean at the best validation epochs, ``<metric>_std`` (null for one run) and
@@ -104,7 +104,7 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     """
     folder = Path(config_dir)
     with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
-        result = aggregate(folder, config_hash=config_hash)
+        result = aggregate(folder, identity=identity)
         for split in SPLITS:
             best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
             for mean in result.means:
@@ -117,11 +117,10 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     return result
 
 
-def _made_of_something_else(records: Mapping[str, RunRecord | None], config_hash: str | None) -> dict[str, str]:
-    """Run id -> what differs from the finished runs that ended later."""
+def _made_of_something_else(records: Mapping[str, RunRecord | None], known: RunIdentity | None) -> dict[str, str]:
+    """Run id -> what differs from what is known, and from the finished runs that ended later."""
     finished = {run_id: record for run_id, record in records.items() if record and record.status == "finished"}
     different: dict[str, str] = {}
-    known = None if config_hash is None else RunIdentity(config_hash)
     for run_id, record in sorted(finished.items(), key=lambda item: item[1].ended or "", reverse=True):
         known = known or record.identity
         names = known.differences(record.identity)

@@ -144,7 +144,7 @@ class CustomGraphs(DatasetBuilder):
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
         if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
+        columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
