@@ -50,6 +50,12 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     Raises:
         UserError: no such split, or examples to be judged on may have trained the pretrained model.
     """
+    made = data_inputs(config, loaded, run)
+    return _with_pretrained(config, made) if config.tree.pretrained.dir else made
+
+
+def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
+    """As :func:`run_inputs`, without the pretrained run."""
     splits = build_splits(config, loaded, run.seed, run.split_index)
     facts = {
         "name": loaded.card.name,
@@ -67,8 +73,7 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
         "data": loaded.store.fingerprint,
         split_name(facts): digest(splits.parts()),
     }
-    made = RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), facts)
-    return _with_pretrained(config, made) if config.tree.pretrained.dir else made
+    return RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), facts)
 
 
 def split_name(facts: Mapping[str, Any]) -> str:
