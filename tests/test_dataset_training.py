@@ -19,7 +19,8 @@ from graphbench.config import load_config
 from graphbench.data.card import DatasetCard
 from graphbench.data.splits import Splits
 from graphbench.experiment import run
-from graphbench.factory.data import build_splits
+from graphbench.factory.data import build_splits, read_data
+from graphbench.preflight import planned_runs
 from tests.dataset_case import TrainingCase, declared
 from tests.paths import ROOT
 from tests.real_data import shared_cache
@@ -70,7 +71,11 @@ def test_two_epochs(
     overrides = [str(word).replace("{data}", str(data)) for pair in changed.items() for word in pair]
     assert run(load_config(ROOT / "configs" / case.config, overrides)) is not None
     (record,) = (tmp_path / "results").glob("*/*/record.json")
-    assert json.loads(record.read_text())["status"] == "finished"
+    content = json.loads(record.read_text())
+    assert content["status"] == "finished"
+    again = load_config(record.parent / "config.yaml")  # the run's own: the same data, split and settings
+    made = run_inputs.run_inputs(again, read_data(again), planned_runs(again, 1)[0])
+    assert (again.hash, made.identity.inputs) == (content["config_hash"], content["inputs"])
     epochs = [json.loads(line) for line in (record.parent / "val/stats.json").read_text().splitlines()]
     assert [epoch["epoch"] for epoch in epochs] == [0, 1]
     assert all(isinstance(epoch["loss"], float) for epoch in epochs)

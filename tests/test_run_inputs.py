@@ -14,6 +14,7 @@ import torch
 from graphbench import registry
 from graphbench.cli import main
 from graphbench.runs.aggregate import aggregate
+from graphbench.sweeps.cli import main as sweep
 
 BASE = """
 dataset: {format: custom, name: coins, task: TASK, task_type: classification_binary, transductive: TRANSDUCTIVE,
@@ -177,6 +178,19 @@ def test_the_function_that_makes_the_graphs_counts(folder: Path, commands: Comma
     Path("made.yaml").write_text(text)
     commands.run("made.yaml")
     assert {name.split()[0] for name in record_of("made/0")["inputs"]} == {"data", "split", "function"}
+
+
+def test_a_sweep_compares_its_finished_runs_with_todays_data(
+    folder: Path, commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands.run("coins.yaml")
+    Path("mine.yaml").write_text("sweep: {name: mine, seeds: 1}\ngroups:\n  - {configs: [coins.yaml], label: a}\n")
+    assert sweep(["mine.yaml"]) == 0
+    write_graphs(seed=5)
+    assert sweep(["mine.yaml"]) == 2
+    assert "of another data" in capsys.readouterr().err
+    Path("data.pt").unlink()
+    assert sweep(["mine.yaml", "--dry_run"]) == 2  # graphs of one's own are measured on the data
 
 
 # ---- splits ----------------------------------------------------------------------------------------------------------
