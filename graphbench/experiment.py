@@ -105,7 +105,13 @@ def run(
             text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
             with directory.open(
                 identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
-            ) as decision:
+            ) as decided:
+                decision = fabric.broadcast(decided)
+                if decision == "skip":  # another process has finished it meanwhile
+                    continue
+                for name, source in config.code.items():
+                    if name.endswith(".py"):
+                        directory.keep(name, source)
                 _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None

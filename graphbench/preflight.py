@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,7 @@ def check(
 
 def declared_identity(config: Config, run: Run) -> RunIdentity:
     """What a run is made of, as far as it is known without data: a part of its whole identity."""
-    inputs = {f"plug-in {source}": code for source, code in config.code.items()}
+    inputs = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in config.code.items()}
     if config.tree.run_multiple_splits:
         inputs["seed"] = str(run.seed)
     return RunIdentity(config.hash, inputs)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -90,7 +89,7 @@ NAMESPACES: Mapping[str, Namespace] = {
 
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
-_source_hashes: dict[str, str] = {}
+_plugin_sources: dict[str, bytes] = {}
 
 
 def register(
@@ -192,7 +191,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     """
     try:
         if not source.endswith(".py"):
-            return _hashed(importlib.import_module(source))
+            return _with_source(importlib.import_module(source))
         path = Path(source).resolve()
         name = f"graphbench_plugin_{path.stem}_{abs(hash(str(path)))}"
         if name in sys.modules:
@@ -207,7 +206,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-        return _hashed(module)
+        return _with_source(module)
     except UserError:
         raise
     except Exception as error:  # a plug-in can fail in any way; the user gets one message, not our traceback
@@ -216,19 +215,17 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         ) from error
 
 
-def source_hash(plugin: ModuleType) -> str:
-    """sha256 of the source of a plug-in, of a package all its Python files, as it was when it was imported."""
-    return _source_hashes[plugin.__name__]
+def plugin_source(plugin: ModuleType) -> bytes:
+    """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
+    return _plugin_sources[plugin.__name__]
 
 
-def _hashed(plugin: ModuleType) -> ModuleType:
-    if plugin.__name__ not in _source_hashes:
+def _with_source(plugin: ModuleType) -> ModuleType:
+    if plugin.__name__ not in _plugin_sources:
         folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
         files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-        total = hashlib.sha256()
-        for file in files or [Path(plugin.__file__)] if plugin.__file__ else []:
-            total.update(file.read_bytes())
-        _source_hashes[plugin.__name__] = total.hexdigest()
+        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
+        _plugin_sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
     return plugin
 
 

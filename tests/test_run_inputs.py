@@ -162,7 +162,7 @@ def test_an_edited_plugin_is_refused_and_the_same_one_is_not(
         Path("mine.py").write_text(text)
         for name in [name for name in sys.modules if name.startswith("graphbench_plugin_mine")]:
             monkeypatch.delitem(sys.modules, name)
-            monkeypatch.delitem(registry._source_hashes, name)  # as in a new process
+            monkeypatch.delitem(registry._plugin_sources, name)  # as in a new process
 
     write_plugin("SCALE = 1\n")
     commands.run("coins.yaml", "plugins", "[mine.py]")
@@ -170,6 +170,8 @@ def test_an_edited_plugin_is_refused_and_the_same_one_is_not(
     assert "of another plug-in mine.py (" in commands.refused("coins.yaml", "plugins", "[mine.py]")
     write_plugin("SCALE = 1\n")
     assert commands.run("coins.yaml", "plugins", "[mine.py]", "--repeat", "2")["n"] == 2
+    Path("mine.py").unlink()
+    assert commands.run("results/coins/0/config.yaml", "out_dir", "again")["n"] == 1, "a run keeps its plug-ins"
 
 
 def test_the_function_that_makes_the_graphs_counts(folder: Path, commands: Commands) -> None:

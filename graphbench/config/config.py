@@ -23,14 +23,14 @@ class Config:
         tree: every key and every component section in use, defaults included; frozen.
         origin: ``file:line`` (or ``command line``) of every key that was set.
         notices: sentences for the log (keys without effect).
-        code: plug-in -> sha256 of its source, as it was imported.
+        code: plug-in -> its source, as it was imported.
     """
 
     name: str
     tree: CfgNode
     origin: Mapping[str, str]
     notices: tuple[str, ...]
-    code: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
     def where(self, key: str) -> str:
         """Where a key, or the first key below it, was set; the key itself when it has its default."""

@@ -77,14 +77,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code)
 
 
-def _load_plugins(leaves: Leaves, path: Path) -> dict[str, str]:
-    """Imports plug-ins; gives the hash of their sources."""
+def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
+    """Imports plug-ins, and gives their sources."""
     code = {}
     sources, where = leaves.get("plugins", ([], ""))
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
         neighbor = path.parent / source
         found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
-        code[source] = registry.source_hash(registry.load_plugin(found, where))
+        code[source] = registry.plugin_source(registry.load_plugin(found, where))
     return code
 
 

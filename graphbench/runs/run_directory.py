@@ -108,6 +108,19 @@ class RunDirectory:
             with self._log():
                 yield decision
 
+    def keep(self, name: str, content: bytes) -> None:
+        """Keeps a file that the run was made of beside its ``config.yaml``, where loading that finds it.
+
+        Args:
+            name: path as the configuration has it; one that is absolute or leaves the folder is found without.
+            content: of the file.
+        """
+        path = Path(name)
+        if self.writer and not path.is_absolute() and ".." not in path.parts:
+            (self.path / path).parent.mkdir(parents=True, exist_ok=True)
+            with atomic.replacing(self.path / path) as file:
+                file.write(content)
+
     def recorded(self, record: RunRecord, work: Callable[[], Outcome]) -> RunRecord:
         """Runs ``work`` and keeps ``record.json`` true before, during and after it.
 

@@ -124,7 +124,8 @@ def test_a_dumped_configuration_is_the_same_configuration(tmp_path: Path) -> Non
 
 
 AMAZON = """
-dataset: {{format: {family}, name: {name}, split_mode: {mode}{split}, node_encoder: true, node_encoder_name: LinearNode}}
+dataset:
+  {{format: {family}, name: {name}, split_mode: {mode}{split}, node_encoder: true, node_encoder_name: LinearNode}}
 model: {{type: gnn}}
 gnn: {{head: node}}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -180,7 +181,7 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return called(), {source: registry.source_hash(module)}
+    return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
 
 
 def _describe(value: Any) -> str:
