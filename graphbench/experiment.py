@@ -170,7 +170,8 @@ def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunI
 
 def _targets(loaded: LoadedDataset, parts: Mapping[str, Tensor]) -> Tensor:
     """All targets; of one graph's nodes those in a split, since the others may have none."""
-    y: Tensor = loaded.store.y
+    y = loaded.store.y
+    assert y is not None
     return y[torch.cat(list(parts.values()))] if loaded.card.transductive else y
 
 

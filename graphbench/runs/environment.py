@@ -20,7 +20,6 @@ PACKAGES = (
     "graphbench-gt",
     "torch",
     "torch-geometric",
-    "pytorch-lightning",
     "lightning-fabric",
     "numpy",
     "scipy",
