@@ -73,7 +73,7 @@ def _is_ambiguous(record: RunRecord) -> bool:
         return False
     builder = registry.lookup("data/datasets", family)
     sizes = builder.default_sizes(str(setting("dataset.name")), str(setting("dataset.split_mode")))
-    return list(sizes) != baseline("dataset.split")
+    return bool(list(sizes) != baseline("dataset.split"))
 
 
 def _of_epochs(source: RecordSource) -> Iterator[tuple[str, str]]:

@@ -208,7 +208,7 @@ def _by_label(cells: Sequence[Cell]) -> str:
 
 def _other_splits(cells: Sequence[Cell]) -> list[str]:
     """Names of splits under which two cells have different examples."""
-    known, others = RunIdentity(""), {}
+    known, others = RunIdentity(""), dict[str, tuple[str, str]]()
     for run in (run for cell in cells for run in cell.result.runs):
         splits = RunIdentity("", {name: digest for name, digest in run.inputs.items() if name.startswith("split ")})
         others |= splits.differences(known)
