@@ -9,6 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
+from graphbench.ops import backend
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 
@@ -28,7 +29,7 @@ def has_kernels(operator: str, q: Tensor) -> bool:
     Raises:
         ValueError: it lies on a device that Triton cannot reach.
     """
-    if not (q.is_cuda or INTERPRETED):
+    if not (backend.on_gpu(q) or INTERPRETED):
         raise ValueError(f"backend 'gpu' of {operator} needs tensors on a GPU, received tensors on '{q.device}'")
     return not q.is_cuda or torch.cuda.get_device_capability(q.device) >= (8, 0)
 
