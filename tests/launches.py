@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,9 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
-from graphbench.ops import backend
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from tests.paths import ROOT
-from tests.second_device import DEVICE, observed, second_device
+from tests.second_device import DEVICE, observed, second_device, triton_stubbed
 from tests.synthetic_batch import store_like
 
 BUDGETS = ROOT / "tests" / "launch_budgets.json"
@@ -133,26 +132,8 @@ class Ledger:
         self._add(f"triton {kernel}", 1)
 
     def _add(self, name: str, number: int) -> None:
-        if self._phase is not None:
+        if self._phase is not None and number:
             self.launches[self._phase][name] += number
-
-
-@contextmanager
-def triton_stubbed(launch: Callable[[str], None] = lambda kernel: None) -> Iterator[None]:
-    """Inside, the second device is taken for a GPU, and ``launch`` is told of Triton kernels in place of running them.
-
-    What they would have written is undefined: this shows launches and waits, never values.
-    """
-    import triton
-
-    def run(kernel: Any, *_: Any, **__: Any) -> None:
-        launch(f"{kernel.fn.__module__.removeprefix('graphbench.ops.')}.{kernel.fn.__name__}")
-
-    with (
-        mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),
-        mock.patch.object(triton.runtime.JITFunction, "run", run),
-    ):
-        yield
 
 
 @contextmanager
@@ -161,7 +142,7 @@ def counting() -> Iterator[Ledger]:
     with second_device() as waits:
         ledger = Ledger(waits)
         # Clipping asks for the types of tensors that have foreach kernels; on CUDA they do.
-        clipping = mock.patch("torch.nn.utils.clip_grad._has_foreach_support", lambda *_: True)
+        clipping = mock.patch("torch.nn.utils.clip_grad._has_foreach_support", return_value=True)
         with triton_stubbed(ledger.launch), observed(ledger.note), clipping:
             yield ledger
 

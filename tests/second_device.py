@@ -10,12 +10,14 @@ conftest.py imports this first: autograd counts the devices at the first backwar
 
 from __future__ import annotations
 
+import importlib.util
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -24,6 +26,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from graphbench.ops import backend
 from tests.paths import ROOT
 
 PACKAGE = str(ROOT / "graphbench")
@@ -135,6 +138,28 @@ def _gpu() -> Iterator[list[str]]:
             yield _WAITS
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def triton_stubbed(launch: Callable[[str], None] = lambda kernel: None) -> Iterator[None]:
+    """Inside, the second device is taken for a GPU, and ``launch`` is told of Triton kernels in place of running them.
+
+    What they would have written is undefined: this shows launches and waits, never values. Where there is a GPU, or no
+    Triton, nothing is changed.
+    """
+    if GPU or importlib.util.find_spec("triton") is None:
+        yield
+        return
+    import triton
+
+    def run(kernel: Any, *_: Any, **__: Any) -> None:
+        launch(f"{kernel.fn.__module__.removeprefix('graphbench.ops.')}.{kernel.fn.__name__}")
+
+    with (
+        mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),
+        mock.patch.object(triton.runtime.JITFunction, "run", run),
+    ):
+        yield
 
 
 class _Dispatch(TorchDispatchMode):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from graphbench.factory.transforms import build_transforms
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from tests.contract import tensors_of
-from tests.launches import triton_stubbed
-from tests.second_device import DEVICE, GPU, Elsewhere, second_device
+from tests.second_device import DEVICE, GPU, Elsewhere, second_device, triton_stubbed
 from tests.synthetic_batch import SIZES, batch_like
 from tests.test_configs import CONFIGS, ONE_LAYER, ROOT
 
@@ -89,7 +88,7 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
     with second_device() as waits:
         there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
         optimizer = build_optimizer(config, there)
-        with nullcontext() if GPU else triton_stubbed():
+        with triton_stubbed():
             _step(there, task, batch_there)
             optimizer.step()
             waits.clear()  # what is derived from a batch is derived once
