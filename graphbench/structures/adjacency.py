@@ -92,6 +92,7 @@ def adjacency(
     *,
     norm: Literal["sym", "row", "none"] = "none",
     self_loops: bool = False,
+    order: Tensor | None = None,
 ) -> Adjacency:
     """Sorts the edges both ways and computes the weights of a normalisation.
 
@@ -103,6 +104,7 @@ def adjacency(
         num_nodes: N.
         norm: normalisation.
         self_loops: give every node exactly one self loop (loops among the edges get weight 0).
+        order: (2, E) int64 numbers of the edges sorted by target and by source, where they are known.
 
     Raises:
         ValueError: ``norm`` is unknown.
@@ -122,12 +124,13 @@ def adjacency(
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
         degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, weight)
         weight = normalised(weight, source, target, degree, norm)
+    by_target, by_source = (None, None) if order is None or self_loops else order.unbind(0)
     return Adjacency(
         num_nodes,
         source,
         target,
-        _sorted(target, source, num_nodes),
-        _sorted(source, target, num_nodes),
+        _sorted(target, source, num_nodes, by_target),
+        _sorted(source, target, num_nodes, by_source),
         weight,
     )
 
@@ -146,11 +149,16 @@ def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, n
     return weight * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
 
 
-def _sorted(key: Tensor, other: Tensor, num_nodes: int) -> Csr:
-    entry = torch.argsort(key, stable=True)
-    count = torch.zeros(num_nodes + 1, dtype=torch.int64, device=key.device)
-    count.scatter_add_(0, key + 1, torch.ones_like(key))
-    return Csr(count.cumsum(0), entry, other[entry])
+def _sorted(key: Tensor, other: Tensor, num_nodes: int, entry: Tensor | None) -> Csr:
+    if key.device.type == "cpu" and entry is None:
+        entry = torch.argsort(key, stable=True)
+        count = torch.zeros(num_nodes + 1, dtype=torch.int64)
+        count.scatter_add_(0, key + 1, torch.ones_like(key))
+        return Csr(count.cumsum(0), entry, other[entry])
+    # On a GPU few kernels count more than what they compute.
+    ordered = key.sort(stable=True) if entry is None else (key.index_select(0, entry), entry)
+    ptr = torch.searchsorted(ordered[0], torch.arange(num_nodes + 1, device=key.device))
+    return Csr(ptr, ordered[1], other.index_select(0, ordered[1]))
 
 
 def in_pieces(adj: Adjacency) -> Adjacency:
