@@ -124,7 +124,10 @@ def adjacency(
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
         degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, weight)
         weight = normalised(weight, source, target, degree, norm)
-    by_target, by_source = (None, None) if order is None or self_loops else order.unbind(0)
+    by_target, by_source = (None, None) if order is None else order.unbind(0)
+    if self_loops and order is not None:
+        by_target = _with_loops(edge_index[1], order[0], num_nodes)
+        by_source = _with_loops(edge_index[0], order[1], num_nodes)
     return Adjacency(
         num_nodes,
         source,
@@ -133,6 +136,23 @@ def adjacency(
         _sorted(source, target, num_nodes, by_source),
         weight,
     )
+
+
+def _with_loops(key: Tensor, entry: Tensor, num_nodes: int) -> Tensor:
+    """(E + N,) edges sorted by ``key``, and behind the edges of every node its loop, numbered from E on.
+
+    Args:
+        key: (E,) int64 node of every edge.
+        entry: (E,) int64 edges sorted by it.
+        num_nodes: N.
+    """
+    edges = len(entry)
+    numbers = torch.arange(edges + num_nodes, device=key.device)
+    ordered, nodes = key.index_select(0, entry), numbers[:num_nodes]
+    # In front of an edge lie the edges before it and a loop per smaller node.
+    place = torch.cat([ordered, torch.searchsorted(ordered, nodes, right=True)])
+    place = torch.add(place, torch.cat([numbers[:edges], nodes]))
+    return torch.empty_like(numbers).scatter_(0, place, torch.cat([entry, numbers[edges:]]))
 
 
 def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, norm: str) -> Tensor:

@@ -42,6 +42,14 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
 
     return {
         "relu_sum": (lambda h, m, **b: relu_sum(adj, part(h), part(m), **b), [nodes(), edges()]),
+        "relu_sum_own": (
+            lambda h, m, **b: relu_sum(adj, h, m, eps=torch.full((1,), 0.5, device=DEVICE), **b),
+            [nodes(), edges()],
+        ),
+        "relu_sum_learned": (
+            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b),
+            [nodes(), edges(), normal(1).detach().to(DEVICE).requires_grad_()],
+        ),
         "gated_mean": (lambda *x, **b: mean(*x, **b)[0], gated),
         "gated_mean_and_logit": (lambda *x, **b: part(torch.cat(mean(*x, **b))), gated),
         "logit": (lambda *x, **b: mean(*x, **b)[1], gated),
@@ -49,7 +57,9 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-@pytest.mark.parametrize("name", ["relu_sum", "gated_mean", "gated_mean_and_logit", "logit"])
+@pytest.mark.parametrize(
+    "name", ["relu_sum", "relu_sum_own", "relu_sum_learned", "gated_mean", "gated_mean_and_logit", "logit"]
+)
 def test_equals_reference(graph: Callable[[], tuple[Tensor, int]], name: str) -> None:
     edge_index, n = graph()
     function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]

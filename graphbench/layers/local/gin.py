@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
+from graphbench.layers.linear import activated_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
@@ -113,7 +114,15 @@ class GINE(GIN):
         message = e if self.edge_lin is None else self.edge_lin(e)
         adj = batch.adjacency()
         if self.pe_gate is None:
-            neighbours = relu_sum(adj, h, message)
-        else:
-            neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
-        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
+            return self._mapped(relu_sum(adj, h, message, eps=self.eps)), e
+        neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
+        return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps)), e
+
+    def _mapped(self, h: Tensor) -> Tensor:
+        if isinstance(self.mlp[0], BatchNorm):
+            mapped: Tensor = self.mlp(h)
+            return mapped
+        first, act, last = self.mlp
+        assert isinstance(first, nn.Linear)
+        out: Tensor = last(activated_linear(h, first, act))
+        return out

@@ -95,13 +95,14 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, backend: str = "auto") -> Tensor:
-    """``out[t] = sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None, backend: str = "auto") -> Tensor:
+    """``out[t] = (1 + eps) h[t] + sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
 
     Args:
         adj: see :class:`~graphbench.structures.Adjacency`, without added self loops.
         h: (N, d).
         e: (E, d).
+        eps: (1,) weight of the node itself, minus one; None leaves the node itself out.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
@@ -109,7 +110,7 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, backend: str = "auto") -> 
     """
     if backend == "auto" and has_triton(h):
         backend = "gpu"
-    return choose("relu_sum", backend, _RELU)(adj, h, e)
+    return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
 
 
 def gated_mean(

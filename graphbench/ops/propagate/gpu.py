@@ -20,16 +20,19 @@ from graphbench.structures.adjacency import Adjacency, Csr
 ROWS, COLUMNS = 16, 64
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
     """See :func:`graphbench.ops.propagate.relu_sum`; lists of edges cut into pieces go through torch code.
+
+    An ``eps`` that is learned is applied behind the kernel, which does not differentiate it.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if not _reaches("relu_sum", adj, h, e):
-        return cpu.relu_sum(adj, h, e)
-    result: Tensor = _ReluSum.apply(adj, _rows(h), _rows(e))  # type: ignore[no-untyped-call]
-    return result
+        return cpu.relu_sum(adj, h, e, eps)
+    fixed = None if eps is None or eps.requires_grad else eps
+    result: Tensor = _ReluSum.apply(adj, _rows(h), _rows(e), fixed)  # type: ignore[no-untyped-call]
+    return result if fixed is eps or eps is None else torch.addcmul(result, h, 1 + eps)
 
 
 def gated_mean(
@@ -83,21 +86,27 @@ def _lists(lists: Csr) -> tuple[Tensor, Tensor, Tensor]:
 
 class _ReluSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
-        out, numbers = h.new_empty(h.shape), (adj.num_nodes, h.stride(0), e.stride(0))
-        _launch(gpu_kernels.relu_sum, adj, h.shape[1], h, h, e, *_lists(adj.by_target), out, *numbers)
+    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+        out, own, numbers = h.new_empty(h.shape), h if eps is None else eps, (adj.num_nodes, h.stride(0), e.stride(0))
+        _launch(
+            gpu_kernels.relu_sum, adj, h.shape[1], h, h, e, own, *_lists(adj.by_target), out, *numbers,
+            OWN=eps is not None,
+        )  # fmt: skip
         ctx.adj = adj
-        ctx.save_for_backward(h, e)
+        ctx.save_for_backward(h, e, eps)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, e = ctx.saved_tensors
+        h, e, eps = ctx.saved_tensors
         adj, grad, dh, de = ctx.adj, _rows(grad), h.new_empty(h.shape), e.new_empty(e.shape)
-        numbers = (adj.num_nodes, h.stride(0), e.stride(0), grad.stride(0))
-        _launch(gpu_kernels.relu_sum_backward, adj, h.shape[1], h, h, e, grad, *_lists(adj.by_source), dh, de, *numbers)
-        return None, dh, de
+        _launch(
+            gpu_kernels.relu_sum_backward, adj, h.shape[1], h, h, e, h if eps is None else eps, grad,
+            *_lists(adj.by_source), dh, de, adj.num_nodes, h.stride(0), e.stride(0), grad.stride(0),
+            OWN=eps is not None,
+        )  # fmt: skip
+        return None, dh, de, None
 
 
 class _GatedMean(torch.autograd.Function):

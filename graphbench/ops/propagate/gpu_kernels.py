@@ -52,10 +52,10 @@ def sigmoid(b_x):
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def relu_sum(
-    h, e, ptr, entry, other, out, num_nodes, s_h, s_e,
-    WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    h, e, eps, ptr, entry, other, out, num_nodes, s_h, s_e,
+    OWN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Sum of relu(h_s + e_st) over the incoming edges of a node."""
+    """Sum of relu(h_s + e_st) over the incoming edges of a node; with ``OWN`` plus 1 + eps times its own row."""
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
     # [ROWS, SPAN]
     b_out = tl.zeros([ROWS, SPAN], dtype=ACC)
@@ -63,13 +63,15 @@ def relu_sum(
         b_edge, b_source, m_e = load_edge(entry, other, b_first, b_edges, i)
         b_x = load_rows(h, b_source, m_e, s_h, o_c, WIDTH, ACC) + load_rows(e, b_edge, m_e, s_e, o_c, WIDTH, ACC)
         b_out += tl.where(b_x <= 0.0, 0.0, b_x)  # NaN stays NaN
+    if OWN:
+        b_out += (1.0 + tl.load(eps).to(ACC)) * load_rows(h, o_n, m_n, s_h, o_c, WIDTH, ACC)
     store_rows(out, b_out, o_n, m_n, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def relu_sum_backward(
-    h, e, grad, ptr, entry, other, dh, de, num_nodes, s_h, s_e, s_grad,
-    WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    h, e, eps, grad, ptr, entry, other, dh, de, num_nodes, s_h, s_e, s_grad,
+    OWN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a node and of its outgoing edges."""
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
@@ -82,6 +84,8 @@ def relu_sum_backward(
         b_de = tl.where(b_x > 0.0, load_rows(grad, b_target, m_e, s_grad, o_c, WIDTH, ACC), 0.0)
         store_rows(de, b_de, b_edge, m_e, o_c, WIDTH)
         b_dh += b_de
+    if OWN:
+        b_dh += (1.0 + tl.load(eps).to(ACC)) * load_rows(grad, o_n, m_n, s_grad, o_c, WIDTH, ACC)
     store_rows(dh, b_dh, o_n, m_n, o_c, WIDTH)
 
 
