@@ -73,8 +73,11 @@ def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_co
     return code
 
 
-def check_machine_code(program: Any, *, tensor_cores: bool = False) -> None:
-    """No register is spilled to memory, and products run on tensor cores where that is promised."""
+def check_machine_code(program: Any, *, tensor_cores: bool = False, allowed: int = 0) -> None:
+    """No register is spilled to memory, and products run on tensor cores where that is promised.
+
+    ``allowed``: bytes per thread that a function of the CUDA library takes.
+    """
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(program.asm["cubin"])
@@ -83,7 +86,7 @@ def check_machine_code(program: Any, *, tensor_cores: bool = False) -> None:
         code = _tool(tools / "nvdisasm", "-c", file.name)
     stack = re.search(r"STACK:(\d+)", usage)
     assert stack, usage
-    assert int(stack[1]) == 0, f"{stack[1]} bytes per thread of spilled registers"
+    assert int(stack[1]) <= allowed, f"{stack[1]} bytes per thread of spilled registers"
     if tensor_cores:
         assert re.search(r"\b(HMMA|HGMMA)\b", code), "no product runs on tensor cores"
 

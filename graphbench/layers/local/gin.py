@@ -119,10 +119,12 @@ class GINE(GIN):
         return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps)), e
 
     def _mapped(self, h: Tensor) -> Tensor:
-        if isinstance(self.mlp[0], BatchNorm):
-            mapped: Tensor = self.mlp(h)
-            return mapped
-        first, act, last = self.mlp
-        assert isinstance(first, nn.Linear)
-        out: Tensor = last(activated_linear(h, first, act))
-        return out
+        first, *others = self.mlp
+        if isinstance(first, nn.Linear):
+            act, *others = others
+            h = activated_linear(h, first, act)
+        else:
+            h = first(h)
+        for layer in others:
+            h = layer(h)
+        return h

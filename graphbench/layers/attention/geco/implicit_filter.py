@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
+from graphbench.ops.sine_linear import sine_linear
 from graphbench.structures import GraphBatch
 
 
@@ -142,6 +143,6 @@ class ImplicitFilter(nn.Module, HasOptimizerGroup):
                 if by_channel:
                     x = torch.sin(F.linear(x, frequency.unsqueeze(1) * weight, frequency * bias))
                 else:
-                    x = torch.sin(frequency * F.linear(x, weight, bias))
+                    x = sine_linear(x, weight, bias, frequency)
             weight = out.weight.to(x.dtype)
             return torch.mm(weight, x.t()).t() if by_channel else F.linear(x, weight)
