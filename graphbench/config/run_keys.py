@@ -113,7 +113,7 @@ VAL = {
     ),
     "node_budget": Key(
         0,
-        "largest number of nodes in an evaluation batch (few large ones are faster on a GPU); 0: batches as in training",
+        "largest number of nodes in an evaluation batch (GPUs like few large ones); 0: batches as in training",
         minimum=0,
     ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
