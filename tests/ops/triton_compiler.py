@@ -86,7 +86,7 @@ def check_machine_code(program: Any, *, tensor_cores: bool = False, allowed: int
         code = _tool(tools / "nvdisasm", "-c", file.name)
     stack = re.search(r"STACK:(\d+)", usage)
     assert stack, usage
-    assert int(stack[1]) <= allowed, f"{stack[1]} bytes per thread of spilled registers"
+    assert int(stack[1]) <= allowed, f"{stack[1]} bytes per thread of stack, for spilled registers"
     if tensor_cores:
         assert re.search(r"\b(HMMA|HGMMA)\b", code), "no product runs on tensor cores"
 
