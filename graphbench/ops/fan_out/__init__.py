@@ -5,12 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.fan_out import cpu, reference
 
 __all__ = ["fan_out"]
-
-
-def _cpu(x: Tensor, uses: int) -> tuple[Tensor, ...]:
-    return (x,) * uses
 
 
 def _gpu(x: Tensor, uses: int) -> tuple[Tensor, ...]:
@@ -19,7 +16,7 @@ def _gpu(x: Tensor, uses: int) -> tuple[Tensor, ...]:
     return gpu.fan_out(x, uses)
 
 
-_IMPLEMENTATIONS = {"reference": _cpu, "gpu": _gpu, "cpu": _cpu}
+_IMPLEMENTATIONS = {"reference": reference.fan_out, "gpu": _gpu, "cpu": cpu.fan_out}
 
 
 def fan_out(x: Tensor, uses: int, *, backend: str = "auto") -> tuple[Tensor, ...]:

@@ -13,6 +13,7 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of fan_out needs Triton: pip install triton") from missing
 
+from graphbench.ops.fan_out import cpu
 from graphbench.ops.fan_out.gpu_kernels import MOST, add_all
 
 # Entries of a program.
@@ -26,7 +27,7 @@ def fan_out(x: Tensor, uses: int) -> tuple[Tensor, ...]:
         ValueError: the tensor lies on a device that Triton cannot reach.
     """
     if not has_kernels("fan_out", x) or uses > MOST or x.dtype not in (torch.float32, torch.float64) or not x.numel():
-        return (x,) * uses
+        return cpu.fan_out(x, uses)
     result: tuple[Tensor, ...] = _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]
     return result
 

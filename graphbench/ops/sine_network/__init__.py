@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.sine_network import cpu, reference
 
 __all__ = ["sine_network"]
-
-
-def _cpu(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor, frequency: Tensor) -> Tensor:
-    for weight, bias in hidden:
-        z = torch.sin(frequency * F.linear(z, weight, bias))
-    return F.linear(z, out)
 
 
 def _gpu(*arguments: Any) -> Tensor:
@@ -26,7 +19,7 @@ def _gpu(*arguments: Any) -> Tensor:
     return gpu.sine_network(*arguments)
 
 
-_IMPLEMENTATIONS = {"reference": _cpu, "gpu": _gpu, "cpu": _cpu}
+_IMPLEMENTATIONS: dict[str, Any] = {"reference": reference.sine_network, "gpu": _gpu, "cpu": cpu.sine_network}
 
 
 def sine_network(
@@ -63,4 +56,5 @@ def sine_network(
         raise ValueError("z gets no gradient, received a tensor that requires one")
     if backend == "auto" and has_triton(z):
         backend = "gpu"
-    return choose("sine_network", backend, _IMPLEMENTATIONS)(z, hidden, out, frequency)
+    result: Tensor = choose("sine_network", backend, _IMPLEMENTATIONS)(z, hidden, out, frequency)
+    return result

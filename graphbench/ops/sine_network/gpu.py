@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of sine_network needs Triton: pip install triton") from missing
 
+from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import backward, forward
 
 # Hidden channels, and columns of z, that fit into a tile.
@@ -33,9 +33,7 @@ def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor
     alike = len({x.dtype for x in (z, *parameters)}) == 1 and z.dtype in (torch.float32, torch.float64)
     capable = has_kernels("sine_network", z) and alike and z.numel() > 0
     if not capable or max(len(frequency), z.shape[1]) > WIDEST:
-        for weight, bias in hidden:
-            z = torch.sin(frequency * F.linear(z, weight, bias))
-        return F.linear(z, out)
+        return cpu.sine_network(z, hidden, out, frequency)
     result: Tensor = _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
     return result
 
@@ -55,7 +53,7 @@ def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.
         "SPAN_C": COLUMNS,
         "ROWS": ROWS,
         "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 4,
+        "num_warps": 8,
         "num_stages": 1,
         "enable_fp_fusion": True,
     }
