@@ -102,7 +102,7 @@ def embed_columns(tables: Sequence[nn.Embedding], columns: Tensor, reader: str) 
     try:
         return embedding_sum(index, [table.weight for table in tables])
     except IndexError:
-        low, high = (limits.tolist() for limits in torch.aminmax(columns, dim=0))
+        low, high = ([int(limit) for limit in limits] for limits in torch.aminmax(columns, dim=0))
         for c, table in enumerate(tables):
             if low[c] < 0 or high[c] >= table.num_embeddings:
                 column = f", column {c}," if len(tables) > 1 else ""
