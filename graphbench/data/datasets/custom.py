@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from graphbench import registry
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
-from graphbench.data.graph_records import GraphLike, GraphObject, read_field
+from graphbench.data.graph_forms import graph_list
+from graphbench.data.graph_records import GraphLike, read_field
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -76,13 +76,10 @@ class CustomGraphs(DatasetBuilder):
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
         graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
-        if isinstance(graphs, Mapping | GraphObject):
-            graphs = [graphs]
-        if not isinstance(graphs, list | tuple) or not graphs:
-            raise UserError(f"{where}: expected {_CONTENT}, received {_describe(graphs)}.")
-        for number, graph in enumerate(graphs):
-            if not isinstance(graph, Mapping | GraphObject):
-                raise UserError(f"{where}: expected {_CONTENT}; entry {number} is {_describe(graph)}.")
+        try:
+            graphs = graph_list(graphs)
+        except TypeError as error:
+            raise UserError(f"{where}: expected {_CONTENT}, {error}.") from None
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
         except (ValueError, RuntimeError, TypeError) as error:
@@ -180,8 +177,3 @@ def _call(function: str) -> Any:
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
     return called()
-
-
-def _describe(value: Any) -> str:
-    length = f" of length {len(value)}" if isinstance(value, list | tuple | Mapping | str) else ""
-    return f"{type(value).__name__}{length}"
