@@ -111,7 +111,7 @@ def check(
     checked = Checked(config, runs, description, build_fabric(config), info.maximize)
     if not overwrite:
         for run in runs:
-            checked.directory(run).refuse_another(config.hash)
+            checked.directory(run).refuse_another(config.hash, config.settings)
     return checked
 
 

@@ -162,6 +162,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
                 records=configuration.folder,
                 run_ids=configuration.run_ids,
                 config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+                settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
             )

@@ -19,7 +19,7 @@ HOW_TO_READ = (
     "best means of the same data set, split and metric; equals share a mark, the last never gets one.",
     "Status: reproduced where measured and published differ by at most one published standard deviation plus 1 point; "
     "below, above: worse, better than that. The published number is printed as in the paper, on its scale. "
-    "An asterisk: the configuration has another hash today than when it ran.",
+    "Other configuration: its runs have other settings than the sweep that names the published number; not judged.",
     "Train to test: open dot training, full dot test, at the same epoch; the number is the gap, larger is more "
     "over-fitting. Training scores are those of the training passes, with dropout.",
     "Seconds per epoch and memory compare only where runs had the same machine to themselves: records do not know "

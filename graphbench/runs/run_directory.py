@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, UserError
 from graphbench.runs import atomic
 from graphbench.runs.record import Outcome, RunRecord
@@ -54,19 +55,38 @@ class RunDirectory:
         """The record on disk, None where there is none (or a damaged one)."""
         return RunRecord.read(self.record_file)
 
-    def refuse_another(self, config_hash: str) -> None:
+    def refuse_another(self, config_hash: str, settings: Mapping[str, Any] | None = None) -> None:
         """Refuses a folder with a run of another configuration.
+
+        Args:
+            config_hash: of the configuration that is to be run.
+            settings: of the same, so that the message can name the keys that differ.
 
         Raises:
             UserError: saying how to go on.
         """
         record = self.record
         if record is not None and record.config_hash != config_hash:
+            differing = describe_differences(settings or {}, record.settings) if settings and record.settings else ""
             raise UserError(
                 f"{self.path}: holds a run ({record.status}) of another configuration (hash "
-                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; see {self.path / 'config.yaml'}). "
-                f"{_ADVICE}"
+                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; "
+                f"{differing or 'see ' + str(self.path / 'config.yaml')}). {_ADVICE}"
             )
+
+    def set_aside_another(self, config_hash: str) -> Path | None:
+        """Renames a run of another configuration aside, as ``overwrite`` does; its new folder, None where it stays.
+
+        Raises:
+            UserError: another process works here.
+        """
+        record = self.record
+        if record is None or record.config_hash == config_hash:
+            return None
+        with self._lock():
+            target = self._aside()
+            atomic.rename(self.path, target)
+        return target
 
     @contextmanager
     def open(self, *, config_hash: str, config_text: str, overwrite: bool = False) -> Iterator[Decision]:

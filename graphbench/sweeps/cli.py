@@ -58,6 +58,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trials", type=_count, metavar="N", help="run each search until it has N trials")
     parser.add_argument("--dry_run", action="store_true", help="check and list the entries, train nothing")
     parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="runs of another configuration that lie in the way are moved aside, not deleted",
+    )
+    parser.add_argument(
         "--only",
         nargs="+",
         action="extend",
@@ -92,17 +97,19 @@ def _count(text: str) -> int:
 
 def _main(options: argparse.Namespace) -> int:
     sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
-    from graphbench.sweeps.plan import plan, select
+    from graphbench.sweeps.plan import plan, select, set_aside
     from graphbench.sweeps.progress import SweepProgress
 
     trials = options.trials or sweep.trials
-    planned = plan(sweep, select(sweep, options.only), trials=trials)
+    planned = plan(sweep, select(sweep, options.only), trials=trials, overwrite=options.overwrite)
     total = sum(entry.total for entry in planned)
     finished = sum(entry.done for entry in planned)
     if options.dry_run:
         for entry in planned:
             print(_dry_line(sweep, entry))
     _print_size(sweep, planned, trials)
+    for folder in set_aside(planned) if options.overwrite and not options.dry_run else ():
+        print(f"moved aside: {folder}", file=sys.stderr)
     items = [item for entry in planned for item in entry.missing]
     arrays = _submit(sweep, planned, items, options) if options.launcher == "slurm" else None
     if options.dry_run or (arrays and items and not options.wait):

@@ -113,6 +113,7 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
                 run_ids=tuple(map(str, tree.run_multiple_splits or seeds)),
                 # What a run adopts from a pretrained one is not known before it.
                 config_hash="" if tree.pretrained.dir else entry.config.hash,
+                settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
             )
@@ -133,10 +134,11 @@ def _text(options: argparse.Namespace) -> str:
     if options.sweep is None:
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
-    stale = [cell.spec.name for cell in table.cells.values() if cell.stale]
+    stale = [cell for cell in table.cells.values() if cell.stale]
     if stale:
-        shown = "; ".join(stale[:5]) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
-        print(f"note: the configuration has changed since it ran (its hash differs): {shown}.", file=sys.stderr)
+        names = [f"{cell.spec.name} ({cell.differing or 'hash'})" for cell in stale[:5]]
+        shown = "; ".join(names) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
+        print(f"note: runs of another configuration than the sweep's, not judged: {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
     return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])

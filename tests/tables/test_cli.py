@@ -121,9 +121,12 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
     _write(tmp_path, "sgformer-cora", 0.80, 0.84)
     sweep = _sweep(tmp_path, variant="optim.base_lr: 0.5")
     assert tables.main(["--sweep", str(sweep), "--records", str(tmp_path)]) == 0
-    assert "note: the configuration has changed since it ran (its hash differs): SGFormer, Cora." in (
-        capsys.readouterr().err
-    )
+    printed = capsys.readouterr()
+    assert "note: runs of another configuration than the sweep's, not judged: SGFormer, Cora (" in printed.err
+    status = next(line for line in printed.out.splitlines() if _cells(line)[1:2] == ["status"])
+    assert _cells(status)[2] == "other configuration"
+    assert "82.0 ± 2.8 (other configuration)" in printed.out
+    assert "difference" not in printed.out.split("- published")[0]
 
 
 @pytest.mark.parametrize(
