@@ -74,7 +74,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         spec.load_config()
         location = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
         settings = _settings(spec.overrides) | trial.parameters | location
-        origins = {**spec.origins, **{dimension.key: dimension.where for dimension in plan.space}}
+        origins = {**spec.origins, **{key: dimension.where for dimension in plan.space for key in dimension.keys}}
         config = load_entry(spec.file, [text for pair in settings.items() for text in pair], origins)
         checked = check(config, repeat=spec.repeat)
         pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch)

@@ -3,7 +3,8 @@
 ``python scripts/tables.py RECORDS... [--format md|latex|html] [--out FILE]``
     One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
     runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
-    hardware. RECORDS are folders of configurations, FILE.jsonl for all in a packed file, FILE.jsonl/CONFIG for one.
+    hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
+    FILE.jsonl/CONFIG for one. Packed records beside own runs are left out unless they are named.
 
 ``python scripts/tables.py --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import PACKED, record_source, record_sources
+from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
@@ -40,38 +41,48 @@ SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def configuration_table(folders: Sequence[Path]) -> TextTable:
-    """One row per configuration; what a search has given up is a note below.
+    """One row per configuration; notes below say what has no finished run and why.
 
     Args:
-        folders: of configurations; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for all of them.
+        folders: of configurations, or above them; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for
+            all of them.
 
     Raises:
-        UserError: a folder has no finished run.
+        UserError: there is no finished run at all.
     """
-    results, pruned = [], []
+    results: list[Aggregate] = []
+    notes: list[str] = []
+    pruned: list[str] = []
     for folder in configurations(folders):
         result = aggregate(folder)
         if result.runs:
             results.append(result)
-        elif result.left_out and len(folders) > 1 and all(why.startswith("pruned") for why in result.left_out.values()):
+        elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
             pruned.append(folder.name)
         else:
-            raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
+            reasons = [f"run {run_id} {reason}" for run_id, reason in result.left_out.items()]
+            notes.append(f"{folder}: no finished run ({'; '.join(reasons) or 'no record.json below it'})")
+    if pruned:
+        notes.append(f"pruned: {', '.join(pruned)}")
+    if not results:
+        raise UserError("; ".join(notes) + ".")
     statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
     rows = [_row(result, statistics) for result in results]
-    if not rows:
-        raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
-    notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
+    notes = [f"not included, {note.rstrip('.')}." for note in notes]
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
 def configurations(folders: Sequence[Path]) -> list[Path]:
-    """Packed files replaced by the configurations in them."""
-    paths = []
+    """Folders above configurations, and packed files, replaced by the configurations in them, each once."""
+    paths: list[Path] = []
+    left_out: list[Path] = []
     for folder in folders:
-        sources = record_sources(folder) if folder.suffix == PACKED else [record_source(folder)]
-        paths += [source.path for source in sources]
-    return paths
+        sources, packed = own_record_sources(folder)
+        paths += [source.path for source in sources] or [folder]
+        left_out += packed
+    if note := left_out_note(left_out):
+        print(f"note: {note}", file=sys.stderr)
+    return list(dict.fromkeys(paths))
 
 
 def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:

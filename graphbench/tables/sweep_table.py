@@ -79,8 +79,10 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """That of the comparison; ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``,
-        ``not comparable`` (the runs lack the metric).
+        """That of the comparison, or why there is none.
+
+        ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable`` (the runs lack
+        the metric).
         """
         if self.stale:
             return "other configuration"

@@ -60,7 +60,9 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     head, gcn, sgformer, mlp = _rows(page)
     assert "published" in head
     assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
-    assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 other configuration")
+    assert sgformer.startswith(
+        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 other configuration"
+    )
     assert "3rd" not in mlp  # the last of a column has no mark
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
 

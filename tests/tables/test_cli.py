@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,36 @@ def test_wrong_input_is_one_message(
 def test_a_folder_without_runs_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tables.main([str(tmp_path)]) == 2
     assert "no finished run (no record.json below it)" in capsys.readouterr().err
+
+
+def test_what_cannot_be_shown_is_a_note_below_what_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    failed = _record(0, 0.5, "gcn-cora").end("failed", "epoch 0, batch 0: the training loss is nan")
+    failed.write(tmp_path / "gcn-cora/0/record.json")
+    (tmp_path / "claims.yaml").write_text("claims: []\n")
+    for folders in ([tmp_path], [tmp_path, *tmp_path.iterdir()]):
+        assert tables.main(list(map(str, folders))) == 0
+        out = capsys.readouterr().out
+        assert sum(line.startswith("| sgformer-cora ") for line in out.splitlines()) == 1
+        assert f"- not included, {tmp_path}/gcn-cora: no finished run (run 0 failed: epoch 0, batch 0: the tr" in out
+    assert f"- not included, {tmp_path}/claims.yaml: no finished run (no record.json below it)." in out
+
+
+def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = tmp_path / "measured"
+    measured.mkdir()
+    shutil.copy(MEASURED / "records/sgformer-table9.jsonl", measured)
+    assert tables.main([str(tmp_path)]) == 0
+    packed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    _write(tmp_path, "mlp-cora", 0.8)
+    assert tables.main([str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    own = [line for line in printed.out.splitlines() if line.startswith("| ")]
+    assert (len(packed) > 5, len(own)) == (True, 3)
+    assert printed.err == f"note: packed records beside own runs are left out; to have them, name {measured}\n"
+    assert tables.main([str(tmp_path), str(measured)]) == 0
+    both = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(both) == len(packed) + 1
 
 
 @pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--format", "csv")])
