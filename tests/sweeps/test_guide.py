@@ -21,6 +21,18 @@ FILES = {
 }
 
 
+WIDTHS = """\
+sweep: {name: width, seeds: 1}
+groups:
+  - configs: [../nodes/sgformer-cora.yaml]
+    label: SGFormer
+    grid: {"gt.dim_hidden, gnn.dim_inner": [16, 32], optim.base_lr: [0.1]}
+  - configs: [../nodes/gps-performer-cora.yaml]
+    label: GPS
+    search: {"gt.dim_hidden, gnn.dim_inner": {choices: [16, 32]}}
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_root: Path) -> Path:
     """``configs/sweeps`` of an empty place, beside the shipped configurations."""
@@ -48,13 +60,7 @@ def test_a_sweep_file_of_a_guide_can_be_planned(name: str, folder: Path, capsys:
 
 def test_keys_that_must_be_equal_are_one_dimension(folder: Path) -> None:
     file = folder / "width.yaml"
-    tied = '"gt.dim_hidden, gnn.dim_inner"'
-    file.write_text(
-        "sweep: {name: width, seeds: 1}\ngroups:\n"
-        "  - {configs: [../nodes/sgformer-cora.yaml], label: SGFormer, grid: {%s: [16, 32], optim.base_lr: [0.1]}}\n"
-        "  - {configs: [../nodes/gps-performer-cora.yaml], label: GPS, search: {%s: {choices: [16, 32]}}}\n"
-        % (tied, tied)
-    )
+    file.write_text(WIDTHS)
     entries = read_sweep(file).entries
     assert [entry.label for entry in entries][:2] == [
         "SGFormer (dim_hidden=16, base_lr=0.1)",
