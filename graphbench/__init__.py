@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from graphbench import nn, ops
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
+    from graphbench.predict import load_run
     from graphbench.structures import DataInfo
 
 # Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
-__all__ = ["build_model", "load_config", "nn", "ops", "run"]
+__all__ = ["build_model", "load_config", "load_run", "nn", "ops", "run"]
 
-_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment"}
+_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment", "load_run": "graphbench.predict"}
 _PACKAGES = ("nn", "ops")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +27,13 @@ from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pret
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.preflight import Run, check, count_parameters
+from graphbench.runs import atomic
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo, DataLoaders
+from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
@@ -201,6 +204,8 @@ def _train(
         params=count_parameters(parts.model),
         data=parts.facts,
     )
+    if fabric.is_global_zero:
+        atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")
     seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
     directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
 

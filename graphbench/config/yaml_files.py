@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from graphbench import shipped
 from graphbench.errors import UserError, nearest
 
 COMMAND_LINE = "command line"
@@ -78,7 +79,10 @@ def read_file(
         for base in [bases] if isinstance(bases, str) else bases or []:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
-            read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
+            file = path.parent / base
+            if base.startswith("configs/") and not file.exists():  # of an installed package, or called from elsewhere
+                file = shipped.root() / base
+            read_file(file, leaves, whole, (*including, path.resolve()), base_where)
     leaves.update(written)
 
 

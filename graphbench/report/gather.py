@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.records import PACKED, left_out_note, own_record_sources
@@ -23,7 +24,7 @@ from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
 
-SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
+SWEEPS = shipped.root() / "configs" / "sweeps"
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 T = TypeVar("T")
 
@@ -40,8 +41,9 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of
         torch), ``gpu``, ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
     """
-    folder = repository or Path(__file__).resolve().parent
-    commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
+    import torch  # seconds, which nobody should wait who only reads records
+
+    commit, dirty = _attempt(lambda: _git(repository)) or (None, None)
     return {
         "python": platform.python_version(),
         "packages": _attempt(_packages) or {},
@@ -64,6 +66,8 @@ def peak_memory(device: torch.device) -> int | None:
 def forget_peak_memory(device: torch.device) -> None:
     """Lets :func:`peak_memory` count from now on. Without CUDA on Linux only: elsewhere a process keeps its peak."""
     if device.type == "cuda":
+        import torch
+
         torch.cuda.reset_peak_memory_stats(device)
     else:
         _attempt(lambda: Path("/proc/self/clear_refs").write_text("5"))
@@ -86,12 +90,16 @@ def _packages() -> dict[str, str]:
     return installed
 
 
-def _git(folder: Path) -> tuple[str, bool]:
+def _git(repository: Path | None) -> tuple[str, bool]:
+    folder = repository or Path(__file__).resolve().parent
+
     def run(*command: str) -> str:
         return subprocess.run(
             ["git", "-C", str(folder), *command], capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
 
+    if repository is None:  # an installed package may lie inside the repository of something else
+        run("ls-files", "--error-unmatch", __file__)
     return run("rev-parse", "HEAD"), bool(run("status", "--porcelain", "--untracked-files=no"))
 
 
@@ -108,11 +116,15 @@ def _cores() -> int | None:
 
 
 def _gpu() -> str | None:
+    import torch
+
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
+        import torch
+
         # What torch.cuda.max_memory_allocated returns, after it has sorted all others by name.
         known = torch.cuda.memory_stats_as_nested_dict(device)
         return int(known["allocated_bytes"]["all"]["peak"]) if known else 0

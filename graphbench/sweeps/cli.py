@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphbench import shipped
 from graphbench.errors import Interrupted, UserError
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="sweep.py", description="Train every entry of a sweep file.")
+    parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5")
     parser.add_argument(
@@ -96,7 +97,7 @@ def _count(text: str) -> int:
 
 
 def _main(options: argparse.Namespace) -> int:
-    sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
+    sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)  # before seconds are spent on imports
     from graphbench.sweeps.plan import plan, select, set_aside
     from graphbench.sweeps.progress import SweepProgress
 
@@ -185,7 +186,7 @@ def _cores() -> int:
 
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, facts = planned.entry, planned.checked.description
-    command = shlex.join(["python", "main.py", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
+    command = shlex.join([*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     return (
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
@@ -213,7 +214,7 @@ def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepPr
     done = total - sum(len(entry.missing) for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
-        command = ["python", "scripts/tables.py", "--sweep", str(sweep.path), "--records", root]
+        command = [*shipped.command("tables"), "--sweep", str(sweep.path), "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 
@@ -229,5 +230,5 @@ def _print_best_trial(search: SearchPlan) -> bool:
     print("  " + ", ".join(f"{key} {value}" for key, value in status.parameters), file=sys.stderr)
     print(f"  with more seeds: {rerun(search)}", file=sys.stderr)
     trials = shlex.quote(str(search.folder / search.name)) + "-trial-*"
-    print(f"  all trials: python scripts/tables.py {trials}", file=sys.stderr)
+    print(f"  all trials: {shlex.join(shipped.command('tables'))} {trials}", file=sys.stderr)
     return True

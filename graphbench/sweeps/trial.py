@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from graphbench import shipped
 from graphbench.errors import Pruned
 from graphbench.experiment import run
 from graphbench.preflight import check
@@ -115,7 +116,7 @@ def write_best(spec: RunSpec, study: Study) -> None:
 
 def rerun(plan: SearchPlan) -> str:
     """The command that trains the best trial with more seeds."""
-    return shlex.join(["python", "main.py", "--cfg", str(plan.best_file), "--repeat", "5"])
+    return shlex.join([*shipped.command("train"), "--cfg", str(plan.best_file), "--repeat", "5"])
 
 
 def describe(plan: SearchPlan, status: StudyStatus) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
@@ -135,7 +136,7 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 def _read_table(options: argparse.Namespace) -> SweepTable:
     from graphbench.sweeps import read_sweep
 
-    sweep = read_sweep(options.sweep)
+    sweep = read_sweep(shipped.configuration(options.sweep))
     published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
     specs = cell_specs(sweep, options.records)
     return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)

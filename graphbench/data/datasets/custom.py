@@ -75,11 +75,7 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
-        try:
-            graphs = graph_list(graphs)
-        except TypeError as error:
-            raise UserError(f"{where}: expected {_CONTENT}, {error}.") from None
+        graphs = read_graphs(where, is_function=self.path is None)
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
         except (ValueError, RuntimeError, TypeError) as error:
@@ -143,6 +139,26 @@ class CustomGraphs(DatasetBuilder):
             return {}
         columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
+
+
+def read_graphs(source: str, *, is_function: bool | None = None) -> list[GraphLike]:
+    """The graphs of a file or of a function.
+
+    Args:
+        source: a file, or ``file.py:name`` or ``module:name``.
+        is_function: which of them; None: a function where it has a colon and there is no such file.
+
+    Raises:
+        UserError: it holds no graphs.
+    """
+    path = Path(source).expanduser()
+    if is_function is None:
+        is_function = ":" in source and not path.exists()
+    content = _call(source) if is_function else _read_file(path)
+    try:
+        return graph_list(content)
+    except TypeError as error:
+        raise UserError(f"{source}: expected {_CONTENT}, {error}.") from None
 
 
 def _read_file(path: Path) -> Any:
