@@ -1,8 +1,8 @@
 """Predictions of trained models on new graphs: ``graphbench predict RUN DATA --out predictions.csv``.
 
 RUN is ``results/<config>`` (the mean over its runs, with deviations) or ``results/<config>/<run>``. DATA is what
-``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are not
-needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
+``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are
+not needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
 """
 
 from __future__ import annotations
