@@ -82,7 +82,7 @@ def configurations() -> Iterator[Item]:
 def sweeps() -> Iterator[Item]:
     """A line per shipped sweep: its first comment, and the published table beside which its results are shown."""
     for path in shipped.sweeps():
-        published = re.search(r"^\s*published: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        published = re.search(r"^sweep:.*?published: (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
         yield Item(path.stem, _comment(path), f"results/published/{published[1]}.csv" if published else "")
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import __version__, shipped
-from graphbench.config import load_config
 from graphbench.errors import Interrupted, RunFailed, UserError
 
 
@@ -81,6 +80,8 @@ def _is_configuration(word: str) -> bool:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from graphbench.config import load_config
+
     configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
     from graphbench.comparison import check_together, compare
     from graphbench.experiment import run
@@ -114,6 +115,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _dry_run(options: argparse.Namespace) -> int:
+    from graphbench.config import load_config
     from graphbench.preflight import describe
 
     code = 0

@@ -45,7 +45,7 @@ FIGURES = ("traingap", "attention", "surrogate", "decay", "focal", "layers", "sc
 
 def figure_module(name: str) -> FigureModule:
     """The module that draws a figure."""
-    module: FigureModule = importlib.import_module(f"graphbench.plots.{name}")  # type: ignore[assignment]
+    module: FigureModule = importlib.import_module(f"graphbench.plots.{name}")
     return module
 
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -106,7 +107,7 @@ class Predictions:
             return
         with atomic.replacing(file) as target:
             if file.suffix == ".npz":
-                np.savez_compressed(target, **columns)
+                np.savez_compressed(target, **dict[str, Any](columns))
                 return
             import pandas
 

@@ -19,7 +19,6 @@ T = TypeVar("T")
 PACKAGES = (
     "torch",
     "torch-geometric",
-    "pytorch-lightning",
     "lightning-fabric",
     "numpy",
     "scipy",

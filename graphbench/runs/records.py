@@ -151,7 +151,7 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
         The configurations, and the packed files that were left out.
     """
     sources = record_sources(root)
-    own = [source for source in sources if isinstance(source, RecordFolder)]
+    own: list[RecordSource] = [source for source in sources if isinstance(source, RecordFolder)]
     if not own:
         return sources, []
     return own, list(dict.fromkeys(source.path.parent for source in sources if isinstance(source, PackedRecords)))
