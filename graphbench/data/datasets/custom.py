@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,20 @@ from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, read_field
+from graphbench.data.graph_tables import is_table, read_tables, stated_splits
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
-_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced")
+_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced", "scaffold")
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
 @registry.register("custom")
 class CustomGraphs(DatasetBuilder):
-    """Graphs from a ``.pt`` file or from a Python function; everything that is not given here is measured.
+    """Graphs from a file, a folder of tables or a Python function; everything that is not given here is measured.
 
     Args:
         name: any name, for tables.
@@ -35,7 +37,8 @@ class CustomGraphs(DatasetBuilder):
         task_type: ``dataset.task_type``.
         transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
             means nothing for graph tasks, as in GraphGPS.
-        path: file written by ``torch.save``.
+        path: file written by ``torch.save``; folder with ``nodes.csv`` and ``edges.csv``; ``.csv`` with a column
+            ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`).
         function: ``package.module:name`` or ``file.py:name``; called without arguments.
         metric: name of the metric; None: accuracy, mae (regression) or ap (multilabel).
         node_types: categories per column of integer node features; None: largest value seen, plus one.
@@ -75,7 +78,15 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        graphs = read_graphs(where, is_function=self.path is None)
+        return self.measure(read_graphs(where, is_function=self.path is None))
+
+    def measure(self, graphs: Sequence[GraphLike]) -> LoadedDataset:
+        """A store of the graphs, a card of what they look like, and the splits that they carry.
+
+        Raises:
+            UserError: they do not fit each other or the task.
+        """
+        where = self.path if self.path is not None else str(self.function)
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
         except (ValueError, RuntimeError, TypeError) as error:
@@ -83,7 +94,8 @@ class CustomGraphs(DatasetBuilder):
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
-        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store))
+        published = {**self._published(graphs[0], store), **stated_splits(graphs)}
+        return LoadedDataset(store, self._measured(store, where), published)
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -154,7 +166,10 @@ def read_graphs(source: str, *, is_function: bool | None = None) -> list[GraphLi
     path = Path(source).expanduser()
     if is_function is None:
         is_function = ":" in source and not path.exists()
-    content = _call(source) if is_function else _read_file(path)
+    if is_function:
+        content = _call(source)
+    else:
+        content = read_tables(path) if is_table(path) else _read_file(path)
     try:
         return graph_list(content)
     except TypeError as error:
