@@ -128,7 +128,8 @@ TRAINED = {
     "PyG-KarateClub": "{format: PyG-KarateClub, name: karate, task: node, task_type: classification,"
     " transductive: True, split_mode: random, split: [0.5, 0.25, 0.25]}",
     "PyG-FakeDataset": "{format: PyG-FakeDataset, name: fake, task: graph, task_type: classification,"
-    " split_mode: random, split: [0.6, 0.2, 0.2], PyG-FakeDataset: {num_graphs: 20, avg_num_nodes: 8, num_channels: 4, num_classes: 2}}",
+    " split_mode: random, split: [0.6, 0.2, 0.2],"
+    " PyG-FakeDataset: {num_graphs: 20, avg_num_nodes: 8, num_channels: 4, num_classes: 2}}",
     "CSV": "{format: custom, name: tables, task: graph, task_type: classification, split_mode: standard,"
     " custom: {path: tables}}",
     "SMILES": "{format: custom, name: molecules, task: graph, task_type: regression, split_mode: scaffold,"
