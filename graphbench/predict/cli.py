@@ -39,6 +39,7 @@ def _predict(options: argparse.Namespace) -> None:
     from graphbench.predict.trained import load_run
 
     model = load_run(options.run)
-    predictions = model.predict(read_graphs(options.data), device=options.device, batch_size=options.batch_size)
+    graphs, _ = read_graphs(options.data)
+    predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
     predictions.write(options.out)
     print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {model.config.name}")

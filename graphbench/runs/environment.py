@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PACKAGES = (
+    "graphbench-gt",
     "torch",
     "torch-geometric",
     "lightning-fabric",
@@ -34,15 +36,17 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
     """Facts about software and hardware, JSON-ready.
 
     Args:
-        repository: folder whose git commit is recorded; default: the one this package was loaded from.
+        repository: folder of the code; default: that of this package.
 
     Returns:
         ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of
-        torch), ``gpu``, ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
+        torch), ``gpu``, ``git_commit``, ``git_dirty``, ``source`` (digest of all Python files); None where a fact
+        cannot be found out: no commit where the code is installed beside a repository, not part of it.
     """
     import torch  # seconds, which nobody should wait who only reads records
 
-    commit, dirty = _attempt(lambda: _git(repository)) or (None, None)
+    folder = repository or Path(__file__).resolve().parent
+    commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
     return {
         "python": platform.python_version(),
         "packages": _attempt(_packages) or {},
@@ -54,6 +58,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         "gpu": _attempt(_gpu),
         "git_commit": commit,
         "git_dirty": dirty,
+        "source": _attempt(lambda: _source(folder)),
     }
 
 
@@ -89,17 +94,23 @@ def _packages() -> dict[str, str]:
     return installed
 
 
-def _git(repository: Path | None) -> tuple[str, bool]:
-    folder = repository or Path(__file__).resolve().parent
-
+def _git(folder: Path) -> tuple[str, bool]:
     def run(*command: str) -> str:
         return subprocess.run(
             ["git", "-C", str(folder), *command], capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
 
-    if repository is None:  # an installed package may lie inside the repository of something else
-        run("ls-files", "--error-unmatch", __file__)
-    return run("rev-parse", "HEAD"), bool(run("status", "--porcelain", "--untracked-files=no"))
+    if not run("ls-files", "--", "*.py"):
+        raise FileNotFoundError(f"the repository around {folder} does not hold its code")
+    untracked = run("ls-files", "--others", "--", "*.py")  # ignored ones as well: the registry reads them, too
+    return run("rev-parse", "HEAD"), bool(untracked or run("status", "--porcelain", "--untracked-files=no"))
+
+
+def _source(folder: Path) -> str:
+    total = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        total.update(f"{file.relative_to(folder).as_posix()}\0".encode() + file.read_bytes())
+    return total.hexdigest()
 
 
 def _cpu() -> str | None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
-from graphbench.preflight import Checked, Run, check
+from graphbench.preflight import Checked, Run, check, declared_identity
 from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, load_optuna
@@ -154,11 +154,12 @@ def plan(
 
 def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:
     """Renames runs of other configurations aside that lie where planned ones will; their new folders."""
-    moved = []
+    moved: list[Path | None] = []
     for entry in planned:
         if entry.search is None:  # a search writes into a folder of its own
-            directories = map(entry.checked.directory, entry.checked.runs)
-            moved += [directory.set_aside_another(entry.checked.config.hash) for directory in directories]
+            for run in entry.checked.runs:
+                identity = declared_identity(entry.checked.config, run)
+                moved.append(entry.checked.directory(run).set_aside_another(identity))
     return [path for path in moved if path is not None]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
@@ -184,7 +185,7 @@ def sweep_table(
 def _runs_of(spec: CellSpec) -> Aggregate:
     """The runs of the configuration as it is today; without any, those of the one that ran last."""
     if spec.config_hash:
-        result = aggregate(spec.records, config_hash=spec.config_hash, expected=spec.run_ids)
+        result = aggregate(spec.records, identity=RunIdentity(spec.config_hash), expected=spec.run_ids)
         if result.runs:
             return result
     return aggregate(spec.records, expected=spec.run_ids)

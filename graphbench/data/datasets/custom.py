@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,15 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        return self.measure(read_graphs(where, is_function=self.path is None))
+        graphs, code = read_graphs(where, is_function=self.path is None)
+        return self.measure(graphs, code)
 
-    def measure(self, graphs: Sequence[GraphLike]) -> LoadedDataset:
+    def measure(self, graphs: Sequence[GraphLike], code: Mapping[str, str] | None = None) -> LoadedDataset:
         """A store of the graphs, a card of what they look like, and the splits that they carry.
+
+        Args:
+            graphs: at least one.
+            code: hash of the source that made them, by its name.
 
         Raises:
             UserError: they do not fit each other or the task.
@@ -95,7 +101,7 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
         published = {**self._published(graphs[0], store), **stated_splits(graphs)}
-        return LoadedDataset(store, self._measured(store, where), published)
+        return LoadedDataset(store, self._measured(store, where), published, code or {})
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -149,12 +155,12 @@ class CustomGraphs(DatasetBuilder):
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
         if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
+        columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
-def read_graphs(source: str, *, is_function: bool | None = None) -> list[GraphLike]:
-    """The graphs of a file or of a function.
+def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:
+    """The graphs of a file or of a function, and the hash of the function's source by its name.
 
     Args:
         source: a file, or ``file.py:name`` or ``module:name``.
@@ -167,11 +173,11 @@ def read_graphs(source: str, *, is_function: bool | None = None) -> list[GraphLi
     if is_function is None:
         is_function = ":" in source and not path.exists()
     if is_function:
-        content = _call(source)
+        content, code = _call(source)
     else:
-        content = read_tables(path) if is_table(path) else _read_file(path)
+        content, code = (read_tables(path) if is_table(path) else _read_file(path)), {}
     try:
-        return graph_list(content)
+        return graph_list(content), code
     except TypeError as error:
         raise UserError(f"{source}: expected {_CONTENT}, {error}.") from None
 
@@ -197,7 +203,8 @@ def _read_file(path: Path) -> Any:
         ) from error
 
 
-def _call(function: str) -> Any:
+def _call(function: str) -> tuple[Any, dict[str, str]]:
+    """The graphs, and the hash of the source that made them."""
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
@@ -207,4 +214,4 @@ def _call(function: str) -> Any:
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return called()
+    return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
