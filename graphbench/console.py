@@ -28,6 +28,7 @@ COMMANDS = {
     "export": ("graphbench.predict.export", "a trained model as a folder to hand on"),
     "bench": ("graphbench.benchmarks.cli", "measure this implementation against others"),
     "reproduce": ("graphbench.reproduce", "train and print the tables of one paper"),
+    "audit": ("graphbench.runs.audit", "list run records that need a second look"),
     "pack": ("graphbench.runs.pack", "pack run records into one file"),
 }
 """Word -> module whose ``main(arguments)`` does it, and one line."""
