@@ -99,11 +99,11 @@ def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
     for word in files:
         if not word.startswith(CREATED) and "/" in word:
             assert list(ROOT.glob(word)), f"{path.name} names {word}"
-    shipped = [word for word in files if word.startswith("configs/") and "*" not in word]
+    ours = [word for word in files if word.startswith("configs/") and "*" not in word]
     form = any(word == "..." or word.startswith("[") for word in words)  # a form, not a command
-    if not shipped or form or words[1] not in ("main.py", "scripts/sweep.py"):
+    if not ours or form or words[1] not in ("main.py", "scripts/sweep.py"):
         return
-    arguments = [str(ROOT / word) if word in shipped else word for word in words[2:]]
+    arguments = [str(ROOT / word) if word in ours else word for word in words[2:]]
     if words[1] == "main.py":
         options = cli._parse(arguments)
         for file in options.cfg:
