@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import __version__, console, shipped
+from graphbench import __main__ as module
+from graphbench import __version__, catalogue, console, explain, shipped
 from tests.paths import ROOT
 from tests.test_main import TINY
 
@@ -53,6 +54,7 @@ def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     )
     assert words.stdout.strip() == "train"
     assert console.main(["completion", "fish"]) == 2
+    assert module.main is console.main
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,22 @@ def test_lists(arguments: tuple[str, ...], lines: list[str], capsys: pytest.Capt
     assert all(line in printed for line in lines), printed
     assert console.main(["list", "layrs"]) == 2
     assert "Did you mean 'layers'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topic", catalogue.TOPICS)
+def test_every_topic_has_lines_with_names_of_their_own(topic: str) -> None:
+    items = list(catalogue.TOPICS[topic]())
+    assert items
+    assert all(item.about or item.source for item in items), [item.name for item in items if not item.about]
+
+
+@pytest.mark.slow
+def test_check_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert explain.main(["quickstart", *TINY, "--measure"]) == 0
+    assert "measured over two epochs, training and evaluation: " in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
 
 
 def test_check_says_where_values_come_from(capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,4 +132,8 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
 def _similar_file(path: Path) -> str:
     candidates = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     hint = nearest(path.name, candidates)
-    return f" Did you mean '{path.parent / hint}'?" if hint else ""
+    if hint is not None:
+        return f" Did you mean '{path.parent / hint}'?"
+    known = [file.stem for file in (*shipped.configurations(), *shipped.sweeps())] if len(path.parts) == 1 else []
+    hint = nearest(path.stem, known)
+    return f" Did you mean '{hint}'? graphbench list configs has all." if hint else ""

@@ -147,10 +147,10 @@ def _one_graph(folder: Path, name: Any, nodes: pandas.DataFrame, edges: pandas.D
     graph["x"] = _features(folder / "nodes.csv", nodes.drop(columns=["node", "graph", "y", "split"], errors="ignore"))
     graph["edge_attr"] = _features(folder / "edges.csv", edges.drop(columns=["source", "target", "graph"]))
     if "y" in nodes:
-        graph["y"] = torch.as_tensor(nodes["y"].to_numpy())
+        graph["y"] = torch.tensor(nodes["y"].to_numpy())
     if "split" in nodes:
         for part in PARTS:
-            graph[f"{part}_mask"] = torch.as_tensor((nodes["split"] == part).to_numpy())
+            graph[f"{part}_mask"] = torch.tensor((nodes["split"] == part).to_numpy())
     return {key: value for key, value in graph.items() if value is not None}
 
 
@@ -180,12 +180,12 @@ def _read_smiles(path: Path) -> list[dict[str, Any]]:
     graphs = []
     for number, (x, edge_attr, edge_index) in enumerate(pieces):
         graph = {
-            "x": torch.as_tensor(x),
-            "edge_attr": torch.as_tensor(edge_attr),
-            "edge_index": torch.as_tensor(edge_index),
+            "x": torch.tensor(x),
+            "edge_attr": torch.tensor(edge_attr),
+            "edge_index": torch.tensor(edge_index),
         }
         values = targets.iloc[number].to_numpy()
-        y = {"y": torch.as_tensor(values)} if len(values) else {}
+        y = {"y": torch.tensor(values)} if len(values) else {}
         stated = {"split": table["split"].iloc[number]} if "split" in table else {}
         graphs.append({**graph, **y, **stated, "smiles": texts[number]})
     return graphs
@@ -198,7 +198,7 @@ def _features(path: Path, columns: pandas.DataFrame) -> Tensor | None:
     if words:
         raise UserError(f"{path}: the column '{words[0]}' does not hold numbers; features are numbers.")
     whole = all(columns[column].dtype.kind in "iub" for column in columns)
-    return torch.as_tensor(columns.to_numpy(np.int64 if whole else np.float32))
+    return torch.tensor(columns.to_numpy(np.int64 if whole else np.float32))
 
 
 def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:

@@ -10,6 +10,9 @@
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
+``python scripts/tables.py RECORDS... --models [--baseline LABEL] [--details] [--format F] [--out FILE]``
+    Models by data sets, without a sweep file: rows are the names of the configurations without the data set.
+
 ``--out`` chooses the format by its name (.md, .tex, .html, .csv). docs/tables.md says how to read the tables.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +90,39 @@ def configurations(folders: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
+def model_specs(folders: Sequence[Path]) -> list[CellSpec]:
+    """Cells of a table of models by data sets, from run folders alone.
+
+    A row is the name of a configuration without the data set in it (``sgformer-cora`` on Cora: ``sgformer``), a column
+    a data set, with its split where it has several. Where two configurations would fill one cell, rows have their full
+    names.
+    """
+    rows: list[tuple[str, str, str, str, Path, Aggregate]] = []
+    for folder in configurations(folders):
+        result = aggregate(folder)
+        if result.runs:
+            dataset = str(result.runs[0].data.get("name", "unnamed data"))
+            split = "; ".join(Provenance.of(result.runs).split)
+            rows.append((_without_dataset(result.config, dataset), result.config, dataset, split, folder, result))
+    if not rows:
+        raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
+    splits = {dataset: {row[3] for row in rows if row[2] == dataset} for _, _, dataset, *_ in rows}
+    taken = Counter((model, dataset, split) for model, _, dataset, split, *_ in rows)
+    specs = []
+    for model, config, dataset, split, folder, result in rows:
+        label = model if taken[model, dataset, split] == 1 else config
+        column = dataset if len(splits[dataset]) == 1 else f"{dataset}, {split}"
+        specs.append(CellSpec(label, column, dataset, folder, tuple(run.run_id for run in result.runs)))
+    return specs
+
+
+def _without_dataset(config: str, dataset: str) -> str:
+    """The name of a configuration up to the last part that the data set's name begins with or ends in."""
+    name, separator, last = config.rpartition("-")
+    plain = dataset.casefold()
+    return name if separator and (plain.startswith(last.casefold()) or plain.endswith(last.casefold())) else config
+
+
 def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
     facts = Provenance.of(result.runs)
     return {
@@ -143,6 +180,9 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
 
 
 def _text(options: argparse.Namespace) -> str:
+    if options.models:
+        table = sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
+        return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
     if options.sweep is None:
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
@@ -166,6 +206,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
     )
+    parser.add_argument("--models", action="store_true", help="models by data sets, from RECORDS alone")
     parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
@@ -175,8 +216,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
         options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
-    if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):
-        parser.error("--records, --baseline, --details and --format csv need --sweep FILE")
+    if options.models and options.sweep:
+        parser.error("--models takes folders (RECORDS...), not --sweep FILE")
+    compared = options.baseline or options.details
+    if options.sweep is None and (options.records or options.format == "csv" or (compared and not options.models)):
+        parser.error("--records and --format csv need --sweep FILE, --baseline and --details that or --models")
     return options
 
 

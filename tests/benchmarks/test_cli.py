@@ -5,10 +5,31 @@ from __future__ import annotations
 import pytest
 import torch
 
+from graphbench.benchmarks import (
+    batching,
+    distance,
+    encodings,
+    geco,
+    gps_step,
+    large_graph,
+    loop,
+    measuring,
+    sfi_step,
+    sgformer,
+    sparse_flow,
+    tables,
+)
 from graphbench.benchmarks import cli as bench
-from graphbench.benchmarks import geco, measuring
 from graphbench.benchmarks.case import Case
 from tests.second_device import DEVICE, second_device
+
+MODULES = (batching, distance, encodings, geco, gps_step, large_graph, loop, sfi_step, sgformer, sparse_flow, tables)
+
+
+def test_every_benchmark_is_a_module() -> None:
+    names = sorted(module.__name__.rpartition(".")[2] for module in MODULES)
+    assert names == sorted([*bench.BENCHMARKS, *bench.HOST_BENCHMARKS])
+    assert all(callable(module.run) for module in MODULES)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

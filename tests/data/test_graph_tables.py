@@ -17,7 +17,7 @@ from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 
 NODES = "node,graph,y,split,a,b\n" + "".join(
-    f"{node},{graph},{node % 2},{('train', 'val', 'test')[node % 3]},{node / 2},{graph}\n"
+    f"{node},{graph},{node % 2},{('train', 'val', 'test')[node % 3]},{node / 2},{len(graph)}\n"
     for graph in ("p", "q", "r", "s", "t", "u")
     for node in range(6)
 )

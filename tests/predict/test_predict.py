@@ -17,6 +17,7 @@ from sklearn.metrics import accuracy_score, mean_absolute_error
 import graphbench
 from graphbench.console import main
 from graphbench.errors import UserError
+from graphbench.predict import cli, export, load_run
 from graphbench.predict.predictions import Predictions
 
 GRAPHS = """\
@@ -126,9 +127,12 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     assert len(rows) == (nodes if "node" in rows[0] else len(graphs))
     what = "value_0" if task_type == "regression" else "probability_0"
     assert [float(row[what]) for row in rows] == pytest.approx(arrays[what].tolist())
+    assert load_run(tmp_path / "model").info == load_run("results/rings/0").info
+    assert (tmp_path / "model" / export.PARAMETERS).is_file()
     card = (tmp_path / "model/README.md").read_text()
     assert "# rings, run 0" in card
     assert "| test | " in card
+    assert cli.main([str(tmp_path / "none"), data]) == 2
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import shlex
 import shutil
@@ -28,7 +29,13 @@ def _record(seed: int, accuracy: float, config: str = "sgformer-cora") -> RunRec
     facts = {"name": "Cora", "split_mode": "random-class", "sizes": {"train": 140, "val": 500, "test": 1000}}
     config_hash = load_config(CONFIGS / f"{config}.yaml").hash
     record = RunRecord.start(
-        config=config, config_hash=config_hash, seed=seed, run_id=str(seed), metric="accuracy", data=facts
+        config=config,
+        config_hash=config_hash,
+        seed=seed,
+        run_id=str(seed),
+        metric="accuracy",
+        data=facts,
+        maximize=True,
     )
     return record.end("finished", scores=scores, params=1234, time_per_epoch=0.05, epochs=3)
 
@@ -175,6 +182,21 @@ def test_what_cannot_be_shown_is_a_note_below_what_can(tmp_path: Path, capsys: p
         assert sum(line.startswith("| sgformer-cora ") for line in out.splitlines()) == 1
         assert f"- not included, {tmp_path}/gcn-cora: no finished run (run 0 failed: epoch 0, batch 0: the tr" in out
     assert f"- not included, {tmp_path}/claims.yaml: no finished run (no record.json below it)." in out
+
+
+def test_models_by_data_sets_from_folders_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    _write(tmp_path, "gcn-cora", 0.7, 0.72)
+    actor = _record(0, 0.5, "gcn-actor")
+    dataclasses.replace(actor, data={**actor.data, "name": "Actor"}).write(tmp_path / "gcn-actor/0/record.json")
+    assert tables.main([str(tmp_path), "--models", "--baseline", "gcn"]) == 0
+    rows = [_cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["model", "", "Actor", "Cora"]
+    assert [row[0] for row in rows[2:] if row[0]] == ["gcn", "sgformer"]
+    assert rows[2][2:] == ["0.5000 (1 run)", "0.7100 ± 0.0141"]
+    _write(tmp_path / "again", "gcn-cora", 0.6)
+    assert tables.main([str(tmp_path), "--models"]) == 2, "two of one name and data set"
+    assert "two entries for the cell" in capsys.readouterr().err
 
 
 def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
