@@ -71,6 +71,7 @@ def datasets() -> Iterator[Item]:
             yield Item(f"{name}/{own}", about, "" if card is None else card.licence)
         if not builder.names:
             yield Item(f"{name}/...", (inspect.getdoc(builder) or "").partition("\n")[0])
+    yield Item("PyG-<Class>/...", "Any other class of torch_geometric.datasets, read by the library and measured.")
 
 
 def configurations() -> Iterator[Item]:

@@ -4,7 +4,8 @@
 |---|---|
 | ``torch_geometric.data.Dataset`` | its graphs, one by one |
 | ``(data, slices)`` or ``(data, slices, class)``, as ``InMemoryDataset.save`` writes them | the same |
-| ``Data``, a mapping of tensors (rows of a HuggingFace data set, too) | one graph |
+| ``Data``, or a mapping of tensors or lists | one graph |
+| row of a HuggingFace data set of graphs (``node_feat`` are its features) | one graph |
 | ``networkx`` graph with the attributes ``x``, ``y`` (nodes), ``edge_attr`` (edges), ``y`` (graph) | one graph |
 | SciPy sparse matrix: an adjacency | one graph without features |
 | anything that can be walked through and yields these | a list of graphs |
@@ -62,7 +63,7 @@ def describe(value: Any) -> str:
 def _one_graph(value: Any) -> GraphLike | None:
     """The value as one graph, None where it is none."""
     if isinstance(value, Mapping):
-        return value
+        return {"x": value["node_feat"], **value} if "node_feat" in value else value
     networkx, sparse = sys.modules.get("networkx"), sys.modules.get("scipy.sparse")  # whoever has such objects
     if networkx is not None and isinstance(value, networkx.Graph):
         return _from_networkx(value)

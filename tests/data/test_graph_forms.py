@@ -79,6 +79,15 @@ def test_two_dictionaries_are_two_graphs() -> None:
     assert len(graph_list(graphs[0])) == 1
 
 
+def test_rows_of_lists_as_huggingface_has_them() -> None:
+    row = {"edge_index": [[0, 1], [1, 0]], "edge_attr": [[3], [3]], "y": [[0.5]], "num_nodes": 2}
+    row |= {"node_feat": [[5, 0], [2, 1]]}
+    store = GraphStore.from_graphs(graph_list(iter([row, row])))
+    assert store.x.tolist() == [[5, 0], [2, 1]] * 2
+    assert store.edge_attr.tolist() == [[3]] * 4
+    assert store.y.tolist() == [[0.5], [0.5]]
+
+
 def test_networkx() -> None:
     graph = networkx.Graph(y=1)
     graph.add_nodes_from([("a", {"x": [1.0, 0.0]}), ("b", {"x": [0.0, 1.0]}), ("c", {"x": [0.5, 0.5]})])
