@@ -47,6 +47,34 @@ def scatters(boards: Sequence[Board]) -> str:
     return "".join(parts) + plain_list([note] if alone else [])
 
 
+def overlays(boards: Sequence[Board]) -> str:
+    """Validation of the configurations of a data set and split in one picture, where two or more have curves."""
+    parts = []
+    for board in boards:
+        groups: dict[tuple[str, str], list[Configuration]] = {}
+        for row in board.rows:
+            groups.setdefault(row.protocol, []).append(row)
+        for (split, metric), members in groups.items():
+            labels = [row.label or row.name for row in members]
+            colors = _colors(labels, ())
+            try:
+                lines = [_line(row, metric, "val", colors[label], label) for row, label in zip(members, labels)]
+            except (KeyError, TypeError, ValueError):  # a damaged file; the section below names it
+                continue
+            drawn = [line for line in lines if line is not None]
+            if len(drawn) > 1:
+                legend = "".join(
+                    f'<li class="{"rest" if line.color >= svg.COLORS else f"c{line.color}"}">{escape(line.title)}</li>'
+                    for line in drawn
+                )
+                caption = f"{escape(board.dataset)}<small>{escape(split)}, validation</small>"
+                parts.append(
+                    f"<figure><figcaption>{caption}</figcaption>"
+                    f'{svg.curves(drawn, "epoch", metric)}<ul class="legend">{legend}</ul></figure>'
+                )
+    return f'<div class="grid">{"".join(parts)}</div>' if parts else ""
+
+
 def curves(configurations: Sequence[Configuration], limit: int) -> str:
     """Metric and loss of all splits over the epochs, where the runs' ``stats.json`` are beside the records."""
     without = 0
@@ -160,16 +188,20 @@ def _last_gap(configuration: Configuration) -> list[str]:
 
 def _panel(configuration: Configuration, metric: str) -> str:
     """A line per split over the epochs in which it was evaluated, with dots where these are few."""
-    lines = []
-    for color, split in SPLIT_COLORS:
-        files = [configuration.folder / run_id / split / "stats.json" for run_id in configuration.run_ids]
-        curves = [read_curve(file, metric) for file in files]
-        common = sorted(set.intersection(*map(set, curves)))
-        epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
-        if epochs:
-            keep = np.unique(np.linspace(0, len(epochs) - 1, MAX_EPOCHS).round().astype(int))
-            shown = [epochs[index] for index in keep]
-            values = np.array([[curve[epoch] for epoch in shown] for curve in curves])
-            dots = len(epochs) <= MAX_MARKED
-            lines.append(svg.Line(shown, values.mean(0), values.min(0), values.max(0), color, split, dots))
-    return svg.curves(lines, "epoch", metric) if lines else ""
+    lines = [_line(configuration, metric, split, color, split) for color, split in SPLIT_COLORS]
+    drawn = [line for line in lines if line is not None]
+    return svg.curves(drawn, "epoch", metric) if drawn else ""
+
+
+def _line(configuration: Configuration, metric: str, split: str, color: int, title: str) -> svg.Line | None:
+    """Mean and range over the runs in the epochs in which all have evaluated a split; None without such an epoch."""
+    files = [configuration.folder / run_id / split / "stats.json" for run_id in configuration.run_ids]
+    curves = [read_curve(file, metric) for file in files]
+    common = sorted(set.intersection(*map(set, curves))) if curves else []
+    epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
+    if not epochs:
+        return None
+    keep = np.unique(np.linspace(0, len(epochs) - 1, MAX_EPOCHS).round().astype(int))
+    shown = [epochs[index] for index in keep]
+    values = np.array([[curve[epoch] for epoch in shown] for curve in curves])
+    return svg.Line(shown, values.mean(0), values.min(0), values.max(0), color, title, len(epochs) <= MAX_MARKED)

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from graphbench.report.details import details, left_out
-from graphbench.report.figures import curves, scatters, sparsity
+from graphbench.report.figures import curves, overlays, scatters, sparsity
 from graphbench.report.gather import Board, Configuration, boards
 from graphbench.report.leaderboard import leaderboards
 from graphbench.report.markup import anchor, plain_list
@@ -42,7 +42,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     sections = [
         ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
         ("size", "Score, size and time", scatters(found)),
-        ("curves", "Training curves", curves(ordered, limit)),
+        ("curves", "Training curves", overlays(found) + curves(ordered, limit)),
         ("sparsity", "Attention sparsity", sparsity(ordered)),
         ("missing", "Not included", _missing(missing, limit)),
         ("runs", "Runs", _limited(ordered, limit) + details(shown)),

@@ -139,6 +139,20 @@ def test_a_curve_goes_through_every_epoch_that_its_own_split_has(tmp_path: Path)
     assert points["val"][1][0] == middle
 
 
+def test_configurations_of_a_data_set_share_a_picture(tmp_path: Path) -> None:
+    for config, scale in (("mine", 0.1), ("other", 0.2)):
+        _write(tmp_path / "runs", "0", 0.7, config=config)
+        for split in ("train", "val", "test"):
+            lines = [json.dumps({"epoch": epoch, "accuracy": scale * epoch, "loss": 1.0}) for epoch in range(4)]
+            (tmp_path / "runs" / config / "0" / split).mkdir()
+            (tmp_path / "runs" / config / "0" / split / "stats.json").write_text("\n".join(lines))
+    figure = re.search(r"<figure><figcaption>Cora<small>random 9/9, validation.*?</figure>", _page(tmp_path), re.DOTALL)
+    assert figure is not None
+    titles = re.findall(r'<g class="c(\d)"><title>(\w+)</title><polyline', figure[0])
+    assert titles == [("0", "mine"), ("1", "other")]
+    assert '<li class="c1">other</li>' in figure[0]
+
+
 def test_the_page_loads_nothing_and_escapes_everything(tmp_path: Path) -> None:
     for seed in ("0", "1", "2"):
         _write(tmp_path / "runs", seed, 0.7, dataset=EVIL, config=f"a<b>&{seed}")
