@@ -12,6 +12,7 @@ import pytest
 
 from graphbench import __main__ as module
 from graphbench import __version__, catalogue, console, explain, shipped
+from tests.data.test_graph_tables import TRAINED, write_everything
 from tests.paths import ROOT
 from tests.test_main import TINY
 
@@ -155,5 +156,10 @@ def test_the_wheel_trains_and_shows_results_outside_the_checkout(installed: Path
     planned = command("sweep", "sgformer-table2", "--dry_run", "--only", "sgformer-cora")
     assert "graphbench train --cfg " in planned.stdout, planned.stderr
     assert (installed / "graphbench/share/results/published/sgformer_table2.csv").is_file()
+    pytest.importorskip("rdkit")
+    own = command("train", *write_everything(tmp_path))
+    assert own.returncode == 0, own.stderr
+    shown = command("tables", "results").stdout
+    assert all(f"| {name} " in shown for name in TRAINED), shown
     (tmp_path / "own.yaml").write_text("_base_: configs/quickstart.yaml\n")
     assert command("check", "own.yaml").returncode == 0

@@ -139,33 +139,37 @@ TRAINED = {
 }
 
 
+def write_everything(folder: Path) -> list[str]:
+    """Data in every form and a configuration for each; the names of these files."""
+    (folder / "tables").mkdir()
+    _plain(folder / "tables")
+    (folder / "molecules.csv").write_text(SMILES)
+    cycles = [networkx.cycle_graph(3 + number % 5) for number in range(20)]
+    for number, graph in enumerate(cycles):
+        networkx.set_node_attributes(graph, [1.0], "x")
+        graph.graph["y"] = number % 2
+    documents = [networkx.node_link_data(graph, edges="edges") for graph in cycles]
+    (folder / "cycles.json").write_text(json.dumps(documents))
+    for name, dataset in TRAINED.items():
+        head = "node" if "task: node" in dataset else "default"
+        loss = "l1" if "regression" in dataset else "cross_entropy"
+        encoder = "" if "encoder_name" in dataset else "dataset.node_encoder_name: LinearNode\n"
+        (folder / f"{name}.yaml").write_text(
+            f"_base_: configs/quickstart.yaml\ndataset: {dataset}\n{encoder}dataset.edge_encoder: False\n"
+            f"posenc_LapPE.enable: False\nposenc_RWSE.enable: False\nmodel.loss_fun: {loss}\ngnn: {{head: {head}}}\n"
+            "gt: {layer_type: GIN+SGFormer}\noptim: {max_epoch: 1, num_warmup_epochs: 0}\nprint: file\n"
+        )
+    return [f"{name}.yaml" for name in TRAINED]
+
+
 @pytest.mark.slow
 def test_everything_is_trained_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("rdkit")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tables").mkdir()
-    _plain(tmp_path / "tables")
-    (tmp_path / "molecules.csv").write_text(SMILES)
-    cycles = [networkx.cycle_graph(3 + number % 5) for number in range(20)]
-    for number, graph in enumerate(cycles):
-        networkx.set_node_attributes(graph, [1.0], "x")
-        graph.graph["y"] = number % 2
-    (tmp_path / "cycles.json").write_text(
-        json.dumps([networkx.node_link_data(graph, edges="edges") for graph in cycles])
-    )
-    for name, dataset in TRAINED.items():
-        head = "node" if "task: node" in dataset else "default"
-        loss = "l1" if "regression" in dataset else "cross_entropy"
-        encoder = "" if "encoder_name" in dataset else "dataset.node_encoder_name: LinearNode\n"
-        (tmp_path / f"{name}.yaml").write_text(
-            f"_base_: configs/quickstart.yaml\ndataset: {dataset}\n{encoder}dataset.edge_encoder: False\n"
-            f"posenc_LapPE.enable: False\nposenc_RWSE.enable: False\nmodel.loss_fun: {loss}\ngnn: {{head: {head}}}\n"
-            "gt: {layer_type: GIN+SGFormer}\noptim: {max_epoch: 1, num_warmup_epochs: 0}\nprint: file\n"
-        )
-        line = graphbench.run(graphbench.load_config(tmp_path / f"{name}.yaml"))
-        assert line is not None
+    for file in write_everything(tmp_path):
+        assert graphbench.run(graphbench.load_config(file)) is not None
     capsys.readouterr()
     assert main(["tables", "results"]) == 0
     rows = capsys.readouterr().out.splitlines()
