@@ -54,7 +54,7 @@ TESTED_THROUGH = {
     "vocabulary.py": "structures/test_data_info.py",
     "predict": "predict/test_predict.py",
     "report": "report/test_cli.py",
-    "runs/split_text.py": "tables/test_sweep_table.py",
+    "runs/split_text.py": "runs/test_summary.py",
     "structures/adjacency.py": "ops/test_propagate.py",
     "structures/edge_set.py": "structures/test_pairs.py",
     "structures/layer_state.py": "structures/test_graph_batch.py",
