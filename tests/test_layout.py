@@ -44,6 +44,7 @@ TESTED_THROUGH = {
     "factory/task.py": "factory/test_training.py",
     "heads/contract.py": "heads/test_heads.py",
     "heads/mlp.py": "heads/test_heads.py",
+    "layers/linear.py": "layers/test_feed_forward.py",
     "layers/module_list.py": "layers/test_contract.py",
     "models/contract.py": "models/test_model_contract.py",
     "ops/backend.py": "ops/test_contract.py",
