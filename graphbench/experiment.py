@@ -95,6 +95,7 @@ def run(
         if not overwrite:
             for inputs in all_inputs:
                 checked.directory(inputs.run).refuse_another(inputs.identity)
+        _hint_at_splits(config, all_inputs)
         for inputs in all_inputs:
             directory = checked.directory(inputs.run)
             if not overwrite and fabric.broadcast(_is_finished(directory)):
@@ -145,6 +146,15 @@ class _Data:
         """As printed in tables."""
         declared = dataset_builder(self._config).card
         return (declared or self().card).name
+
+
+def _hint_at_splits(config: Config, all_inputs: Sequence[RunInputs]) -> None:
+    count = all_inputs[0].splits.count
+    if len(all_inputs) > 1 and count > 1 and not config.tree.run_multiple_splits:
+        logger.info(
+            "%s: all %d runs have split %d of %d; run_multiple_splits '[0, ..., %d]' trains on each.",
+            *(config.name, len(all_inputs), all_inputs[0].run.split_index, count, count - 1),
+        )
 
 
 def _is_finished(directory: RunDirectory) -> bool:
