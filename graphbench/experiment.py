@@ -25,7 +25,7 @@ from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
-from graphbench.preflight import check, count_parameters
+from graphbench.preflight import Checked, check, count_parameters
 from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
@@ -97,23 +97,7 @@ def run(
                 checked.directory(inputs.run).refuse_another(inputs.identity)
         _hint_at_splits(config, all_inputs)
         for inputs in all_inputs:
-            directory = checked.directory(inputs.run)
-            if not overwrite and fabric.broadcast(_is_finished(directory)):
-                logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
-                continue
-            # Everything is built before anything is written: wrong input leaves no trace.
-            parts = _prepare(config, fabric, data(), inputs)
-            text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
-            with directory.open(
-                identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
-            ) as decided:
-                decision = fabric.broadcast(decided)
-                if decision == "skip":  # another process has finished it meanwhile
-                    continue
-                for name, source in config.code.items():
-                    if name.endswith(".py"):
-                        directory.keep(name, source)
-                _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
+            _run_one(checked, data, inputs, overwrite, reporters)
         if not fabric.is_global_zero:
             return None
         write_aggregate(
@@ -122,6 +106,27 @@ def run(
         result = checked.result()
         Console(stderr=True).print(results_table(result))
     return {"dataset": data.name, **final_line(result, checked.folder)}
+
+
+def _run_one(checked: Checked, data: _Data, inputs: RunInputs, overwrite: bool, reporters: Sequence[Reporter]) -> None:
+    """Trains a run, or goes on with it, unless it is finished."""
+    config, fabric, directory = checked.config, checked.fabric, checked.directory(inputs.run)
+    if not overwrite and fabric.broadcast(_is_finished(directory)):
+        logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
+        return
+    # Everything is built before anything is written: wrong input leaves no trace.
+    parts = _prepare(config, fabric, data(), inputs)
+    text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
+    with directory.open(
+        identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
+    ) as decided:
+        decision = fabric.broadcast(decided)
+        if decision == "skip":  # another process has finished it meanwhile
+            return
+        for name, source in config.code.items():
+            if name.endswith(".py"):
+                directory.keep(name, source)
+        _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
 
 
 class _Data:
