@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from graphbench.errors import UserError
 from graphbench.runs.identity import RunIdentity, described
+from graphbench.sweeps.document import tied_keys
 from graphbench.sweeps.search import SearchDimension, SearchPlan, written
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Study:
         if not status.complete:
             return status
         best = self._study.best_trial
-        parameters = tuple((key, _text(value)) for key, value in best.params.items())
+        parameters = tuple((key, _text(value)) for name, value in best.params.items() for key in tied_keys(name))
         return replace(status, best=best.number, value=best.value, parameters=parameters)
 
     def tell(self, trial: optuna.Trial, state: str, value: float | None = None) -> None:
@@ -197,9 +198,9 @@ class Trial:
     def begin(self) -> None:
         """Counts the attempt and draws the values; a trial that was begun before keeps its own."""
         self._trial.set_user_attr("attempts", self.attempts)
-        self.parameters = {
-            dimension.key: _text(_suggest(self._trial, dimension)) for dimension in self._study.plan.space
-        }
+        for dimension in self._study.plan.space:
+            value = _text(_suggest(self._trial, dimension))
+            self.parameters |= dict.fromkeys(dimension.keys, value)
 
     def check_inputs(self, identity: RunIdentity) -> None:
         """See :meth:`Study.check_inputs`."""
