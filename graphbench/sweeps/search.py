@@ -97,7 +97,7 @@ class SearchPlan:
     @property
     def same_data(self) -> bool:
         """Whether all trials read the same graphs: no key of the data set is searched over."""
-        return not any(dimension.key.startswith(("dataset.", "prep.")) for dimension in self.space)
+        return not any(key.startswith(("dataset.", "prep.")) for dimension in self.space for key in dimension.keys)
 
     def tag(self, number: int) -> str:
         """The ``name_tag`` of a trial."""
