@@ -26,7 +26,7 @@ from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
-from graphbench.preflight import check, count_parameters
+from graphbench.preflight import Checked, check, count_parameters
 from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import write_aggregate
@@ -98,24 +98,9 @@ def run(
         if not overwrite:
             for inputs in all_inputs:
                 checked.directory(inputs.run).refuse_another(inputs.identity)
+        _hint_at_splits(config, all_inputs)
         for inputs in all_inputs:
-            directory = checked.directory(inputs.run)
-            if not overwrite and fabric.broadcast(_is_finished(directory)):
-                logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
-                continue
-            # Everything is built before anything is written: wrong input leaves no trace.
-            parts = _prepare(config, fabric, data(), inputs)
-            text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
-            with directory.open(
-                identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
-            ) as decided:
-                decision = fabric.broadcast(decided)
-                if decision == "skip":  # another process has finished it meanwhile
-                    continue
-                for name, source in config.code.items():
-                    if name.endswith(".py"):
-                        directory.keep(name, source)
-                _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
+            _run_one(checked, data, inputs, overwrite, reporters)
         if not fabric.is_global_zero:
             return None
         write_aggregate(
@@ -124,6 +109,27 @@ def run(
         result = checked.result()
         Console(stderr=True).print(results_table(result))
     return {"dataset": data.name, **final_line(result, checked.folder)}
+
+
+def _run_one(checked: Checked, data: _Data, inputs: RunInputs, overwrite: bool, reporters: Sequence[Reporter]) -> None:
+    """Trains a run, or goes on with it, unless it is finished."""
+    config, fabric, directory = checked.config, checked.fabric, checked.directory(inputs.run)
+    if not overwrite and fabric.broadcast(_is_finished(directory)):
+        logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
+        return
+    # Everything is built before anything is written: wrong input leaves no trace.
+    parts = _prepare(config, fabric, data(), inputs)
+    text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
+    with directory.open(
+        identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
+    ) as decided:
+        decision = fabric.broadcast(decided)
+        if decision == "skip":  # another process has finished it meanwhile
+            return
+        for name, source in config.code.items():
+            if name.endswith(".py"):
+                directory.keep(name, source)
+        _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
 
 
 class _Data:
@@ -148,6 +154,15 @@ class _Data:
         """As printed in tables."""
         declared = dataset_builder(self._config).card
         return (declared or self().card).name
+
+
+def _hint_at_splits(config: Config, all_inputs: Sequence[RunInputs]) -> None:
+    count = all_inputs[0].splits.count
+    if len(all_inputs) > 1 and count > 1 and not config.tree.run_multiple_splits:
+        logger.info(
+            "%s: all %d runs have split %d of %d; run_multiple_splits '[0, ..., %d]' trains on each.",
+            *(config.name, len(all_inputs), all_inputs[0].run.split_index, count, count - 1),
+        )
 
 
 def _is_finished(directory: RunDirectory) -> bool:

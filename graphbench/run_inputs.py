@@ -118,7 +118,7 @@ def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> st
     if digests:
         same, known = digests == [ours.identity.inputs[split_name(here)]], "the very examples"
     else:  # of an older record: whatever else it says
-        seed = None if here["split_seed"] is None else record.settings.get("dataset.split_seed") or record.seed
+        seed = None if here["split_seed"] is None else record.settings.get("dataset.split_seed", record.seed)
         there = {**there, "split_seed": seed}
         same = all(there.get(name) == here[name] for name in ("split_mode", "split_index", "split_seed", "sizes"))
         known = "as far as its older record tells"

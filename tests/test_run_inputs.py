@@ -224,12 +224,17 @@ def test_a_split_without_validation_examples_is_refused(folder: Path, commands: 
     assert "part 'val' is empty" in message
 
 
-def test_log_and_table_say_which_split_of_how_many(folder: Path, commands: Commands) -> None:
+def test_log_and_table_say_which_split_of_how_many(
+    folder: Path, commands: Commands, caplog: pytest.LogCaptureFixture
+) -> None:
     from graphbench.tables.cli import configuration_table
 
     write_nodes()
     commands.run("nodes.yaml", "dataset.split_index", "3")
     assert "split standard, split 3 of 10, 20/20/20;" in Path("results/nodes/0/logging.log").read_text()
+    caplog.clear()
+    commands.run("nodes.yaml", "--repeat", "2", "dataset.split_index", "3")
+    assert "nodes: all 2 runs have split 3 of 10; run_multiple_splits '[0, ..., 9]' trains on each." in caplog.text
     commands.run("nodes.yaml", "run_multiple_splits", "[0, 4]", "name_tag", "two")
     cells = [row[2].text for row in configuration_table([Path("results/nodes"), Path("results/nodes-two")]).rows]
     assert cells == ["standard, split 3 of 10, 20/20/20", "standard, 2 of 10 splits, 20/20/20"]

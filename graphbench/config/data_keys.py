@@ -16,7 +16,9 @@ DATASET = {
     "task": Key("node", "what is predicted", allowed=TASKS),
     "task_type": Key("classification", "kind of target", allowed=TASK_TYPES),
     "transductive": Key(True, "splits are sets of nodes of one graph"),
-    "split": Key([0.8, 0.1, 0.1], "sizes of a random split: shares (sum at most 1) or counts"),
+    "split": Key(
+        [0.8, 0.1, 0.1], "sizes of a random split: shares (sum at most 1) or counts; left out: those of its protocol"
+    ),
     "split_mode": Key("standard", "standard (the public split), random, random-class, cv-kfold-K, ..."),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),

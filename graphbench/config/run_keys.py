@@ -151,7 +151,7 @@ OPTIM = {
 PRETRAINED = {
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
     "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
-    "reset_prediction_head": Key(True, "start with a new prediction head"),
+    "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),
     "freeze_main": Key(False, "train the prediction head only"),
 }
 

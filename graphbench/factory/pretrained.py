@@ -105,6 +105,8 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
     best = read_best(run)
     reset_head = keys.reset_prediction_head and not inference  # what is applied keeps its head, whatever the key says
     notes = load_parameters(model, best["model"], reset_head=reset_head, complete=inference)
+    if inference:
+        notes.append(f"pretrained: train.mode {config.tree.train.mode} predicts with the trained head")
     if keys.freeze_main:
         freeze_body(model)
     return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *warnings(run), *notes))

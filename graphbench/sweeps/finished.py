@@ -7,15 +7,17 @@ import json
 from collections.abc import Sequence
 
 from graphbench.config.config import flat
+from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.download import no_downloads
 from graphbench.errors import UserError
 from graphbench.factory.data import read_data
 from graphbench.run_inputs import run_inputs
 from graphbench.sweeps.plan import PlannedEntry
+from graphbench.sweeps.study import Study
 
 
 def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
-    """Compares finished runs with today's data, splits and weights, before others are trained beside them.
+    """Compares finished runs and trials with today's data, splits and weights, before others are trained beside them.
 
     Every data set is read once, one at a time.
 
@@ -25,7 +27,8 @@ def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
     Raises:
         UserError: a finished run was made of something else.
     """
-    entries = sorted((entry for entry in planned if entry.finished and not entry.search), key=_data_settings)
+    begun = [entry for entry in planned if (entry.ended if entry.search else entry.finished)]
+    entries = sorted(begun, key=_data_settings)
     notes = []
     for _, members in itertools.groupby(entries, key=_data_settings):
         same_data = list(members)
@@ -37,11 +40,19 @@ def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
             notes.append(f"finished runs of {names} are taken as they are, their data cannot be read: {error}")
             continue
         for entry in same_data:
-            for run in entry.checked.runs:
-                if run.run_id in entry.finished:
-                    inputs = run_inputs(entry.checked.config, loaded, run)
-                    entry.checked.directory(run).refuse_another(inputs.identity)
+            _check_entry(entry, loaded)
     return notes
+
+
+def _check_entry(entry: PlannedEntry, loaded: LoadedDataset) -> None:
+    config, runs = entry.checked.config, entry.checked.runs
+    if entry.search is not None:
+        if entry.search.same_data:
+            Study(entry.search).check_inputs(run_inputs(config, loaded, runs[0]).identity)
+        return
+    for run in runs:
+        if run.run_id in entry.finished:
+            entry.checked.directory(run).refuse_another(run_inputs(config, loaded, run).identity)
 
 
 def _data_settings(planned: PlannedEntry) -> str:

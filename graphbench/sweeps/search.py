@@ -94,6 +94,11 @@ class SearchPlan:
         )
         return cls(**{**plain, "folder": Path(plain["folder"]), "space": tuple(space)})
 
+    @property
+    def same_data(self) -> bool:
+        """Whether all trials read the same graphs: no key of the data set is searched over."""
+        return not any(key.startswith(("dataset.", "prep.")) for dimension in self.space for key in dimension.keys)
+
     def tag(self, number: int) -> str:
         """The ``name_tag`` of a trial."""
         return f"{self.name_tag}-trial-{number:03d}".removeprefix("-")

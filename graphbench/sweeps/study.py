@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from graphbench.errors import UserError
+from graphbench.runs.identity import RunIdentity, described
 from graphbench.sweeps.document import tied_keys
 from graphbench.sweeps.search import SearchDimension, SearchPlan, written
 
@@ -116,6 +117,26 @@ class Study:
         with self.guard:
             self._study.tell(trial, value, state=self._optuna.trial.TrialState[state])
 
+    def check_inputs(self, identity: RunIdentity) -> None:
+        """Refuses to compare trials on different data, or made by different plug-ins, and remembers what they are.
+
+        Args:
+            identity: of a run of a trial. Its split may be a part of the space and is not looked at.
+
+        Raises:
+            UserError: earlier trials were made of something else.
+        """
+        inputs = {name: digest for name, digest in identity.inputs.items() if not name.startswith("split ")}
+        with self.guard:
+            known = RunIdentity("", self._study.user_attrs.get("inputs", {}))
+            different = RunIdentity("", inputs).differences(known)
+            if different:
+                raise UserError(
+                    f"{self.plan.folder}: its trials were made of another {described(different)}, so that values could "
+                    "not be compared. Go back to it, or choose another --out_dir or name_tag; nothing is ever deleted."
+                )
+            self._study.set_user_attr("inputs", known.joined(RunIdentity("", inputs)).inputs)
+
     def _check_identity(self) -> None:
         """Refuses a study of another configuration, metric or space."""
         space = {
@@ -180,6 +201,10 @@ class Trial:
         for dimension in self._study.plan.space:
             value = _text(_suggest(self._trial, dimension))
             self.parameters |= dict.fromkeys(dimension.keys, value)
+
+    def check_inputs(self, identity: RunIdentity) -> None:
+        """See :meth:`Study.check_inputs`."""
+        self._study.check_inputs(identity)
 
     def report(self, step: int, value: float) -> bool:
         """Reports the value after ``step`` epochs to the pruner; True when the trial should be pruned."""

@@ -18,6 +18,7 @@ from graphbench.errors import Pruned
 from graphbench.experiment import run
 from graphbench.preflight import check
 from graphbench.runs import atomic
+from graphbench.runs.record import RunRecord
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.search import SearchPlan, written
 from graphbench.sweeps.study import Study, StudyStatus, Trial
@@ -35,15 +36,23 @@ class Pruning(Reporter):
         trial: is told the best validation metric so far.
         first_run: folder name of the trial's first run.
         max_epoch: of the run.
+        same_data: all trials read the same graphs (a search over keys of the data set makes others).
     """
 
-    def __init__(self, trial: Trial, first_run: str, max_epoch: int) -> None:
-        self._trial, self._first_run, self._active = trial, first_run, False
+    def __init__(self, trial: Trial, first_run: str, max_epoch: int, same_data: bool) -> None:
+        self._trial, self._first_run, self._active, self._same_data = trial, first_run, False, same_data
         self._interval = math.ceil(max_epoch / MAX_REPORTS)
 
     def start(self, report: StartReport) -> None:
-        """Notes whether this is the first run."""
+        """Notes whether this is the first run, and what it is made of.
+
+        Raises:
+            UserError: not of the same as the trials before it.
+        """
         self._active = report.path.name == self._first_run
+        record = RunRecord.read(report.path / "record.json")
+        if record is not None and self._same_data:
+            self._trial.check_inputs(record.identity)
 
     def epoch(self, report: EpochReport) -> None:
         """Reports an evaluated epoch.
@@ -78,7 +87,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         origins = {**spec.origins, **{key: dimension.where for dimension in plan.space for key in dimension.keys}}
         config = load_entry(spec.file, [text for pair in settings.items() for text in pair], origins)
         checked = check(config, repeat=spec.repeat)
-        pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch)
+        pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch, plan.same_data)
         line = run(config, repeat=spec.repeat, reporters=[pruning])
         assert line is not None
         return line

@@ -15,6 +15,7 @@ import pytest
 
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.runs.identity import RunIdentity
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import PlannedEntry, plan, search_status
@@ -120,6 +121,15 @@ def test_a_study_goes_on_only_as_what_it_was(tmp_path: Path) -> None:
     Study(search(tmp_path, trials=9, pruner="halving"))
 
 
+def test_trials_on_other_data_are_not_compared(tmp_path: Path) -> None:
+    study = Study(search(tmp_path))
+    study.check_inputs(RunIdentity("a", {"data": "d" * 64, "split of seed 0": "x"}))
+    study.check_inputs(RunIdentity("b", {"data": "d" * 64, "split of seed 0": "y", "plug-in mine.py": "p"}))
+    for changed in ({"data": "e" * 64}, {"plug-in mine.py": "q"}):
+        with pytest.raises(UserError, match=r"its trials were made of another (data|plug-in mine.py) \("):
+            Study(search(tmp_path)).check_inputs(RunIdentity("c", changed))
+
+
 @pytest.fixture
 def planned(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlannedEntry:
     """Three trials of two runs each, on Cora."""
@@ -167,6 +177,7 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
 
     capsys.readouterr()
     assert main(["mine.yaml", "--trials", "2"]) == 0, "nothing is missing"
+    assert set(Study(planned.search)._study.user_attrs["inputs"]) == {"data"}
     said = capsys.readouterr().err
     assert "mine: 1 entries, 2 trials, 2 finished already." in said
     assert f"gcn-cora-short: best of 2 trials (2 complete, 0 pruned, 0 failed) is trial {now.best}, validation" in said
