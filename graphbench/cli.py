@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench.config import load_config
 from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.runs import json_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
             if not speaks:
                 continue
             finished.append(path)
-        print(json.dumps(line), flush=True)
+        print(json_text.dumps(line), flush=True)
     for path in finished if options.mark_done else ():  # last, so that an interrupted command can be repeated
         path.rename(path.with_name(path.name + "_done"))
     if several and speaks:
@@ -105,5 +105,5 @@ def _dry_run(options: argparse.Namespace) -> int:
             if len(options.cfg) == 1:
                 raise
             line, code = {"config": Path(path).stem, "error": str(error)}, UserError.exit_code
-        print(json.dumps(line), flush=True)
+        print(json_text.dumps(line), flush=True)
     return code

@@ -201,7 +201,8 @@ def _train(
         params=count_parameters(parts.model),
         data=parts.facts,
     )
-    seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
+    # Training draws the same numbers however many the initialisation took, and every process others (dropout).
+    seed_everything(run.seed, fabric.global_rank)
     directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
 
 

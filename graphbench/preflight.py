@@ -12,11 +12,12 @@ import torch
 from torch import nn
 
 from graphbench.config import Config
-from graphbench.errors import UserError
+from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
+from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.run_directory import RunDirectory
@@ -24,6 +25,9 @@ from graphbench.structures import DataInfo
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+    from graphbench.models.contract import Model
+    from graphbench.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,15 @@ def check(
     if not runs:
         raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts))
-    description, info = _described(config)
+    description, info, model, task = _described(config)
     from graphbench.factory.training import (
         build_fabric,  # importing Lightning takes a second; --dry_run has no use for it
     )
 
-    checked = Checked(config, runs, description, build_fabric(config), info.maximize)
+    fabric = build_fabric(config)
+    if fabric.world_size > 1:
+        config = check_processes(config, model, task)
+    checked = Checked(config, runs, description, fabric, info.maximize)
     if not overwrite:
         for run in runs:
             checked.directory(run).refuse_another(config.hash)
@@ -120,24 +127,28 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
+def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
     info = declared_info(config)
-    if info is None:
+    try:
+        model = None if info is None else _outline(config, info)
+    except NeedsData:
+        model = None
+    if info is None or model is None:
         loaded = read_data(config)
         info = loaded.card.info(loaded.store)
-    model = _outline(config, info)
+        model = _outline(config, info)
     check_samplers(config, info, model)
-    build_task(config, info)
+    task = build_task(config, info)
     description = {
         "dataset": info.name,
         "metric": info.metric,
         "params": count_parameters(model),
         "layers": layer_names(model),
     }
-    return description, info
+    return description, info, model, task
 
 
-def _outline(config: Config, info: DataInfo) -> nn.Module:
+def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
         with torch.device("meta"):

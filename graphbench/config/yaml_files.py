@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from graphbench.errors import UserError, nearest
 COMMAND_LINE = "command line"
 Leaves = dict[str, tuple[Any, str]]
 """Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
+
+_MISREAD = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml, many times faster, where PyYAML was built with it."""
@@ -35,6 +38,18 @@ def construct(node: yaml.Node) -> Any:
         yaml.YAMLError: its tag is unknown, or does not fit.
     """
     return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+
+
+def misread_number(node: yaml.Node) -> str | None:
+    """A number in a node that YAML 1.1 reads in base 8 or 60, where its author hardly meant that; None: there is none.
+
+    ``010`` is 8 there, and ``1:30`` is 90.
+    """
+    if isinstance(node, yaml.CollectionNode):
+        children = (child for entry in node.value for child in (entry if isinstance(entry, tuple) else (entry,)))
+        return next((text for child in children if (text := misread_number(child)) is not None), None)
+    is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    return node.value if is_number and _MISREAD.fullmatch(node.value) else None
 
 
 def read_file(
@@ -75,7 +90,7 @@ def read_file(
     _walk(root, "", path, written, whole)
     if "_base_" in written:
         bases, base_where = written.pop("_base_")
-        for base in [bases] if isinstance(bases, str) else bases or []:
+        for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
             read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
@@ -102,9 +117,15 @@ def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole
 
 
 def _scalar(node: yaml.Node, where: str) -> Any:
+    misread = misread_number(node)
+    if misread is not None:
+        raise UserError(
+            f"{where}: received {misread}, which YAML reads as {yaml.safe_load(misread)}. Write the number "
+            f"without leading zeros and colons, or '{misread}' where it is a text."
+        )
     try:
         return construct(node)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
 
@@ -119,9 +140,12 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
     leaves: Leaves = {}
     for name, text in zip(overrides[::2], overrides[1::2], strict=True):
         try:
-            leaves[name] = (yaml.safe_load(text), COMMAND_LINE)
+            node = compose(text)
         except yaml.YAMLError:
             leaves[name] = (text, COMMAND_LINE)
+        else:
+            value = None if node is None else _scalar(node, f"{COMMAND_LINE}: {name}")
+            leaves[name] = (value, COMMAND_LINE)
     return leaves
 
 

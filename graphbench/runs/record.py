@@ -54,6 +54,7 @@ class Outcome:
         time_per_epoch: seconds, mean over the epochs.
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes, or None where unknown.
+        undefined: why a metric of ``scores`` is NaN: split -> metric -> reason.
     """
 
     reason: str
@@ -64,6 +65,7 @@ class Outcome:
     time_per_epoch: float
     total_time: float
     peak_memory: int | None
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class RunRecord:
         time_per_epoch: seconds, mean over the epochs (training and evaluation).
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes; of the GPU, or resident memory of the process without one.
+        undefined: why a metric of ``scores`` has no value: split -> metric -> reason.
         data: facts about the data set: name, fingerprint, ...
         environment: see :func:`graphbench.runs.environment.environment`.
         started: ISO date of the first start, UTC.
@@ -111,6 +114,7 @@ class RunRecord:
     time_per_epoch: float | None = None
     total_time: float | None = None
     peak_memory: int | None = None
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     started: str | None = None
