@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench.config import load_config
-from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.errors import RunFailed, UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.runs import json_text
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
@@ -26,17 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = _parse(arguments)
-    try:
-        return _dry_run(options) if options.dry_run else _run(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
-    except RunFailed as error:
-        print(f"run failed: {error}", file=sys.stderr)
-        return RunFailed.exit_code
-    except (Interrupted, KeyboardInterrupt) as error:
-        print(f"interrupted: {error or 'nothing was running yet.'}", file=sys.stderr)
-        return Interrupted.exit_code
+    return _dry_run(options) if options.dry_run else _run(options)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -25,6 +25,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.factory.data import encode, read_data
 from graphbench.factory.transforms import build_transforms
 
@@ -56,6 +57,7 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
         raise UserError(f"{name}: {error}") from error
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepares everything that was named; what fails does not keep the others from it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

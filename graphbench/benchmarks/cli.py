@@ -31,6 +31,7 @@ from graphbench.benchmarks import (
 )
 from graphbench.benchmarks.case import Case
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 
 BENCHMARKS: dict[str, Callable[[torch.device], list[Case]]] = {
     "distance": distance.run,
@@ -52,6 +53,7 @@ HOST_BENCHMARKS: dict[str, Callable[[], list[Case]]] = {
 """Work of the host, without a GPU."""
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

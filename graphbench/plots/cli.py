@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.plots import attention, canvas, decay, focal, layers, scaling, surrogate, traingap
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ FIGURES: dict[str, FigureModule] = {
 }
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws one figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,11 +101,15 @@ def aggregate(
 def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -> Aggregate:
     """Averages all finished runs and writes ``agg/{train,val,test}/{best,stats}.json``.
 
+    A folder that may only be read keeps the files it has.
+
     ``best.json`` holds each metric's mean at the best validation epochs, ``<metric>_std`` (null for one run) and
     ``n``; ``stats.json`` one line per epoch: ``n`` runs evaluated it, and every mean is over the ``<name>_n`` of them
     that have the number (some metrics are computed in some epochs only).
     """
     folder = Path(config_dir)
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        return aggregate(folder, config_hash=config_hash)  # finished runs on a disk that may only be read
     with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, config_hash=config_hash)
         for split in SPLITS:

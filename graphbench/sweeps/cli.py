@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.errors import Interrupted, UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ FAILED = 1
 LAUNCHERS = ("local", "slurm", "ray")
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options = _parse(arguments)

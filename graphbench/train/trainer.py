@@ -28,7 +28,14 @@ from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics
 from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
-from graphbench.train.failures import interrupted, is_out_of_memory, non_finite_loss, out_of_memory
+from graphbench.train.failures import (
+    interrupted,
+    is_lost_process,
+    is_out_of_memory,
+    lost_process,
+    non_finite_loss,
+    out_of_memory,
+)
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
@@ -114,6 +121,8 @@ class Trainer:
                     self._epoch()
                 return self._log.finish(self.state, self.task)
         except (RuntimeError, MemoryError) as error:
+            if self.fabric.world_size > 1 and is_lost_process(error):
+                raise lost_process(self.state.epoch, error, self._checkpointer.last) from error
             if not is_out_of_memory(error):
                 raise
             state, last = self.state, self._checkpointer.last
