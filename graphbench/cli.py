@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from graphbench.config import load_config
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.registry import CONSENT
 from graphbench.runs import json_text
 
 
@@ -28,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = _parse(arguments)
+    if options.allow_plugins:
+        os.environ[CONSENT] = "1"  # of the processes that this one starts, too
     return _dry_run(options) if options.dry_run else _run(options)
 
 
@@ -41,6 +45,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
     parser.add_argument(
         "--overwrite", action="store_true", help="start afresh; earlier runs are moved aside, not deleted"
+    )
+    parser.add_argument(
+        "--allow_plugins", action="store_true", help="import the code that a configuration names, wherever it lies"
     )
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="e.g. optim.base_lr 0.001 seed 7")
     options = parser.parse_intermixed_args(arguments)

@@ -15,6 +15,8 @@ COMMAND_LINE = "command line"
 Leaves = dict[str, tuple[Any, str]]
 """Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
 
+_MOST_NODES = 100_000
+
 _MISREAD = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -84,6 +86,7 @@ def read_file(
         raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
     if root is None:
         return
+    _check_size(root, path)
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
     written: Leaves = {}
@@ -95,6 +98,25 @@ def read_file(
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
             read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
     leaves.update(written)
+
+
+def _check_size(root: yaml.Node, path: Path) -> None:
+    """Refuses anchors (``&a``, ``*a``) that make a small file endless, or as good as that.
+
+    Raises:
+        UserError: a node contains itself, or the file has more than :data:`_MOST_NODES` nodes with all anchors put in.
+    """
+    pending, count = [(root, frozenset[int]())], 0
+    while pending:
+        node, above = pending.pop()
+        count += 1
+        if id(node) in above or count > _MOST_NODES:
+            why = "contains itself" if id(node) in above else f"has more than {_MOST_NODES:,} values"
+            raise UserError(f"{path}:{node.start_mark.line + 1}: {why}: is an anchor (&name, *name) meant?")
+        if isinstance(node, yaml.CollectionNode):
+            inside = above | {id(node)}
+            for entry in node.value:
+                pending += [(child, inside) for child in (entry if isinstance(entry, tuple) else (entry,))]
 
 
 def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole: Collection[str]) -> None:
@@ -144,6 +166,8 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
         except yaml.YAMLError:
             leaves[name] = (text, COMMAND_LINE)
         else:
+            if node is not None:
+                _check_size(node, Path(COMMAND_LINE))
             value = None if node is None else _scalar(node, f"{COMMAND_LINE}: {name}")
             leaves[name] = (value, COMMAND_LINE)
     return leaves

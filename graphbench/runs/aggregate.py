@@ -7,7 +7,6 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -110,9 +109,10 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     folder = Path(config_dir)
     if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         return aggregate(folder, config_hash=config_hash)  # finished runs on a disk that may only be read
-    with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
+    with atomic.locked(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, config_hash=config_hash)
         for split in SPLITS:
+            atomic.sweep(folder / "agg" / split)
             best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
             for mean in result.means:
                 if mean.split == split:
@@ -172,12 +172,3 @@ def _epochs(file: Path) -> Iterator[tuple[int, dict[str, float]]]:
             yield epoch, {name: math.nan if value is None else float(value) for name, value in content.items()}
         except (ValueError, TypeError, KeyError, AttributeError):
             continue  # torn, or damaged
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    from filelock import FileLock
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".agg.lock"):
-        yield

@@ -93,10 +93,13 @@ class RunDirectory:
             if decision == "skip":
                 yield decision
                 return
-            atomic.write_text(self.path / "config.yaml", config_text)
-            atomic.write_text(self.config_dir / "config.yaml", config_text)
             self.ckpt.mkdir(exist_ok=True)
-            atomic.sweep(self.ckpt)
+            for folder in (self.path, self.ckpt, *(self.path / split for split in SPLITS)):
+                atomic.sweep(folder)
+            atomic.write_text(self.path / "config.yaml", config_text)
+            with atomic.locked(self.config_dir):
+                atomic.sweep(self.config_dir)
+                atomic.write_text(self.config_dir / "config.yaml", config_text)
             with self._log():
                 yield decision
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ MESSAGES = {
     "base is no name": ("_base_: [1]\n", r"x\.yaml:1: _base_ takes file names, received 1"),
     "base is a number": ("_base_: 3\n", r"x\.yaml:1: _base_ takes file names, received 3"),
     "base is a truth value": ("_base_: true\n", r"x\.yaml:1: _base_ takes file names, received True"),
+    "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
+    "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
+    "a billion values": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 10)}]\n" for a, b in pairwise("abcdefghi")),
+        r"x\.yaml:\d+: has more than 100,000 values",
+    ),
     "base 60": ("optim:\n  max_epoch: 1:30\n", r"x\.yaml:2: received 1:30, which YAML reads as 90"),
     "base 8": ("train:\n  batch_size: 010\n", r"x\.yaml:2: received 010, which YAML reads as 8"),
     "base 8 in a list": ("optim:\n  steps: [1, 020]\n", r"x\.yaml:2: received 020, which YAML reads as 16"),
