@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from graphbench.config import Config
+from graphbench.config.config import flat
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
     from graphbench.models.contract import Model
     from graphbench.tasks.task import Task
+
+
+MOST_MODULES = 100_000
+"""Of a model: the deepest published ones have a thousand."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +157,36 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
 def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _most_modules(config):
             return build_model(config, info)
     except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
         return build_model(config, info)
+
+
+@contextmanager
+def _most_modules(config: Config) -> Iterator[None]:
+    """Refuses a model of more than :data:`MOST_MODULES` modules while it is being built, instead of building on.
+
+    Raises:
+        UserError: naming the largest number in the configuration.
+    """
+    count = 0
+
+    def registered(module: nn.Module, name: str, submodule: nn.Module | None) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_MODULES:
+            numbers = {key: value for key, value in flat(config.tree).items() if type(value) is int}
+            key = max((key for key in numbers if config.is_set(key)), key=lambda key: numbers[key], default="gt.layers")
+            raise UserError(
+                f"{config.where(key)}: over {MOST_MODULES:,} modules in the model; is {key} {numbers[key]:,} meant?"
+            )
+
+    handle = nn.modules.module.register_module_module_registration_hook(registered)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def planned_runs(config: Config, repeat: int) -> list[Run]:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.cli import main
 from graphbench.errors import RunFailed, UserError
@@ -163,3 +164,34 @@ def test_a_data_folder_that_may_only_be_read_has_its_cache_elsewhere(
     first, second = (Roots.from_environment(tmp_path / name).cache for name in ("data", "other"))
     assert first.parent == second.parent == tmp_path / "own/graphbench"
     assert first != second
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["gt.layers", "2147483648"], "modules in the model; is gt.layers 2,147,483,648"),
+        (["devices", "1000"], "command line: devices: devices is 1000: as many processes"),
+        (["dataset.format", "SBM", "dataset.name", "PATTERN", "dataset.SBM.patterns", "-1"], "patterns must be"),
+    ],
+)  # fmt: skip
+def test_absurd_sizes_are_refused_before_anything_is_built(
+    folder: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], message: str
+) -> None:
+    if overrides[0] == "dataset.format":
+        overrides += ["dataset.task", "node", "dataset.task_type", "classification", "gnn.head", "default"]
+        overrides += ["dataset.split_mode", "standard"]
+    assert main(["--cfg", "rings.yaml", *overrides]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("error: ") == 1
+
+
+def test_features_that_are_no_numbers_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graphs = torch.load("graphs.pt", weights_only=True)
+    graphs[1]["x"][2, 0] = torch.nan
+    torch.save(graphs, "graphs.pt")
+    assert main(["--cfg", "rings.yaml"]) == 2
+    assert (
+        "1 nodes of rings have NaN or infinity among their features (x), the first is node 5" in capsys.readouterr().err
+    )
+    assert not Path("results").exists()

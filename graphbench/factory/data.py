@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from torch import Tensor
+
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
@@ -60,8 +62,29 @@ def read_data(config: Config) -> LoadedDataset:
     """
     loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
     _check_card(config, loaded.card)
+    _check_finite(config, loaded)
     store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
     return dataclasses.replace(loaded, store=store)
+
+
+def _check_finite(config: Config, loaded: LoadedDataset) -> None:
+    """Refuses features that are no numbers, which would show as a loss that is none.
+
+    Raises:
+        UserError: naming the first row of nodes or edges with one.
+    """
+    for name, level in (("x", "node"), ("edge_attr", "edge")):
+        values = loaded.store.x if name == "x" else loaded.store.edge_attr
+        if not isinstance(values, Tensor) or not values.is_floating_point():
+            continue
+        if bool(values.sum().isfinite()):  # one pass without memory; infinite also where finite numbers are too large
+            continue
+        wrong = (~values.isfinite()).reshape(len(values), -1).any(1).nonzero()
+        if len(wrong):
+            raise UserError(
+                f"{config.where('dataset.name')}: {len(wrong):,} {level}s of {loaded.card.name} have NaN or infinity "
+                f"among their features ({name}), the first is {level} {int(wrong[0]):,} of all graphs together."
+            )
 
 
 def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None] | None = None) -> LoadedDataset:
