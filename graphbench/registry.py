@@ -36,9 +36,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from graphbench.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -90,6 +93,7 @@ NAMESPACES: Mapping[str, Namespace] = {
 
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
+_plugin_sources: dict[str, bytes] = {}
 
 
 def register(
@@ -200,7 +204,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     _ask_consent(source, where)
     try:
         if not source.endswith(".py"):
-            return importlib.import_module(source)
+            return _with_source(importlib.import_module(source))
         path = Path(source).resolve()
         name = f"graphbench_plugin_{path.stem}_{abs(hash(str(path)))}"
         if name in sys.modules:
@@ -215,7 +219,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-        return module
+        return _with_source(module)
     except UserError:
         raise
     except Exception as error:  # a plug-in can fail in any way; the user gets one message, not our traceback
@@ -250,6 +254,20 @@ def _file_of(source: str) -> Path | None:
         return Path(f"/{package}") if package in sys.modules else None
     location = spec.origin if spec.has_location else next(iter(spec.submodule_search_locations or ()), f"/{package}")
     return Path(location or f"/{package}").resolve()
+
+
+def plugin_source(plugin: ModuleType) -> bytes:
+    """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
+    return _plugin_sources[plugin.__name__]
+
+
+def _with_source(plugin: ModuleType) -> ModuleType:
+    if plugin.__name__ not in _plugin_sources:
+        folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
+        files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
+        _plugin_sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
+    return plugin
 
 
 @dataclass(frozen=True)
@@ -315,7 +333,9 @@ def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter
     return [Parameter(argument.name, annotation, default, from_context, argument.name)]
 
 
-def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
+def construct(
+    component: Callable[..., Any], arguments: Mapping[str, Any], context: DataclassInstance | None = None
+) -> Any:
     """Calls ``component`` with what its signature asks for.
 
     A parameter takes its value from ``arguments`` (what the user set for this component), else, if it is annotated

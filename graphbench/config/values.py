@@ -50,6 +50,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         raise _mismatch(key, value, name, where)
     if isinstance(value, float) and math.isnan(value):
         raise UserError(f"{where}: {name} must be a number, received nan.")
+    if kind is int and abs(value) >= 2**63:
+        raise UserError(f"{where}: {name} must be below 2^63, received {value}.")
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:

@@ -48,7 +48,8 @@ class Ended:
             return "traceback: " + self.err.strip().splitlines()[-1]
         if self.code not in allowed:
             return f"exit code {self.code}: " + (self.err.strip().splitlines() or [""])[-1]
-        if self.code == 2 and self.err.count("error: ") != 1:
+        one_of_several = '"error": ' in self.out  # of several configurations each has its line
+        if self.code == 2 and self.err.count("error: ") != 1 and not one_of_several:
             return f"{self.err.count('error: ')} messages instead of one"
         if self.memory > 2 * GIB:
             return f"took {self.memory / GIB:.1f} GiB"
@@ -136,7 +137,13 @@ def import_program() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     torch = importlib.import_module("torch")
     torch.set_num_threads(1)
-    for name in ("sklearn.metrics", "sklearn.model_selection", "graphbench.comparison", "graphbench.experiment"):
+    for name in (
+        "sklearn.metrics",
+        "sklearn.model_selection",
+        "graphbench.cli",
+        "graphbench.comparison",
+        "graphbench.experiment",
+    ):
         importlib.import_module(name)
     registry = importlib.import_module("graphbench.registry")
     for namespace in registry.NAMESPACES:
