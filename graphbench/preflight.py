@@ -130,7 +130,7 @@ def check(
     checked = Checked(config, runs, description, fabric, info.maximize)
     if not overwrite:
         for run in runs:
-            checked.directory(run).refuse_another(declared_identity(config, run))
+            checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
     return checked
 
 

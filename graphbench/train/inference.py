@@ -95,7 +95,7 @@ class Inference:
         if not observer.modules:
             raise UserError(
                 "train.mode log-attn-weights: no layer of this model gives its attention weights; "
-                "Transformer and SFi do."
+                "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
             )
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
         graphs = self._attention_of(test_pass, observer)
