@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import __version__, shipped
-from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.errors import RunFailed, UserError
+from graphbench.exit_codes import exit_codes
+from graphbench.registry import CONSENT
+from graphbench.runs import json_text
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
@@ -26,17 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = _parse(arguments)
-    try:
-        return _dry_run(options) if options.dry_run else _run(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
-    except RunFailed as error:
-        print(f"run failed: {error}", file=sys.stderr)
-        return RunFailed.exit_code
-    except (Interrupted, KeyboardInterrupt) as error:
-        print(f"interrupted: {error or 'nothing was running yet.'}", file=sys.stderr)
-        return Interrupted.exit_code
+    if options.allow_plugins:
+        os.environ[CONSENT] = "1"  # of the processes that this one starts, too
+    return _dry_run(options) if options.dry_run else _run(options)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -54,6 +50,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
     parser.add_argument(
         "--overwrite", action="store_true", help="start afresh; earlier runs are moved aside, not deleted"
+    )
+    parser.add_argument(
+        "--allow_plugins", action="store_true", help="import the code that a configuration names, wherever it lies"
     )
     parser.add_argument("--out_dir", metavar="DIR", help="short for the key out_dir: root of all outputs")
     parser.add_argument(
@@ -106,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
             if not speaks:
                 continue
             finished.append(path)
-        print(json.dumps(line), flush=True)
+        print(json_text.dumps(line), flush=True)
     for path in finished if options.mark_done else ():  # last, so that an interrupted command can be repeated
         path.rename(path.with_name(path.name + "_done"))
     if several and speaks:
@@ -126,5 +125,5 @@ def _dry_run(options: argparse.Namespace) -> int:
             if len(options.cfg) == 1:
                 raise
             line, code = {"config": Path(path).stem, "error": str(error)}, UserError.exit_code
-        print(json.dumps(line), flush=True)
+        print(json_text.dumps(line), flush=True)
     return code

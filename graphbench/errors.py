@@ -76,6 +76,14 @@ class ArgumentError(ValueError):
         self.parameters = (parameters,) if isinstance(parameters, str) else parameters
 
 
+class UnknownFact(ArgumentError):
+    """A fact that the context lacks, since nobody has read the data yet; with the data it is known."""
+
+
+class NeedsData(UserError):
+    """:class:`UnknownFact`, told to a user: the model can be built from the data only."""
+
+
 def check_at_least(minimum: float, **arguments: float) -> None:
     """Refuses constructor arguments below ``minimum``: ``check_at_least(1, dim_pe=dim_pe, rank=rank)``.
 

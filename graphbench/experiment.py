@@ -232,7 +232,8 @@ def _train(
     )
     if fabric.is_global_zero:
         atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")
-    seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
+    # Training draws the same numbers however many the initialisation took, and every process others (dropout).
+    seed_everything(run.seed, fabric.global_rank)
     directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
-from graphbench.errors import UserError
+from graphbench.config.config import flat
+from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
+from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity
@@ -30,6 +33,11 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
     from graphbench.models.contract import Model
+    from graphbench.tasks.task import Task
+
+
+MOST_MODULES = 100_000
+"""Of a model: the deepest published ones have a thousand."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +119,15 @@ def check(
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts))
     if starts and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
-    description, info = _described(config)
+    description, info, model, task = _described(config)
     from graphbench.factory.training import (
         build_fabric,  # importing Lightning takes a second; --dry_run has no use for it
     )
 
-    checked = Checked(config, runs, description, build_fabric(config), info.maximize)
+    fabric = build_fabric(config)
+    if fabric.world_size > 1:
+        config = check_processes(config, model, task)
+    checked = Checked(config, runs, description, fabric, info.maximize)
     if not overwrite:
         for run in runs:
             checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
@@ -154,21 +165,25 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
+def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
     info = declared_info(config)
-    if info is None:
+    try:
+        model = None if info is None else _outline(config, info)
+    except NeedsData:
+        model = None
+    if info is None or model is None:
         loaded = read_data(config)
         info = loaded.card.info(loaded.store)
-    model = _outline(config, info)
+        model = _outline(config, info)
     check_samplers(config, info, model)
-    build_task(config, info)
+    task = build_task(config, info)
     description = {
         "dataset": info.name,
         "metric": info.metric,
         "params": count_parameters(model),
         "layers": layer_names(model),
     }
-    return description, info
+    return description, info, model, task
 
 
 class _WithoutInitialisation(TorchFunctionMode):
@@ -183,10 +198,38 @@ class _WithoutInitialisation(TorchFunctionMode):
 def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
-        with torch.device("meta"), _WithoutInitialisation():
+        with torch.device("meta"), _WithoutInitialisation(), _most_modules(config):
             return build_model(config, info)
-    except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
+    except (RuntimeError, NotImplementedError) as error:  # a plug-in looks at values while it is built
+        if "overflow" in str(error):
+            raise UserError(f"the model cannot be built: {str(error).splitlines()[0]}. Is a width meant?") from None
         return build_model(config, info)
+
+
+@contextmanager
+def _most_modules(config: Config) -> Iterator[None]:
+    """Refuses a model of more than :data:`MOST_MODULES` modules while it is being built, instead of building on.
+
+    Raises:
+        UserError: naming the largest number in the configuration.
+    """
+    count = 0
+
+    def registered(module: nn.Module, name: str, submodule: nn.Module | None) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_MODULES:
+            numbers = {key: value for key, value in flat(config.tree).items() if type(value) is int}
+            key = max((key for key in numbers if config.is_set(key)), key=lambda key: numbers[key], default="gt.layers")
+            raise UserError(
+                f"{config.where(key)}: over {MOST_MODULES:,} modules in the model; is {key} {numbers[key]:,} meant?"
+            )
+
+    handle = nn.modules.module.register_module_module_registration_hook(registered)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def planned_runs(config: Config, repeat: int) -> list[Run]:

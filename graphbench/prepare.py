@@ -23,6 +23,7 @@ from graphbench import registry, shipped
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 
 if TYPE_CHECKING:
     from graphbench.data.builder import LoadedDataset
@@ -60,6 +61,7 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
         raise UserError(f"{name}: {error}") from error
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepares everything that was named; what fails does not keep the others from it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -27,6 +27,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import os
 import pkgutil
 import re
 import sys
@@ -199,12 +200,21 @@ def context_class(namespace: str) -> type | None:
     return _imported(NAMESPACES[namespace].context) if NAMESPACES[namespace].context else None
 
 
+CONSENT = "GRAPHBENCH_ALLOW_PLUGINS"
+"""Environment variable: ``1`` lets configurations name code outside the current project."""
+
+
 def load_plugin(source: str, where: str | None = None) -> ModuleType:
     """Imports out-of-tree components from ``path/to/file.py`` or an importable module name.
 
+    Importing runs the code. What lies below the working directory, or beside this package, is the user's own project;
+    anything else that a configuration names is imported with the user's word only (:data:`CONSENT`).
+
     Raises:
-        UserError: the file or module does not exist, or fails while being imported.
+        UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
+            being imported.
     """
+    _ask_consent(source, where)
     try:
         if not source.endswith(".py"):
             return _with_source(importlib.import_module(source))
@@ -229,6 +239,34 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         raise UserError(
             f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {type(error).__name__}: {error}."
         ) from error
+
+
+def _ask_consent(source: str, where: str | None) -> None:
+    file = _file_of(source)
+    if file is None or os.environ.get(CONSENT) == "1":
+        return
+    project = (Path.cwd(), Path(__file__).resolve().parents[1])
+    if any(file.is_relative_to(folder) for folder in project):
+        return
+    raise UserError(
+        f"{where + ': ' if where else ''}'{source}' names code outside the current project ({file}), and importing it "
+        f"runs it. If you trust it, pass --allow_plugins or set {CONSENT}=1."
+    )
+
+
+def _file_of(source: str) -> Path | None:
+    """The file that importing ``source`` would run, or the folder of its package; None where there is none."""
+    if source.endswith(".py"):
+        return Path(source).resolve()
+    package = source.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(package)  # of the outermost package: nothing of it runs
+    except (ImportError, ValueError):  # ValueError: of a module without a file, e.g. __main__
+        spec = None
+    if spec is None:
+        return Path(f"/{package}") if package in sys.modules else None
+    location = spec.origin if spec.has_location else next(iter(spec.submodule_search_locations or ()), f"/{package}")
+    return Path(location or f"/{package}").resolve()
 
 
 def plugin_source(plugin: ModuleType) -> bytes:

@@ -29,6 +29,11 @@ def _seeded() -> None:
     np.random.seed(0)  # noqa: NPY002  libraries under test still draw from the global generator
 
 
+@pytest.fixture(autouse=True)
+def _plugins_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHBENCH_ALLOW_PLUGINS", "1")  # they lie in temporary folders; test_security.py takes it away
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """Folder with the real raw data sets; tests that need it skip where it is absent."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphbench.cli import main
+from tests.final_line import parse_final_line
 from tests.paths import ROOT
 
 TINY = (
@@ -107,7 +108,7 @@ def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(tmp_
     arguments = ["--cfg", str(ROOT / "configs/quickstart.yaml"), "--repeat", "2", *TINY]
     first = call(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    line = json.loads(first.stdout.splitlines()[-1])
+    line = parse_final_line(first.stdout.splitlines()[-1])
     assert line["runs"] == ["0", "1"]
     assert line["metric"] == "accuracy-SBM"
     assert line["dataset"] == "SBM-PATTERN"

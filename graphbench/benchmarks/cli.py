@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 
 if TYPE_CHECKING:
     from graphbench.benchmarks.case import Case
@@ -28,6 +29,7 @@ HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "tables")
 """Work of the host, without a GPU: modules with ``run()``."""
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -47,7 +47,6 @@ DATASET = {
         "auto",
         "node features as sparse rows; auto: of one graph, with 64 columns or more and an eighth of nonzeros or less",
         allowed=("auto", "always", "never"),
-        neutral=True,
     ),
     "distances": Key(
         "stored",

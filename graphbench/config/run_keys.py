@@ -5,10 +5,11 @@ from __future__ import annotations
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 
 _RESUMES = "unfinished runs always resume here"
+_NO_SAINT = "GraphSAINT's samplers, which read it, are not offered here"
 
 TOP = {
     "out_dir": Key("results", "root of all outputs", neutral=True),
-    "cfg_dest": Key("config.yaml", "name of the dumped configuration", neutral=True),
+    "cfg_dest": Key("config.yaml", "", inert="the configuration is always dumped as config.yaml here", neutral=True),
     "plugins": Key(
         [], item=str, help="Python files or modules with components of your own, loaded before names are resolved"
     ),
@@ -21,7 +22,7 @@ TOP = {
     "metric_best": Key("auto", "metric that selects the best epoch; auto: the data set card's (any other must agree)"),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
-    "round": Key(5, "decimals in stats.json", minimum=1, neutral=True),
+    "round": Key(5, "", inert="numbers are written with all their digits here", minimum=1, neutral=True),
     "print": Key("both", "where the log goes", allowed=("stdout", "file", "both"), neutral=True),
     "accelerator": Key("auto", "auto, cpu, cuda, mps or cuda:N", neutral=True),
     "devices": Key(1, "number of devices (processes) of a data-parallel run", minimum=1),
@@ -91,8 +92,8 @@ TRAIN = {
     "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
     "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
     "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
-    "iter_per_epoch": Key(32, "batches per epoch of graph samplers", minimum=1),
-    "walk_length": Key(4, "steps of a random-walk sampler", minimum=1),
+    "iter_per_epoch": Key(32, "", inert=_NO_SAINT, minimum=1),
+    "walk_length": Key(4, "", inert=_NO_SAINT, minimum=1),
     "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler, -1 for all", item=int),
     "train_parts": Key(10, "parts of a partition sampler", minimum=1),
     "sample_node": Key(False, "", inert=NO_EFFECT),
@@ -101,7 +102,7 @@ TRAIN = {
     "eval_smoothing_metrics": Key(False, "", inert="smoothing metrics of the LRGB fork are not computed", neutral=True),
     "finetune": Key("", "", inert="see pretrained.dir", neutral=True),
     "freeze_pretrained": Key(False, "", inert="see pretrained.freeze_main", neutral=True),
-    "early_stop_patience": Key(0, "epochs without a better validation metric that end a run; 0: never", minimum=0),
+    "early_stop_patience": Key(0, "evaluations without a better validation metric that end a run; 0: never", minimum=0),
 }
 
 VAL = {
@@ -141,7 +142,11 @@ OPTIM = {
     "max_epoch": Key(200, "epochs", minimum=1),
     "batch_accumulation": Key(1, "batches per step; gradients are summed, as in GraphGPS", minimum=1),
     "reduce_factor": Key(0.1, "factor of reduce_on_plateau", minimum=0.0),
-    "schedule_patience": Key(10, "evaluations without a lower validation loss before the rate drops", minimum=0),
+    "schedule_patience": Key(
+        10,
+        "epochs without a lower validation loss before the rate drops; between evaluations the latest one counts again",
+        minimum=0,
+    ),
     "min_lr": Key(0.0, "smallest rate of reduce_on_plateau", minimum=0.0),
     "num_warmup_epochs": Key(50, "epochs of linear warm-up", minimum=0),
     "clip_grad_norm": Key(False, "clip the norm of all gradients"),

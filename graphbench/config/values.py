@@ -8,6 +8,7 @@ import types
 import typing
 from typing import Any
 
+from graphbench import registry
 from graphbench.config.key import Key
 from graphbench.errors import UserError, nearest
 from graphbench.registry import UNSET, Parameter
@@ -33,12 +34,10 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         UserError: wrong type, out of range, or not among the allowed values.
     """
     kind: Any = key.kind
-    if value is None or (value == "None" and key.optional):
-        if key.optional:
-            return None
-        if kind is str:  # GraphGPS writes `name: none` and `name: None`; YAML's null stands for the text
-            return "none"
-        raise _mismatch(key, value, name, where)
+    if key.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
+        return None
+    if value is None and kind is str:
+        return _text_of_null(key, name, where)
     if isinstance(value, str) and kind in (int, float) and _NUMBER.fullmatch(value.strip()):
         value = float(value) if kind is float or not re.fullmatch(r"[-+]?\d+", value.strip()) else int(value)
     if kind is float and isinstance(value, str) and value.strip().lower() in ("inf", ".inf", "-inf", "-.inf"):
@@ -51,6 +50,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         raise _mismatch(key, value, name, where)
     if isinstance(value, float) and math.isnan(value):
         raise UserError(f"{where}: {name} must be a number, received nan.")
+    if kind is int and abs(value) >= 2**63:
+        raise UserError(f"{where}: {name} must be below 2^63, received {value}.")
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:
@@ -62,6 +63,16 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         similar = f" Did you mean '{hint}'?" if hint else ""
         raise UserError(f"{where}: {name} received {value!r}.{similar} Allowed: {', '.join(names)}.")
     return value
+
+
+def _text_of_null(key: Key, name: str, where: str) -> str:
+    """What nothing stands for in a key that holds text: ``none`` where that is a value of the key, else not set."""
+    named = {component for namespace in key.namespaces for component in registry.names(namespace)}
+    if str(key.default).lower() == "none" or "none" in {*named, *(key.allowed or ())}:
+        return "none"  # GraphGPS writes `name: none` and `name: None`, others `name:` or `name: null`
+    if key.default == "":
+        return ""
+    raise _mismatch(key, None, name, where)
 
 
 def key_of(parameter: Parameter) -> Key | None:

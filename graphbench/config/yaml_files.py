@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from graphbench.errors import UserError, nearest
 COMMAND_LINE = "command line"
 Leaves = dict[str, tuple[Any, str]]
 """Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
+
+_MOST_NODES = 100_000
+
+_MISREAD = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml, many times faster, where PyYAML was built with it."""
@@ -36,6 +41,18 @@ def construct(node: yaml.Node) -> Any:
         yaml.YAMLError: its tag is unknown, or does not fit.
     """
     return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+
+
+def misread_number(node: yaml.Node) -> str | None:
+    """A number in a node that YAML 1.1 reads in base 8 or 60, where its author hardly meant that; None: there is none.
+
+    ``010`` is 8 there, and ``1:30`` is 90.
+    """
+    if isinstance(node, yaml.CollectionNode):
+        children = (child for entry in node.value for child in (entry if isinstance(entry, tuple) else (entry,)))
+        return next((text for child in children if (text := misread_number(child)) is not None), None)
+    is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    return node.value if is_number and _MISREAD.fullmatch(node.value) else None
 
 
 def read_file(
@@ -70,13 +87,14 @@ def read_file(
         raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
     if root is None:
         return
+    _check_size(root, path)
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
     written: Leaves = {}
     _walk(root, "", path, written, whole)
     if "_base_" in written:
         bases, base_where = written.pop("_base_")
-        for base in [bases] if isinstance(bases, str) else bases or []:
+        for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
             file = path.parent / base
@@ -84,6 +102,25 @@ def read_file(
                 file = shipped.root() / base
             read_file(file, leaves, whole, (*including, path.resolve()), base_where)
     leaves.update(written)
+
+
+def _check_size(root: yaml.Node, path: Path) -> None:
+    """Refuses anchors (``&a``, ``*a``) that make a small file endless, or as good as that.
+
+    Raises:
+        UserError: a node contains itself, or the file has more than :data:`_MOST_NODES` nodes with all anchors put in.
+    """
+    pending, count = [(root, frozenset[int]())], 0
+    while pending:
+        node, above = pending.pop()
+        count += 1
+        if id(node) in above or count > _MOST_NODES:
+            why = "contains itself" if id(node) in above else f"has more than {_MOST_NODES:,} values"
+            raise UserError(f"{path}:{node.start_mark.line + 1}: {why}: is an anchor (&name, *name) meant?")
+        if isinstance(node, yaml.CollectionNode):
+            inside = above | {id(node)}
+            for entry in node.value:
+                pending += [(child, inside) for child in (entry if isinstance(entry, tuple) else (entry,))]
 
 
 def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole: Collection[str]) -> None:
@@ -106,9 +143,15 @@ def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole
 
 
 def _scalar(node: yaml.Node, where: str) -> Any:
+    misread = misread_number(node)
+    if misread is not None:
+        raise UserError(
+            f"{where}: received {misread}, which YAML reads as {yaml.safe_load(misread)}. Write the number "
+            f"without leading zeros and colons, or '{misread}' where it is a text."
+        )
     try:
         return construct(node)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
 
@@ -123,9 +166,14 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
     leaves: Leaves = {}
     for name, text in zip(overrides[::2], overrides[1::2], strict=True):
         try:
-            leaves[name] = (yaml.safe_load(text), COMMAND_LINE)
+            node = compose(text)
         except yaml.YAMLError:
             leaves[name] = (text, COMMAND_LINE)
+        else:
+            if node is not None:
+                _check_size(node, Path(COMMAND_LINE))
+            value = None if node is None else _scalar(node, f"{COMMAND_LINE}: {name}")
+            leaves[name] = (value, COMMAND_LINE)
     return leaves
 
 

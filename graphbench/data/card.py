@@ -95,6 +95,7 @@ class DatasetCard:
             maximize=self.maximize,
             vocabularies=dict(self.vocabularies),
             max_nodes=None if store is None else store.max_nodes(graphs),
+            largest_graph=None if store is None else store.max_nodes(),
             degree_histogram=None if store is None else Measured(partial(store.degree_histogram, graphs)),
         )
 

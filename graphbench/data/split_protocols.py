@@ -313,4 +313,10 @@ def _classes(request: SplitRequest, mode: str) -> Tensor:
             f"split_mode '{mode}' needs one class per example ({request.num_examples}), the data set has "
             f"{'no labels' if shape is None else f'targets of shape {shape}'}. Use 'random' or 'cv-kfold-K'."
         )
-    return torch.nan_to_num(labels.to(torch.float64), nan=-1).to(torch.int64)
+    labels = torch.nan_to_num(labels.to(torch.float64), nan=-1)
+    if bool((labels != labels.round()).any()):
+        raise UserError(
+            f"split_mode '{mode}' needs classes, and the targets of this data set are real numbers, e.g. "
+            f"{float(labels[labels != labels.round()][0]):g}. Use 'random' or 'cv-kfold-K'."
+        )
+    return labels.to(torch.int64)

@@ -46,7 +46,7 @@ class PositionalContext:
         dim: columns of the node (edge) states before the encoder's own.
         act: activation (``gnn.act``).
         heads: attention heads of biases (``graphormer.num_heads``).
-        max_nodes: nodes of the largest training graph, None where unknown.
+        max_nodes: nodes of the largest graph, test graphs included: for shapes only; None where unknown.
         edge_types: vocabulary of edge features with one categorical column, else 0.
         input_dropout: ``graphormer.input_dropout``.
         use_graph_token: ``graphormer.use_graph_token``.

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from graphbench.config import Config
-from graphbench.errors import ArgumentError, UserError
+from graphbench.errors import ArgumentError, NeedsData, UnknownFact, UserError
 
 
 @contextlib.contextmanager
@@ -29,7 +29,8 @@ def config_errors(config: Config, *keys: str, filled: Mapping[str, str] | None =
         key = _first_set(config, [*in_section, *from_context])
         if key is None:
             key = from_context[0] if from_context else _first_set(config, keys) or keys[0]
-        raise UserError(f"{config.where(key)}: {key}: {error}") from error
+        refusal = NeedsData if isinstance(error, UnknownFact) else UserError
+        raise refusal(f"{config.where(key)}: {key}: {error}") from error
     except ValueError as error:
         key = _first_set(config, keys) or keys[0]
         raise UserError(f"{config.where(key)}: {key}: {error}") from error

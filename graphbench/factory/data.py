@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
+import logging
 from collections.abc import Callable
+from importlib import resources
+
+from torch import Tensor
 
 from graphbench import registry
 from graphbench.config import Config
+from graphbench.config.components import component_keys
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
@@ -20,6 +27,8 @@ from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures import DataInfo
 from graphbench.transforms.algorithms.cache import apply
+
+logger = logging.getLogger("graphbench")
 
 _NODE_SET_KEYS = ("train_percent", "add_reverse_edges", "add_self_loops")
 """Keys of Exphormer's ``prep`` group that are arguments of node data sets."""
@@ -60,8 +69,66 @@ def read_data(config: Config) -> LoadedDataset:
     """
     loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
     _check_card(config, loaded.card)
+    _check_finite(config, loaded)
+    declared = declared_fingerprint(config)
+    if declared is not None and loaded.store.fingerprint != declared:
+        logger.warning(
+            "%s: the data of %s are not those that this version knows (fingerprint %s instead of %s): files were "
+            "changed, or come from another source.",
+            config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
+        )  # fmt: skip
     store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
     return dataclasses.replace(loaded, store=store)
+
+
+_WITHOUT_FILES = ("custom", "SBM", "ErdosRenyi", "GeneratedLike")
+"""Data sets of the user, or drawn here: nobody has published what they are."""
+
+
+def fingerprint_key(config: Config) -> str | None:
+    """Name of the data set among the declared fingerprints; None where arguments make other graphs of its files."""
+    dataset = config.tree.dataset
+    builder = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    defaults = {name: key.default for name, key in component_keys(builder).items()}
+    given = config.component_args("dataset", dataset.format)
+    changed = any(value != defaults.get(name, value) for name, value in given.items())
+    if changed or config.tree.compat == "exphormer" or config.tree.gnn.head == "infer_links":
+        return None
+    return None if dataset.format in _WITHOUT_FILES else f"{dataset.format}/{dataset.name}"
+
+
+def declared_fingerprint(config: Config) -> str | None:
+    """What :attr:`~graphbench.data.store.GraphStore.fingerprint` of the published files is; None where nobody says."""
+    key = fingerprint_key(config)
+    return None if key is None else _declared_fingerprints().get(key)
+
+
+@functools.cache
+def _declared_fingerprints() -> dict[str, str]:
+    """Written by ``scripts/fingerprints.py``."""
+    text = resources.files("graphbench.data").joinpath("fingerprints.json").read_text(encoding="utf-8")
+    content: dict[str, str] = json.loads(text)
+    return content
+
+
+def _check_finite(config: Config, loaded: LoadedDataset) -> None:
+    """Refuses features that are no numbers, which would show as a loss that is none.
+
+    Raises:
+        UserError: naming the first row of nodes or edges with one.
+    """
+    for name, level in (("x", "node"), ("edge_attr", "edge")):
+        values = loaded.store.x if name == "x" else loaded.store.edge_attr
+        if not isinstance(values, Tensor) or not values.is_floating_point():
+            continue
+        if bool(values.sum().isfinite()):  # one pass without memory; infinite also where finite numbers are too large
+            continue
+        wrong = (~values.isfinite()).reshape(len(values), -1).any(1).nonzero()
+        if len(wrong):
+            raise UserError(
+                f"{config.where('dataset.name')}: {len(wrong):,} {level}s of {loaded.card.name} have NaN or infinity "
+                f"among their features ({name}), the first is {level} {int(wrong[0]):,} of all graphs together."
+            )
 
 
 def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None] | None = None) -> LoadedDataset:

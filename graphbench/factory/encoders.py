@@ -209,7 +209,7 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
     context = PositionalContext(
         dim=dim,
         act=tree.gnn.act,
-        max_nodes=info.max_nodes,
+        max_nodes=info.largest_graph,
         heads=tree.graphormer.num_heads,
         input_dropout=tree.graphormer.input_dropout,
         use_graph_token=tree.graphormer.use_graph_token,

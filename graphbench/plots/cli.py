@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.plots import canvas
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def figure_module(name: str) -> FigureModule:
     return module
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws one figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

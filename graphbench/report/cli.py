@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.report.gather import gather
 from graphbench.report.page import page
 from graphbench.runs import atomic
@@ -39,15 +39,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the page."""
     options = parse(arguments)
-    try:
-        configurations = gather(options.records, options.sweep)
-        text = page(configurations, title=options.title, limit=options.limit)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    configurations = gather(options.records, options.sweep)
+    text = page(configurations, title=options.title, limit=options.limit)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(options.out, text)
     runs = sum(len(configuration.result.runs) for configuration in configurations)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from graphbench.runs import atomic, json_text
@@ -103,13 +104,19 @@ def aggregate(
 def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = None) -> Aggregate:
     """Averages all finished runs and writes ``agg/{train,val,test}/{best,stats}.json``.
 
+    A folder that may only be read keeps the files it has.
+
     ``best.json`` holds each metric's mean at the best validation epochs, ``<metric>_std`` (null for one run) and
-    ``n``; ``stats.json`` one line per epoch with the means over the runs that evaluated it.
+    ``n``; ``stats.json`` one line per epoch: ``n`` runs evaluated it, and every mean is over the ``<name>_n`` of them
+    that have the number (some metrics are computed in some epochs only).
     """
     folder = Path(config_dir)
-    with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        return aggregate(folder, identity=identity)  # finished runs on a disk that may only be read
+    with atomic.locked(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, identity=identity)
         for split in SPLITS:
+            atomic.sweep(folder / "agg" / split)
             best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
             for mean in result.means:
                 if mean.split == split:
@@ -159,29 +166,27 @@ def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
 
 def _per_epoch(files: Sequence[Path]) -> list[str]:
     values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for file in files:
-        for line in file.read_text().splitlines() if file.is_file() else []:
-            try:
-                evaluated = json.loads(line)
-                epoch = int(evaluated.pop("epoch"))
-            except (ValueError, KeyError):
-                continue
-            for name, value in evaluated.items():
-                values[epoch][name].append(math.nan if value is None else float(value))
+    runs: Counter[int] = Counter()
+    for epoch, numbers_of_run in chain.from_iterable(map(_epochs, files)):
+        runs[epoch] += 1
+        for name, value in numbers_of_run.items():
+            values[epoch][name].append(value)
     lines = []
     for epoch in sorted(values):
-        stats: dict[str, float | int | None] = {"epoch": epoch}
+        stats: dict[str, float | int | None] = {"epoch": epoch, "n": runs[epoch]}
         for name, numbers in values[epoch].items():
             stats[name], stats[f"{name}_std"] = _mean_std(numbers)
-        stats["n"] = max(map(len, values[epoch].values()))
+            stats[f"{name}_n"] = len(numbers)
         lines.append(json_text.dumps(stats))
     return lines
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    from filelock import FileLock
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".agg.lock"):
-        yield
+def _epochs(file: Path) -> Iterator[tuple[int, dict[str, float]]]:
+    """Epoch and numbers of every complete line of a run's ``stats.json``."""
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []:
+        try:
+            content = json.loads(line)
+            epoch = int(content.pop("epoch"))
+            yield epoch, {name: math.nan if value is None else float(value) for name, value in content.items()}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue  # torn, or damaged

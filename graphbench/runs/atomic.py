@@ -54,6 +54,16 @@ def sweep(folder: Path) -> None:
             leftover.unlink()
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes out of what the runs of a configuration share; waits for them."""
+    from filelock import FileLock
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".agg.lock"):
+        yield
+
+
 def sync_folder(folder: Path) -> None:
     """Makes renames inside ``folder`` survive a power cut, where the file system allows it."""
     with suppress(OSError):  # network and Windows file systems refuse to open or flush a folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -65,7 +66,8 @@ class History:
     def close(self) -> None:
         """Closes the files; a later :meth:`append` opens them again."""
         for file in self._files.values():
-            file.close()
+            with suppress(OSError):  # of lines that a full disk has refused before
+                file.close()
         self._files.clear()
 
     def _file(self, split: str) -> TextIO:

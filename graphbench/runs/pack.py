@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.runs.records import PACKED, read_packed, record_sources, write_packed
 
 
@@ -45,6 +46,7 @@ def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
     return len(contents) - before, len(contents)
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -53,11 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.out.suffix != PACKED:
         parser.error(f"--out must end in {PACKED}, received {options.out}")
-    try:
-        added, total = pack(options.runs, options.out)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    added, total = pack(options.runs, options.out)
     print(f"wrote {options.out}: {added} records added, {total} in all")
     return 0
 

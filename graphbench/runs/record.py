@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class Outcome:
         time_per_epoch: seconds, mean over the epochs.
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes, or None where unknown.
+        undefined: why a metric of ``scores`` is NaN: split -> metric -> reason.
     """
 
     reason: str
@@ -65,6 +67,7 @@ class Outcome:
     time_per_epoch: float
     total_time: float
     peak_memory: int | None
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class RunRecord:
         time_per_epoch: seconds, mean over the epochs (training and evaluation).
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes; of the GPU, or resident memory of the process without one.
+        undefined: why a metric of ``scores`` has no value: split -> metric -> reason.
         data: facts about the data set: name, fingerprint, split, ...
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
         environment: of the latest start, see :func:`graphbench.runs.environment.environment`.
@@ -114,6 +118,7 @@ class RunRecord:
     time_per_epoch: float | None = None
     total_time: float | None = None
     peak_memory: int | None = None
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -174,10 +179,12 @@ class RunRecord:
         """Inverse of :meth:`to_json`; fields of later versions are ignored.
 
         Raises:
-            ValueError: the text is not a record.
+            ValueError: the text is not a record, or not the one that was written: its checksum is another one.
         """
         try:
             content = json.loads(text)
+            if content.pop("checksum", None) not in (None, checksum := _checksum(content)):
+                raise ValueError(f"not the record that was written: its checksum is {checksum}")
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
             facts["commits"] = tuple(facts.get("commits", ()))
@@ -187,8 +194,9 @@ class RunRecord:
             raise ValueError(f"not a run record: {error}") from error
 
     def write(self, path: Path) -> None:
-        """Writes the record, completely or not at all."""
-        atomic.write_text(path, self.to_json())
+        """Writes the record with its checksum, completely or not at all."""
+        content = json.loads(self.to_json())
+        atomic.write_text(path, json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> RunRecord | None:
@@ -228,6 +236,12 @@ def _score(content: Mapping[str, Any]) -> Score:
     value = content["value"]
     number = float("nan") if value is None else value
     return Score(content["split"], content["name"], number, content["maximize"], content["count"])
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Of a record without its checksum, whatever the order of its fields: against bits that change on a disk."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _now() -> str:

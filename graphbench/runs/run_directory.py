@@ -21,13 +21,14 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, UserError
 from graphbench.runs import atomic
+from graphbench.runs.history import SPLITS
 from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
 
@@ -126,10 +127,13 @@ class RunDirectory:
             if decision == "skip":
                 yield decision
                 return
-            atomic.write_text(self.path / "config.yaml", run_text or config_text)
-            atomic.write_text(self.config_dir / "config.yaml", config_text)
             self.ckpt.mkdir(exist_ok=True)
-            atomic.sweep(self.ckpt)
+            for folder in (self.path, self.ckpt, *(self.path / split for split in SPLITS)):
+                atomic.sweep(folder)
+            atomic.write_text(self.path / "config.yaml", run_text or config_text)
+            with atomic.locked(self.config_dir):
+                atomic.sweep(self.config_dir)
+                atomic.write_text(self.config_dir / "config.yaml", config_text)
             with self._log():
                 yield decision
 
@@ -158,7 +162,8 @@ class RunDirectory:
         try:
             outcome = work()
         except BaseException as error:
-            self._write(record.end(_status(error), str(error) or type(error).__name__))
+            with suppress(OSError):  # on a full disk the record stays "running", which resumes, too
+                self._write(record.end(_status(error), str(error) or type(error).__name__))
             raise
         record = record.end("finished", **vars(outcome))
         self._write(record)
@@ -178,7 +183,7 @@ class RunDirectory:
             return "fresh"
         record = self.record
         if record is None:
-            if self.ckpt.is_dir() or any((self.path / split).is_dir() for split in ("train", "val", "test")):
+            if self._holds_results():
                 raise UserError(
                     f"{self.path}: holds results without a readable record.json, so that it is unknown which "
                     f"configuration they belong to: {_ADVICE}"
@@ -186,6 +191,11 @@ class RunDirectory:
             return "fresh"  # killed between making the folder and writing the record
         self.refuse_another(identity)
         return "skip" if record.status == "finished" else "resume"
+
+    def _holds_results(self) -> bool:
+        """Whether anything lies here that only a run with a record writes; it writes the record first."""
+        of_training = (self.path / name for name in ("ckpt", *SPLITS))
+        return any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in of_training)
 
     def _aside(self) -> Path:
         date = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -218,7 +228,7 @@ class RunDirectory:
     @contextmanager
     def _log(self) -> Iterator[None]:
         logger = logging.getLogger("graphbench")
-        handler = logging.FileHandler(self.log_file, encoding="utf-8")
+        handler = _LogFile(self.log_file, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         level = logger.level
         screen = None
@@ -237,6 +247,13 @@ class RunDirectory:
             handler.close()
             if screen is not None:
                 logger.removeHandler(screen)
+
+
+class _LogFile(logging.FileHandler):
+    """A log that a full disk cannot turn into tracebacks: what does not fit is left out."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
 
 
 def _status(error: BaseException) -> str:

@@ -133,10 +133,11 @@ def format_mean(entry: Mean | None) -> str:
 
 
 def final_line(result: Aggregate, config_dir: Path | str) -> dict[str, Any]:
-    """The last line of a run, as a dictionary.
+    """The last line of a run, as a dictionary; ``docs/final-line.schema.json`` is its JSON schema.
 
     ``val`` and ``test`` hold every metric's mean at the best validation epoch and, with two runs or more,
-    ``<metric>_std``. ``run_dir`` is the folder of the run where there was one, else that of the configuration.
+    ``<metric>_std``; NaN (null in the text) where it has no value in one of the runs, and ``undefined`` says why.
+    ``run_dir`` is the folder of the run where there was one, else that of the configuration.
     """
     line: dict[str, Any] = {
         "config": result.config,
@@ -152,8 +153,21 @@ def final_line(result: Aggregate, config_dir: Path | str) -> dict[str, Any]:
                 line[split][mean.name] = mean.mean
                 if mean.std is not None:
                     line[split][f"{mean.name}_std"] = mean.std
+    undefined = _undefined(result)
+    if undefined:
+        line["undefined"] = undefined
     if result.left_out:
         line["left_out"] = result.left_out
     folder = Path(config_dir)
     line["run_dir"] = str(folder / result.runs[0].run_id if len(result.runs) == 1 else folder)
     return line
+
+
+def _undefined(result: Aggregate) -> dict[str, dict[str, str]]:
+    """Why a metric has no value, per split, from the first run that says so."""
+    reasons: dict[str, dict[str, str]] = {}
+    for run in result.runs:
+        for split in ("val", "test"):
+            for name, reason in run.undefined.get(split, {}).items():
+                reasons.setdefault(split, {}).setdefault(name, reason)
+    return reasons

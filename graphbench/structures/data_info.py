@@ -63,6 +63,7 @@ class DataInfo:
         maximize: True when larger values of ``metric`` are better.
         vocabularies: number of categories per column, by kind: ``{"node": (28,), "edge": (4,)}``.
         max_nodes: nodes of the largest training graph, or None when unknown.
+        largest_graph: nodes of the largest graph of all, for the shapes of parameters only; None when unknown.
         degree_histogram: in-degree counts over the training graphs, or None when unknown. Counting reads every edge,
             so it is done only where a layer asks (:class:`Measured`).
     """
@@ -77,6 +78,7 @@ class DataInfo:
     maximize: bool
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_nodes: int | None = None
+    largest_graph: int | None = None
     degree_histogram: Sequence[int] | None = field(default=None, repr=False)
 
     def plain(self) -> dict[str, Any]:

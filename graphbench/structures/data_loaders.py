@@ -27,7 +27,8 @@ class EvaluationPass:
 
     Attributes:
         rows: split -> indices into the predictions of all batches, concatenated; None for all of them. With several
-            processes each has its own rows (or batches), disjoint and together complete.
+            processes each has its own rows (or batches): consecutive ones, so that those of all processes, in the
+            order of ranks, are the split in its order.
         batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
             none where this process has no graph of the split.
     """

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from graphbench import shipped
 from graphbench.errors import Interrupted, UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ FAILED = 1
 LAUNCHERS = ("local", "slurm", "ray")
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options = _parse(arguments)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from graphbench.config import Config
 from graphbench.errors import Interrupted, Pruned, RunFailed, UserError
+from graphbench.exit_codes import told_to_user
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.sweep import load_entry
 
@@ -105,6 +106,10 @@ def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -
     except (Interrupted, KeyboardInterrupt) as error:
         return RunResult("interrupted", str(error) or "interrupted")
     except Exception as error:  # noqa: BLE001  a defect in one run must not end the others; its traceback is in the log
+        told = told_to_user(error)
+        if told is not None:
+            print(f"failed: {told}", file=sys.stderr)
+            return RunResult("failed", str(told))
         traceback.print_exc()
         return RunResult("failed", f"{type(error).__name__}: {error} (traceback in {log_file})")
     print(json.dumps(line), flush=True)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from graphbench import shipped
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.records import left_out_note, own_record_sources
@@ -224,14 +225,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the table."""
     options = parse(arguments)
-    try:
-        text = _text(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    text = _text(options)
     if options.out is None:
         print(text, end="")
     else:

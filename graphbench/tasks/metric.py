@@ -33,7 +33,7 @@ class Metric(ABC):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         maximize: True when larger values are better.
-        needs_order: rows belong together by their order, so that processes must not take turns with them.
+        needs_order: rows belong together by their order; refused where several processes take turns with them.
         reason: why the last call gave NaN; None when it gave a number.
     """
 

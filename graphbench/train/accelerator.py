@@ -57,6 +57,9 @@ def make_fabric(
         raise ArgumentError("devices", f"devices must be at least 1, received {count}")
     if index and count > 1:
         raise ArgumentError("accelerator", f"accelerator {accelerator!r} names one device, but devices is {count}")
+    cores = os.cpu_count() or 1
+    if device_type == "cpu" and count > max(8, 4 * cores):
+        raise ArgumentError("devices", f"devices is {count}: as many processes on the {cores} cores of this machine")
     several = count * num_nodes > 1 or strategy == "ddp"
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM

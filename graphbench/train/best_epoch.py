@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ class BestEpoch:
         value: its value on the validation split.
         values: loss and metrics per split.
         counts: rows per split.
+        undefined: why a metric has no value, per split.
         model: the model's state_dict at its end.
     """
 
@@ -35,6 +36,22 @@ class BestEpoch:
     values: dict[str, dict[str, float]]
     counts: dict[str, int]
     model: dict[str, Any]
+    undefined: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochMetrics:
+    """What an epoch is worth.
+
+    Attributes:
+        values: loss and metrics per split.
+        undefined: why a metric is NaN, per split.
+        improved: whether it is the best epoch so far.
+    """
+
+    values: dict[str, dict[str, float]]
+    undefined: dict[str, dict[str, str]]
+    improved: bool
 
 
 def compute_metrics(
@@ -45,7 +62,7 @@ def compute_metrics(
     epoch: int,
     num_train_batches: int,
     best: BestEpoch | None,
-) -> tuple[dict[str, dict[str, float]], bool]:
+) -> EpochMetrics:
     """Loss and metrics per split, and whether this is the best epoch so far.
 
     Args:
@@ -61,18 +78,29 @@ def compute_metrics(
     """
     metric = settings.metric
     all_metrics = settings.computes_all_metrics(epoch, num_train_batches)
-    values = {}
-    for split, of_split in predictions.items():
-        selecting = [metric] if split != "train" and metric != "loss" else []
-        values[split] = of_split.buffer.compute(task, None if all_metrics else selecting)
+    selecting = [metric] if metric != "loss" else []
+    only = {split: None if all_metrics else selecting if split != "train" else [] for split in predictions}
+    values, undefined = _computed(predictions, task, only)
     if "val" not in values:
-        return values, False
+        return EpochMetrics(values, undefined, improved=False)
     if metric not in values["val"]:
         raise unknown("metric to select the best epoch by (metric_best)", metric, values["val"])
     improved = is_better(values["val"][metric], best, settings.maximize)
     if improved and not all_metrics:
-        values = {split: of_split.buffer.compute(task) for split, of_split in predictions.items()}
-    return values, improved
+        values, undefined = _computed(predictions, task, dict.fromkeys(predictions))
+    return EpochMetrics(values, undefined, improved)
+
+
+def _computed(
+    predictions: Mapping[str, SplitPredictions], task: Task, only: Mapping[str, Sequence[str] | None]
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, str]]]:
+    """Values, and why there is none, per split; ``only`` names the metrics of a split, None: all."""
+    values, undefined = {}, {}
+    for split, of_split in predictions.items():
+        values[split] = of_split.buffer.compute(task, only[split])
+        if task.undefined:
+            undefined[split] = dict(task.undefined)
+    return values, undefined
 
 
 def is_better(value: float, best: BestEpoch | None, maximize: bool) -> bool:

@@ -67,6 +67,22 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+def is_lost_process(error: BaseException) -> bool:
+    """True for what PyTorch's communication says when another process of the run has ended."""
+    text = str(error)
+    return isinstance(error, torch.distributed.DistError) or any(
+        sign in text for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/")
+    )
+
+
+def lost_process(epoch: int, error: BaseException, last: Path) -> RunFailed:
+    """Another process of the run has ended; arguments as in :func:`non_finite_loss`."""
+    return RunFailed(
+        f"epoch {epoch}: another process of this run has ended ({first_line(error)}). {_kept(last)} The same command "
+        "resumes the run."
+    )
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its type where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

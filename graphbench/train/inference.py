@@ -21,8 +21,9 @@ from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import Outcome, Score
-from graphbench.structures import DataLoaders, GraphBatch, as_dense
+from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch, as_dense
 from graphbench.tasks.task import Task
+from graphbench.train.distributed import gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.forward_hooks import ForwardObserver, ask_attention_weights
@@ -59,7 +60,7 @@ class Inference:
     def scores(self) -> Outcome:
         """Loss and metrics of every split; ``predictions.npz`` holds ``<split>_pred`` and ``<split>_true``.
 
-        Rows are in the order of the split's examples (with several processes: one process after the other).
+        Rows are in the order of the split's examples, with several processes as with one.
         """
         start = time.perf_counter()
         predictions = self._evaluate()
@@ -96,24 +97,33 @@ class Inference:
                 "train.mode log-attn-weights: no layer of this model gives its attention weights; "
                 "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
             )
-        arrays: dict[str, np.ndarray] = {}
-        done = 0
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
+        graphs = self._attention_of(test_pass, observer)
+        if test_pass.rows["test"] is None:  # else every process has seen the same graphs
+            graphs = [graph for of_process in gather_objects(graphs, self.fabric) for graph in of_process]
+        arrays = {
+            f"{name}/{number}": array
+            for number, graph in enumerate(graphs[:ATTENTION_GRAPHS])
+            for name, array in graph.items()
+        }
+        self._write("attention.npz", arrays)
+        return self._outcome("log-attn-weights", {}, start)
+
+    def _attention_of(self, test_pass: EvaluationPass, observer: ForwardObserver) -> list[dict[str, np.ndarray]]:
+        """Weights per layer, edges and features of the first graphs of this process."""
+        graphs: list[dict[str, np.ndarray]] = []
         for batch in test_pass.batches():
             if not isinstance(batch, GraphBatch):
                 raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
             with torch.no_grad(), self.fabric.strategy.precision.forward_context(), observer() as answers:
                 self._adapter(OpaqueBatch(batch))
-            kept = min(batch.num_graphs, ATTENTION_GRAPHS - done)
-            _add_graphs(arrays, batch, kept, done)
-            for layer, weights in answers.items():
-                for graph in range(kept):
-                    arrays[f"{layer.removeprefix('model.')}/{done + graph}"] = weights[graph].float().cpu().numpy()
-            done += kept
-            if done == ATTENTION_GRAPHS:
+            for graph in range(min(batch.num_graphs, ATTENTION_GRAPHS - len(graphs))):
+                weights = {layer.removeprefix("model."): of_layer[graph] for layer, of_layer in answers.items()}
+                arrays = {layer: of_graph.float().cpu().numpy() for layer, of_graph in weights.items()}
+                graphs.append({**arrays, **_graph(batch, graph)})
+            if len(graphs) == ATTENTION_GRAPHS:
                 break
-        self._write("attention.npz", arrays)
-        return self._outcome("log-attn-weights", {}, start)
+        return graphs
 
     @cached_property
     def _adapter(self) -> BatchAdapter:
@@ -127,12 +137,14 @@ class Inference:
         return evaluate(predict, self.task, self.loaders.passes, self.fabric, skip=())
 
     def _outcome(self, reason: str, predictions: Mapping[str, SplitPredictions], start: float) -> Outcome:
-        scores = [
-            Score(split, name, value, name != "loss" and self.task.maximize(name), predictions[split].buffer.rows)
-            for split in SPLITS
-            if split in predictions
-            for name, value in predictions[split].buffer.compute(self.task).items()
-        ]
+        scores: list[Score] = []
+        undefined = {}
+        for split in (split for split in SPLITS if split in predictions):
+            buffer = predictions[split].buffer
+            for name, value in buffer.compute(self.task).items():
+                scores.append(Score(split, name, value, name != "loss" and self.task.maximize(name), buffer.rows))
+            if self.task.undefined:
+                undefined[split] = dict(self.task.undefined)
         seconds = time.perf_counter() - start
         return Outcome(
             reason=reason,
@@ -143,6 +155,7 @@ class Inference:
             time_per_epoch=seconds,
             total_time=seconds,
             peak_memory=peak_memory(self.fabric.device),
+            undefined=undefined,
         )
 
     def _write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -156,12 +169,11 @@ def _array(rows: Sequence[Tensor]) -> np.ndarray:
     return torch.cat(list(rows)).cpu().numpy()
 
 
-def _add_graphs(arrays: dict[str, np.ndarray], batch: GraphBatch, graphs: int, first: int) -> None:
-    """The first graphs of a batch, numbered from ``first``."""
-    ptr = batch.ragged.ptr.tolist()
-    edge_graph = batch.ragged.graph_id[batch.edge_index[0]]
-    for graph in range(graphs):
-        edges = batch.edge_index[:, edge_graph == graph] - ptr[graph]
-        arrays[f"edge_index/{first + graph}"] = edges.cpu().numpy()
-        if batch.x is not None:
-            arrays[f"x/{first + graph}"] = as_dense(batch.x[ptr[graph] : ptr[graph + 1]]).cpu().numpy()
+def _graph(batch: GraphBatch, graph: int) -> dict[str, np.ndarray]:
+    """Edges and features of a graph of a batch."""
+    start, end = batch.ragged.ptr[graph : graph + 2].tolist()
+    edges = batch.edge_index[:, batch.ragged.graph_id[batch.edge_index[0]] == graph] - start
+    arrays = {"edge_index": edges.cpu().numpy()}
+    if batch.x is not None:
+        arrays["x"] = as_dense(batch.x[start:end]).cpu().numpy()
+    return arrays

@@ -146,6 +146,7 @@ class RunLog:
             time_per_epoch=state.seconds / state.epoch,
             total_time=state.seconds,
             peak_memory=peak_memory(self._device),
+            undefined=best.undefined,
         )
         logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
         for reporter in self._reporters:

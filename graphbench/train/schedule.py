@@ -51,7 +51,9 @@ class Schedule(ABC):
 
     @property
     def lr(self) -> float:
-        """Rate of the first group, for logs."""
+        """Rate of the first group at the beginning of the epoch, for logs; also where a run resumes inside it."""
+        if self.follows_epoch:
+            return self.rate(self.base_lrs[0], float(self.epoch))
         lr: float = self.optimizer.param_groups[0]["lr"]
         return lr
 

@@ -24,7 +24,7 @@ class TrainerSettings:
         clip_grad_norm: clip the gradients of all parameters to a common norm.
         clip_grad_norm_value: the norm.
         schedule_every_step: the learning rate follows the schedule before every step; else after every epoch.
-        patience: stop after this many epochs without a better validation metric; 0: never.
+        patience: stop after this many evaluations in a row without a better validation metric; 0: never.
         ckpt_seconds: wall time after which a checkpoint is due.
         metrics_period: epochs between two computations of all metrics; in the others only the losses and the
             evaluated splits' ``metric`` are computed, except in a new best epoch (and the first and last one), which
@@ -65,6 +65,10 @@ class TrainerSettings:
         """True for the epochs (from 0) after which validation and test are evaluated."""
         return epoch == 0 or (epoch + 1) % self.eval_period == 0 or epoch + 1 == self.max_epoch
 
+    def evaluations(self, epochs: int) -> int:
+        """Evaluations in the first epochs of a run, that of its last epoch left out."""
+        return epochs // self.eval_period + (self.eval_period > 1 and epochs > 0)
+
     def computes_all_metrics(self, epoch: int, num_train_batches: int) -> bool:
         """True for the epochs in which all metrics are computed whatever the selecting one gives."""
         period = self.metrics_period or (1 if num_train_batches >= 10 else 25)
@@ -74,7 +78,6 @@ class TrainerSettings:
         """Why training is over after so many epochs: ``max_epoch`` or ``early stopping``; None while it is not."""
         if epochs >= self.max_epoch:
             return "max_epoch"
-        without_improvement = epochs - 1 - (-1 if best_epoch is None else best_epoch)
-        if self.patience and without_improvement >= self.patience:
-            return "early stopping"
-        return None
+        up_to_best = 0 if best_epoch is None else self.evaluations(best_epoch + 1)
+        without_improvement = self.evaluations(epochs) - up_to_best
+        return "early stopping" if self.patience and without_improvement >= self.patience else None

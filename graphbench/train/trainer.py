@@ -24,11 +24,18 @@ from graphbench.runs.record import Outcome
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataLoaders, GraphBatch
 from graphbench.tasks.task import Task
-from graphbench.train.best_epoch import BestEpoch, compute_metrics, copy_state_dict
+from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
-from graphbench.train.failures import interrupted, is_out_of_memory, non_finite_loss, out_of_memory
+from graphbench.train.failures import (
+    interrupted,
+    is_lost_process,
+    is_out_of_memory,
+    lost_process,
+    non_finite_loss,
+    out_of_memory,
+)
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
@@ -114,6 +121,8 @@ class Trainer:
                     self._epoch()
                 return self._log.finish(self.state, self.task)
         except (RuntimeError, MemoryError) as error:
+            if self.fabric.world_size > 1 and is_lost_process(error):
+                raise lost_process(self.state.epoch, error, self._checkpointer.last) from error
             if not is_out_of_memory(error):
                 raise
             state, last = self.state, self._checkpointer.last
@@ -129,7 +138,7 @@ class Trainer:
         predictions = {"train": self._train_epoch()}
         if self.settings.evaluates(self.state.epoch):
             predictions |= self._evaluate()
-        values, improved = compute_metrics(
+        metrics = compute_metrics(
             predictions,
             self.task,
             self.settings,
@@ -137,20 +146,20 @@ class Trainer:
             num_train_batches=self.loaders.num_train_batches,
             best=self.state.best,
         )
-        if improved:
-            self._keep_best(values, predictions)
-        if "val" in values:
-            self.state.val_loss = values["val"]["loss"]
+        if metrics.improved:
+            self._keep_best(metrics, predictions)
+        if "val" in metrics.values:
+            self.state.val_loss = metrics.values["val"]["loss"]
         self.schedule.step(self.state.val_loss)
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         self.state.seconds += seconds
-        self._log.epoch(self.state, values, predictions, lr=lr, seconds=seconds, improved=improved)
+        self._log.epoch(self.state, metrics.values, predictions, lr=lr, seconds=seconds, improved=metrics.improved)
         self.state.next_epoch()
         best = self.state.best
         self.state.ended = self.settings.reason_to_end(self.state.epoch, None if best is None else best.epoch)
         in_period = self.state.epoch % self.settings.ckpt_period == 0
         ended = self.state.ended is not None
-        self._save_or_stop(in_period or ended or self._checkpointer.is_due(improved))
+        self._save_or_stop(in_period or ended or self._checkpointer.is_due(metrics.improved))
 
     def _train_epoch(self) -> SplitPredictions:
         """One pass over the training batches; its predictions are what the training metrics are computed from."""
@@ -223,13 +232,14 @@ class Trainer:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return predictions
 
-    def _keep_best(self, values: dict[str, dict[str, float]], predictions: dict[str, SplitPredictions]) -> None:
+    def _keep_best(self, metrics: EpochMetrics, predictions: dict[str, SplitPredictions]) -> None:
         older_copy = None if self.state.best is None else self.state.best.model
         self.state.best = BestEpoch(
             epoch=self.state.epoch,
             metric=self.settings.metric,
-            value=values["val"][self.settings.metric],
-            values=values,
+            value=metrics.values["val"][self.settings.metric],
+            values=metrics.values,
+            undefined=metrics.undefined,
             counts={split: of_split.buffer.rows for split, of_split in predictions.items()},
             model=copy_state_dict(self.model.state_dict(), older_copy),
         )

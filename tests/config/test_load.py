@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from graphbench import registry
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError
+from tests.paths import ROOT
 
 BASE = "gt:\n  layers: 4\n"
 
@@ -61,6 +64,20 @@ MESSAGES = {
     "own argument of wrong type": ("gt:\n  SGFormer:\n    norm: l3\n", r"gt.SGFormer.norm received 'l3'.*frobenius"),
     "missing base": ("_base_: no/such.yaml\n", r"x\.yaml:1: no such configuration file: '.*no/such.yaml'"),
     "base is no name": ("_base_: [1]\n", r"x\.yaml:1: _base_ takes file names, received 1"),
+    "base is a number": ("_base_: 3\n", r"x\.yaml:1: _base_ takes file names, received 3"),
+    "base is a truth value": ("_base_: true\n", r"x\.yaml:1: _base_ takes file names, received True"),
+    "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
+    "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
+    "a billion values": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 10)}]\n" for a, b in pairwise("abcdefghi")),
+        r"x\.yaml:\d+: has more than 100,000 values",
+    ),
+    "base 60": ("optim:\n  max_epoch: 1:30\n", r"x\.yaml:2: received 1:30, which YAML reads as 90"),
+    "base 8": ("train:\n  batch_size: 010\n", r"x\.yaml:2: received 010, which YAML reads as 8"),
+    "base 8 in a list": ("optim:\n  steps: [1, 020]\n", r"x\.yaml:2: received 020, which YAML reads as 16"),
+    "a day that is none": ("name_tag: 2026-02-30\n", r"x\.yaml:1: day .*\."),
+    "nothing where there is no default": ("out_dir:\n", r"x\.yaml:1: out_dir must be a string, received nothing"),
     "base includes itself": ("_base_: x.yaml\n", r"x\.yaml:1: '.*x.yaml' includes itself"),
     "a file of sweeps": ("sweep: {name: a}\n", r"x\.yaml:1: this is a file of scripts/sweep\.py"),
     "missing plug-in": ("plugins: [nowhere.py]\n", r"x\.yaml:1: plug-in 'nowhere.py' cannot be loaded: FileNotFound"),
@@ -161,3 +178,40 @@ def test_plugin_beside_the_file_opens_its_own_keys(write) -> None:
 
 def test_every_key_explains_itself() -> None:
     assert not [name for name, key in SCHEMA.items() if not (key.help or key.inert)]
+
+
+@pytest.mark.parametrize("text", ["", "null", "~"])
+def test_nothing_is_not_set(write, text: str) -> None:
+    path = write(f"pretrained: {{dir: {text}}}\nname_tag: {text}\nposenc_RWSE: {{kernel: {{times_func: {text}}}}}\n")
+    for config in (load_config(path), load_config(path, ["pretrained.dir", text, "name_tag", text])):
+        assert (config.name, config.tree.pretrained.dir) == ("x", "")
+        assert config.tree.posenc_RWSE.kernel.times_func == ""
+    assert load_config(path, ["optim.scheduler", text]).tree.optim.scheduler == "none"
+    for key in ("out_dir", "gt.layer_type", "model.type"):
+        with pytest.raises(UserError, match=f"command line: {key} must be a string, received nothing"):
+            load_config(path, [key, text])
+
+
+@pytest.mark.parametrize("text", ["none", "None", "null", ""])
+def test_none_is_written_in_many_ways(write, text: str) -> None:
+    assert load_config(write("optim: {filter_lr: 1.0}\n"), ["optim.filter_lr", text]).tree.optim.filter_lr is None
+
+
+@pytest.mark.parametrize(
+    "key", ["round", "cfg_dest", "train.iter_per_epoch", "train.walk_length", "gnn.skip_every", "gnn.att_heads",
+            "gnn.att_final_linear", "gnn.att_final_linear_bn"]
+)  # fmt: skip
+def test_what_nothing_reads_says_so_and_does_not_count(write, key: str) -> None:
+    value = {int: "9", bool: "true", str: "other.yaml"}[SCHEMA[key].kind]
+    config = load_config(write(BASE), [key, value])
+    assert any(notice.startswith(f"command line: {key}: ") for notice in config.notices)
+    assert config.hash == load_config(write(BASE)).hash
+
+
+def test_every_other_key_is_read_somewhere() -> None:
+    sources = [path for path in (ROOT / "graphbench").rglob("*.py") if not path.name.endswith("_keys.py")]
+    text = "\n".join(path.read_text() for path in sources)
+    words = set(re.findall(r"\.(\w+)|[\"'](\w+)[\"']|(\w+):", text))
+    read = {word for groups in words for word in groups if word}
+    effective = [name for name, key in SCHEMA.items() if not key.inert]
+    assert [name for name in effective if name.rpartition(".")[2] not in read] == []

@@ -189,3 +189,13 @@ def test_mask_files(tmp_path: Path) -> None:
     np.savez(tmp_path / "1.npz", train_mask=masks[2])
     with pytest.raises(UserError, match=r"1.npz: val_mask is not a file in the archive"):
         read_mask_files([tmp_path / "0.npz", tmp_path / "1.npz"])
+
+
+@pytest.mark.parametrize("mode", ["cv-stratifiedkfold-3", "random-class"])
+def test_real_numbers_are_no_classes(mode: str) -> None:
+    targets = torch.tensor([0.2, 1.7, 0.4, 1.1] * 10)
+    with pytest.raises(UserError, match=r"needs classes, .*this data set are real numbers, e\.g\. 0\.2"):
+        make_splits(mode, num_examples=40, labels=targets, sizes=[1, 2, 2])
+    whole = targets.round()
+    whole[0] = torch.nan if mode == "random-class" else 0  # without a label
+    make_splits(mode, num_examples=40, labels=whole, sizes=[1, 2, 2])

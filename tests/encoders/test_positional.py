@@ -367,7 +367,8 @@ def _empty(frequencies):
         (lambda: ERN(4, model="mlp"), "Linear, DeepSet or Transformer, received 'mlp'"),
         (lambda: ERN(4, model="DeepSet", layers=0), "layers must be at least 1, received 0"),
         (lambda: ERN(6, model="Transformer"), "divide dim_pe, received 4 and 6"),
-        (lambda: ERN(4), "set er_dim, 1 or more, received 'none' with an unknown number of nodes"),
+        (lambda: ERN(4), "er_dim none is half the nodes of the largest graph, which is not known"),
+        (lambda: ERN(4, er_dim=0), "er_dim must be at least 1, received 0"),
         (lambda: ERN(4, er_dim=2)(_resistance_batch(3)), "rows of 2 entries.*has 3; set posenc_ERN.er_dim to 3"),
     ],
 )

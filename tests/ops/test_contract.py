@@ -7,8 +7,12 @@ import inspect
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench import ops
+from graphbench.ops.linear_attention import linear_attention
+from graphbench.ops.segment import segment_sum
+from graphbench.structures import Ragged
 
 ROOT = Path(ops.__path__[0])
 OPERATORS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
@@ -39,3 +43,25 @@ def test_public_functions_let_the_caller_choose_the_implementation(operator: str
         backend = inspect.signature(getattr(public, name)).parameters["backend"]
         assert (backend.kind, backend.default) == (backend.KEYWORD_ONLY, "auto")
         assert inspect.getdoc(getattr(public, name))
+
+
+def test_gradients_of_gradients_are_refused_not_left_out() -> None:
+    ragged = Ragged.from_sizes([3, 2])
+    x = torch.rand(5, 2, 3, dtype=torch.float64, requires_grad=True)
+    operators = [lambda: linear_attention(x, x, x, ragged, backend="cpu"), lambda: segment_sum(x.flatten(1), ragged)]
+    for operator in operators:
+        out = operator().square().sum()
+        with pytest.raises(RuntimeError, match="first derivatives only; call backward without create_graph"):
+            torch.autograd.grad(out, x, create_graph=True)
+        torch.autograd.grad(operator().sum(), x)
+    out = linear_attention(x, x, x, ragged, backend="reference").square().sum()
+    (grad,) = torch.autograd.grad(out, x, create_graph=True)
+    assert torch.autograd.grad(grad.square().sum(), x)[0].isfinite().all()
+
+
+def test_every_backward_pass_written_by_hand_refuses_to_be_differentiated() -> None:
+    for path in ROOT.rglob("*.py"):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines):
+            if "def backward(ctx" in line:
+                assert lines[number - 1].strip() == "@first_order", f"{path}:{number + 1}"

@@ -71,6 +71,32 @@ def test_weights_that_cancel_are_kept_from_zero(norm: str) -> None:
     torch.testing.assert_close(nothing[403:], v[403:])
 
 
+@pytest.mark.parametrize("base", ["self", "uniform"])
+@pytest.mark.parametrize(("sizes", "width"), [([1, 1], 6), ([1], 1), ([5, 3, 1, 2], 1)])
+@NORMS
+def test_a_sum_of_weights_that_is_zero(sizes: list[int], width: int, norm: str, base: str) -> None:
+    """Keys opposite to queries take the whole base away: it alone is left, in values, gradients and sums."""
+    ragged = Ragged.from_sizes(sizes)
+    v = normal(ragged.num_rows, 3, 5)
+    q = (normal(ragged.num_rows, 3, width).detach().abs() + 0.1).requires_grad_()
+    for backend in ("cpu", "reference"):
+        inputs = [q, (-q).detach().requires_grad_(), v]
+        out = call(ragged, norm, backend, base)(*inputs)
+        grads = torch.autograd.grad(out.square().sum(), inputs)
+        assert all(grad.isfinite().all() for grad in (out, *grads))
+        if norm == "l2" or max(sizes) == 1:
+            mean = torch.cat([part.mean(0).expand_as(part) for part in v.split(sizes)])
+            torch.testing.assert_close(out, v if base == "self" else mean)
+        if norm == "l2":
+            assert not grads[0].any()
+    if len(sizes) == 1:
+        tensors = q.detach(), -q.detach(), v.detach()
+        from_sums = linear_attention_of_sums(
+            tensors[0], tensors[2], linear_attention_sums(*tensors, norm=norm), norm=norm, base=base
+        )
+        torch.testing.assert_close(from_sums, tensors[2])
+
+
 def test_no_base_by_hand() -> None:
     """q~ . k~ = 3 and 1 for the only query that counts: weights 3/4 and 1/4."""
     q, k = torch.tensor([1.0, 0.0]).view(2, 1, 1), torch.tensor([3.0, 1.0]).view(2, 1, 1)

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 
+import mpmath
 import pytest
 import torch
 from torch import Tensor
@@ -96,6 +97,37 @@ def test_equals_bisection(n: int, spread: float, alpha: float) -> None:
         assert ((z - expected).abs() <= 1e-13 * (1 + amplified) * (1 + expected)).all()
         near = (expected > 0) & (expected < 1e-9 * (1 + amplified))
         assert torch.equal((z > 0) & ~near, (expected > 0) & ~near)
+
+
+def in_80_digits(s: list[float], t: list[float], lam: float, alpha: float) -> list[float]:
+    """The flow of one row, by trying every active set in rising order of friction."""
+    with mpmath.workdps(80):
+        s, t = [mpmath.mpf(x) for x in s], [mpmath.mpf(x) for x in t]
+        r_sum, f_sum = mpmath.fsum(mpmath.exp(-x) for x in s), mpmath.fsum(mpmath.exp(x) for x in t)
+        rows = sorted((lam * mpmath.exp(y) / f_sum, mpmath.exp(-x) / r_sum, j) for j, (x, y) in enumerate(zip(s, t)))
+        flow = [0.0] * len(s)
+        for count in range(len(rows), 0, -1):
+            active = rows[:count]
+            slope = mpmath.fsum(1 / r for _, r, _ in active) + (0 if math.isinf(alpha) else 1 / mpmath.mpf(alpha))
+            mu = (1 + mpmath.fsum(theta / r for theta, r, _ in active)) / slope
+            if mu > active[-1][0]:
+                for theta, r, j in active:
+                    flow[j] = float((mu - theta) / r)
+                break
+        return flow
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("spread", [1.0, 10.0, 30.0])
+def test_the_reference_is_one_at_any_spread(spread: float, dtype: torch.dtype) -> None:
+    n, lam = 12, 1 / 12
+    for alpha in (0.1, 1.0, math.inf):
+        s, t = (spread * (torch.rand(8, n) - 0.5) for _ in range(2))
+        truth = torch.tensor([in_80_digits(*row, lam, alpha) for row in zip(s.tolist(), t.tolist())])
+        z = reference.solve(s.to(dtype), t.to(dtype), torch.tensor(lam, dtype=dtype), alpha).float()
+        # Scores enter through exponentials: a rounding of the largest of them is the error of every number.
+        budget = 50 * torch.finfo(torch.float32).eps * (1 + spread)
+        assert ((z - truth).norm(dim=1) <= budget * truth.norm(dim=1)).all()
 
 
 @pytest.mark.parametrize(("spread", "most"), [(0.1, 3), (1.0, 7), (8.0, 30)])

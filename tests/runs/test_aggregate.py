@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from graphbench.runs import json_text
 from graphbench.runs.aggregate import aggregate, write_aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
@@ -115,6 +116,33 @@ def test_files_of_the_aggregation(tmp_path: Path) -> None:
     assert lines[1]["accuracy"] == pytest.approx(-0.15)
     assert lines[2]["accuracy_std"] is None
     assert write_aggregate(tmp_path).runs == aggregate(tmp_path).runs  # agg/ itself is no run
+
+
+def test_a_metric_that_some_runs_computed_says_how_many(tmp_path: Path) -> None:
+    for seed, lines in enumerate(
+        [
+            [{"epoch": 2, "accuracy": 0.5, "f1": 0.9}],
+            [{"epoch": 2, "accuracy": 0.7}],
+            [{"epoch": 2, "accuracy": 0.6}, ["no", "object"], {"epoch": 3, "accuracy": "x"}],
+        ]
+    ):
+        put(tmp_path, str(seed), 0.5)
+        path = tmp_path / str(seed) / "test" / "stats.json"
+        path.parent.mkdir()
+        path.write_bytes("".join(json.dumps(line) + "\n" for line in lines).encode() + b'{"epoch": 4, "f\xff')
+    write_aggregate(tmp_path)
+    (line,) = (tmp_path / "agg" / "test" / "stats.json").read_text().splitlines()
+    content = json.loads(line)
+    assert (content["n"], content["accuracy_n"], content["f1_n"]) == (3, 3, 1)
+    assert (content["f1"], content["f1_std"]) == (0.9, None)
+
+
+def test_a_metric_without_a_value_says_why(tmp_path: Path) -> None:
+    put(tmp_path, "0", 0.8, undefined={"test": {"auc": "only one class occurs"}})
+    put(tmp_path, "1", math.nan)
+    line = final_line(aggregate(tmp_path), tmp_path)
+    assert line["undefined"] == {"test": {"auc": "only one class occurs"}}
+    assert json.loads(json_text.dumps(line))["test"]["accuracy"] is None
 
 
 def test_table_and_last_line(tmp_path: Path) -> None:

@@ -153,3 +153,16 @@ def test_a_later_run_does_not_inherit_the_peak_of_an_earlier_one() -> None:
     before = peak_memory(cpu)
     forget_peak_memory(cpu)
     assert peak_memory(cpu) < before - 200_000_000
+
+
+def test_a_record_that_changed_on_the_disk_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    record = RunRecord(config="c", config_hash="h", seed=0, run_id="0", scores=(Score("test", "mae", 0.25, False, 3),))
+    record.write(path)
+    assert RunRecord.read(path) == record
+    text = path.read_text()
+    path.write_text(text.replace("0.25", "0.35"))
+    assert RunRecord.read(path) is None
+    without = text[: text.rindex(",\n")] + "\n}\n"
+    path.write_text(without)
+    assert RunRecord.read(path) == record, "records of earlier versions have none"

@@ -98,6 +98,7 @@ def test_overwriting_renames_aside(tmp_path: Path) -> None:
 def test_results_of_unknown_origin_are_refused(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path, "c", 0)
     (run.path / "train").mkdir(parents=True)
+    (run.path / "train/stats.json").write_text("")
     with pytest.raises(UserError, match=r"without a readable record\.json"):
         enter(run)
 

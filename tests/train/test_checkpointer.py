@@ -84,6 +84,15 @@ def test_a_state_from_the_middle_of_an_epoch(tmp_path: Path, batch: int) -> None
     assert summary(rest, rest.run()) == expected
 
 
+def test_a_run_resumed_inside_an_epoch_logs_the_rate_that_the_epoch_began_with(tmp_path: Path) -> None:
+    settings = tiny_settings(ckpt_seconds=0.0, schedule_every_step=True)
+    tiny_trainer(tmp_path / "a", settings).run()
+    with pytest.raises(Killed):
+        tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(2, 3, kill)]).run()
+    tiny_trainer(tmp_path / "b", settings).run()
+    assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
+
+
 def test_an_ended_run_is_not_trained_again(tmp_path: Path) -> None:
     first = tiny_trainer(tmp_path).run()
     trainer = tiny_trainer(tmp_path)

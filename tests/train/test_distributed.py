@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +65,25 @@ def test_two_processes_resume(tmp_path: Path, two: tuple[Path, list[dict[str, An
     assert process.returncode == 130, err
     (rest,) = results(start(tmp_path, "--devices", "2", *RESUMED))
     assert rest == whole | {"decision": "resume"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [True, False], ids=["first", "second"])
+def test_a_process_that_is_killed_ends_the_others(tmp_path: Path, first: bool) -> None:
+    process = start(tmp_path, "--devices", "2", "--max_epoch", "1000", "--batch_size", "3", "--sleep", "0.05")
+    wait_for(process, "epoch 1 batch 1")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("the numbers of child processes are read from /proc")
+    second = int(children.read_text().split()[0])
+    os.kill(process.pid if first else second, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    if first:
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{second}/cmdline").exists() and Path(f"/proc/{second}/cmdline").read_bytes():
+            assert time.monotonic() < deadline, "the second process trains on alone"
+            time.sleep(0.05)
+    else:
+        assert process.returncode == 3, err
+        assert "another process of this run has ended" in err
+        assert "Traceback" not in err

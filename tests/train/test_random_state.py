@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from graphbench.train.random_state import random_state, set_random_state
+from graphbench.train.seeding import seed_everything
 
 
 def test_random_states_come_back() -> None:
@@ -21,3 +22,13 @@ def test_random_states_come_back() -> None:
     first = draw()
     set_random_state(state)
     assert draw() == first
+
+
+def test_processes_of_one_run_draw_other_numbers_and_the_first_those_of_one_process() -> None:
+    def draw(*seed: int) -> tuple[float, float, float]:
+        seed_everything(*seed)
+        return torch.rand(1).item(), np.random.rand(), random.random()  # noqa: NPY002
+
+    assert draw(7) == draw(7, 0)
+    masks = [draw(7, process) for process in range(4)]
+    assert all(len(set(numbers)) == 4 for numbers in zip(*masks, strict=True))

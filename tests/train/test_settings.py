@@ -29,3 +29,16 @@ def test_settings_out_of_range(name: str, value: float) -> None:
 )
 def test_reasons_to_end(epochs: int, best_epoch: int | None, patience: int, reason: str | None) -> None:
     assert tiny_settings(max_epoch=6, patience=patience).reason_to_end(epochs, best_epoch) == reason
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 7, 50])
+def test_evaluations_are_counted(period: int) -> None:
+    settings = tiny_settings(max_epoch=30, eval_period=period)
+    for epochs in range(30):
+        assert settings.evaluations(epochs) == sum(map(settings.evaluates, range(epochs)))
+
+
+@pytest.mark.parametrize(("epochs", "best_epoch", "reason"), [(29, 9, None), (30, 9, "early stopping"), (29, 0, None)])
+def test_patience_counts_evaluations(epochs: int, best_epoch: int, reason: str | None) -> None:
+    settings = tiny_settings(max_epoch=100, eval_period=10, patience=2 if best_epoch else 3)
+    assert settings.reason_to_end(epochs, best_epoch) == reason

@@ -202,6 +202,14 @@ def test_early_stopping_counts_epochs_since_the_best(tmp_path: Path) -> None:
     assert outcome.epochs < 200
 
 
+def test_early_stopping_counts_evaluations_whatever_their_period(tmp_path: Path) -> None:
+    settings = tiny_settings(max_epoch=200, patience=4, eval_period=5)
+    outcome = tiny_trainer(tmp_path, settings).run()
+    assert outcome.reason == "early stopping"
+    assert settings.evaluations(outcome.epochs) - settings.evaluations(outcome.best_epoch + 1) == 4
+    assert outcome.epochs % 5 == 0, "it ends with an evaluation"
+
+
 def test_secondary_metrics_of_short_epochs(tmp_path: Path) -> None:
     trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=29))  # five batches per epoch
     trainer.run()

@@ -1,11 +1,13 @@
 """Look-up order of raw files, and the folder of processed data.
 
 1. ``dataset.dir``; 2. every folder in ``$GRAPHBENCH_DATA`` (':'-separated, only ever read); 3. download into
-``dataset.dir``. Processed data and encodings go to ``$GRAPHBENCH_CACHE``, default ``<dataset.dir>/.cache``.
+``dataset.dir``. Processed data and encodings go to ``$GRAPHBENCH_CACHE``, default ``<dataset.dir>/.cache``; where that
+may only be read, to a folder of the user's cache (``$XDG_CACHE_HOME/graphbench``, default ``~/.cache/graphbench``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ class Roots:
         home = Path(directory).expanduser()
         shared = [Path(name).expanduser() for name in os.environ.get("GRAPHBENCH_DATA", "").split(os.pathsep) if name]
         cache = os.environ.get("GRAPHBENCH_CACHE")
-        return cls(home, tuple(shared), Path(cache).expanduser() if cache else home / ".cache")
+        return cls(home, tuple(shared), Path(cache).expanduser() if cache else _cache_below(home))
 
     def find(self, *files: str) -> Path | None:
         """The first root that holds all the given files, or None.
@@ -100,3 +102,12 @@ class Roots:
             f"the raw files of {what} are in none of {looked}, and downloading failed ({reason}). Put these files "
             f"below {self.directory} (dataset.dir) or below a folder named in $GRAPHBENCH_DATA:{listed}"
         )
+
+
+def _cache_below(home: Path) -> Path:
+    cache = home / ".cache"
+    existing = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
+    if not existing.is_dir() or os.access(existing, os.W_OK | os.X_OK):
+        return cache
+    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphbench"
+    return own / hashlib.sha256(str(cache.resolve()).encode()).hexdigest()[:16]

@@ -21,7 +21,7 @@ from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows, subgraph
-from graphbench.data.loading.batching import shard
+from graphbench.data.loading.batching import consecutive_share, shard
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
@@ -86,9 +86,9 @@ class LargeLoader(DataLoaders):
         self._parts = parts
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size
         self._make_blocks = blocks
-        shards = {part: shard(index, rank, world_size, fill=False) for part, index in splits.parts().items()}
+        shares = {part: consecutive_share(index, rank, world_size) for part, index in splits.parts().items()}
         make = {"full_batch": self._full_batch, "blocks": self._blockwise, "random_node": self._partitioned}[evaluation]
-        self.passes = [make(shards)]
+        self.passes = [make(shares)]
 
     @cached_property
     def _incoming(self) -> IncomingEdges:
@@ -106,14 +106,14 @@ class LargeLoader(DataLoaders):
 
     def _shard(self, count: int) -> np.ndarray:
         """The numbers below ``count`` of this process, as many in every process, because processes step together."""
-        return shard(torch.arange(count), self._rank, self._world_size, fill=True).numpy()
+        return shard(torch.arange(count), self._rank, self._world_size).numpy()
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
         if self._device.type != "cuda":
             return batch.to(self._device)
         return batch.pin_memory().to(self._device, non_blocking=True)
 
-    def _full_batch(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
+    def _full_batch(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
 
         def batches() -> Iterator[GraphBatch]:
@@ -123,13 +123,13 @@ class LargeLoader(DataLoaders):
             yield kept[0]
 
         return EvaluationPass(
-            {part: index.to(self._device, non_blocking=True) for part, index in shards.items()}, batches
+            {part: index.to(self._device, non_blocking=True) for part, index in shares.items()}, batches
         )
 
-    def _blockwise(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
-        return EvaluationPass(shards, lambda: iter([self._blocks]))
+    def _blockwise(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
+        return EvaluationPass(shares, lambda: iter([self._blocks]))
 
-    def _partitioned(self, shards: Mapping[str, Tensor]) -> EvaluationPass:
+    def _partitioned(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
         row = torch.empty_like(drawn.nodes)
         row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
@@ -139,7 +139,7 @@ class LargeLoader(DataLoaders):
                 yield self._move(batch)
 
         return EvaluationPass(
-            {part: row[index].to(self._device, torch.int64) for part, index in shards.items()}, batches
+            {part: row[index].to(self._device, torch.int64) for part, index in shares.items()}, batches
         )
 
 

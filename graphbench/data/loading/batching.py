@@ -116,10 +116,10 @@ class Batching:
         return [batch if whole else batch[:-1] for batch, whole in zip(batches, full, strict=True)]
 
     def _shard(self, examples: Tensor) -> Tensor:
-        return shard(examples, self._rank, self._world, fill=True)
+        return shard(examples, self._rank, self._world)
 
     def _shard_of_batches(self, batches: list[Tensor]) -> list[Tensor]:
-        numbers = shard(torch.arange(len(batches)), self._rank, self._world, fill=True)
+        numbers = shard(torch.arange(len(batches)), self._rank, self._world)
         return [batches[number] for number in numbers.tolist()]
 
 
@@ -127,19 +127,29 @@ def _ceil_div(count: int, divisor: int) -> int:
     return -(-count // divisor)
 
 
-def shard(examples: Tensor, rank: int, world_size: int, fill: bool) -> Tensor:
-    """The examples of one of several processes: every ``world_size``-th.
+def shard(examples: Tensor, rank: int, world_size: int) -> Tensor:
+    """The training examples of one of several processes: every ``world_size``-th, filled up to equal length.
+
+    Args:
+        examples: of all processes; the first ones are repeated until all shards are equally long.
+        rank: number of this process.
+        world_size: number of processes.
+    """
+    missing = -len(examples) % world_size
+    if missing:
+        examples = torch.cat([examples, examples.repeat(-(-missing // len(examples)))[:missing]])
+    return examples[rank::world_size]
+
+
+def consecutive_share(examples: Tensor, rank: int, world_size: int) -> Tensor:
+    """The evaluation examples of one of several processes: one process after the other they are in their order.
 
     Args:
         examples: of all processes.
         rank: number of this process.
         world_size: number of processes.
-        fill: repeat the first examples until all shards are equally long.
     """
-    missing = -len(examples) % world_size if fill else 0
-    if missing:
-        examples = torch.cat([examples, examples.repeat(-(-missing // len(examples)))[:missing]])
-    return examples[rank::world_size]
+    return examples.tensor_split(world_size)[rank]
 
 
 def in_order(sizes: Tensor, batch_size: int, node_budget: int = 0) -> list[Tensor]:

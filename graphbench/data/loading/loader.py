@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from graphbench.data.loading.batching import Batching, Order, check_budget, in_order, shard
+from graphbench.data.loading.batching import Batching, Order, check_budget, consecutive_share, in_order, shard
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
@@ -40,8 +40,8 @@ class GraphLoaders(DataLoaders):
     """The batches of training and evaluation.
 
     With several processes, each takes its shard of every epoch; shards are filled up to equal length by repeating the
-    first examples, because processes step together. Evaluation shards are disjoint and complete. Transductive training
-    rows are sharded in the same way.
+    first examples, because processes step together. Transductive training rows are sharded in the same way. Evaluation
+    shares are consecutive: one process after the other they hold every example once, in its order.
 
     Args:
         store: the graphs.
@@ -119,7 +119,7 @@ class GraphLoaders(DataLoaders):
             self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
         self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
         self._full: GraphBatch | None = None
-        self._train_rows = self._to_device(self._shard(splits.train, fill=True)) if transductive else None
+        self._train_rows = self._to_device(shard(splits.train, rank, world_size)) if transductive else None
         self.passes = self._passes()
 
     @property
@@ -156,18 +156,16 @@ class GraphLoaders(DataLoaders):
         # (seed, epoch + 1) apart from (seed + 1, epoch).
         return torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % 2**63)
 
-    def _shard(self, examples: Tensor, fill: bool) -> Tensor:
-        return shard(examples, self._rank, self._world_size, fill)
-
     def _to_device(self, rows: Tensor) -> Tensor:
         return rows.to(self._device, non_blocking=True)
 
     def _passes(self) -> list[EvaluationPass]:
-        shards = {part: self._shard(index, fill=False) for part, index in self._splits.parts().items()}
+        parts = self._splits.parts().items()
+        shares = {part: consecutive_share(index, self._rank, self._world_size) for part, index in parts}
         if self._transductive:
-            rows = {part: self._to_device(index) for part, index in shards.items()}
+            rows = {part: self._to_device(index) for part, index in shares.items()}
             return [EvaluationPass(rows, lambda: iter([self.full_batch]))]
-        return [EvaluationPass({part: None}, partial(self._evaluation, index)) for part, index in shards.items()]
+        return [EvaluationPass({part: None}, partial(self._evaluation, index)) for part, index in shares.items()]
 
     def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
         batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, UnknownFact, check_at_least
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -35,8 +35,8 @@ class ERN(ColumnEncoder):
         layers: depth of the last two; for DeepSet the first map counts.
         n_heads: attention heads (Transformer only); must divide ``dim_pe``.
         post_layers: linear maps after that, each with a ReLU.
-        er_dim: entries per row (Linear only); ``none``: half the nodes of the largest graph.
-        max_nodes: nodes of the largest graph, where ``er_dim`` is ``none``.
+        er_dim: entries per row (Linear only); None: half the nodes of the largest graph.
+        max_nodes: nodes of the largest graph, where ``er_dim`` is None.
 
     Shape:
         embedding (N, entries) -> (N, dim_pe); for Linear, rows are filled up with zeros to ``er_dim`` entries
@@ -55,7 +55,7 @@ class ERN(ColumnEncoder):
         layers: int = 3,
         n_heads: int = 4,
         post_layers: int = 0,
-        er_dim: int | str = "none",
+        er_dim: int | None = None,
         max_nodes: FromContext[int | None] = None,
     ) -> None:
         super().__init__()
@@ -116,15 +116,12 @@ class ERN(ColumnEncoder):
         return h.sum(1)
 
 
-def _columns(er_dim: int | str, max_nodes: int | None) -> int:
-    if isinstance(er_dim, int) and er_dim >= 1:
+def _columns(er_dim: int | None, max_nodes: int | None) -> int:
+    if er_dim is not None:
+        check_at_least(1, er_dim=er_dim)
         return er_dim
-    if er_dim != "none" or max_nodes is None:
-        raise ArgumentError(
-            "er_dim",
-            f"ERN with model Linear needs the number of entries per row: set er_dim, 1 or more, received {er_dim!r} "
-            f"with {'an unknown number of' if max_nodes is None else max_nodes} nodes in the largest graph",
-        )
+    if max_nodes is None:
+        raise UnknownFact("er_dim", "ERN: er_dim none is half the nodes of the largest graph, which is not known")
     return max(1, max_nodes // 2)
 
 

@@ -84,8 +84,9 @@ class Performer(GlobalAttention):
 def directions(count: int, width: int) -> Tensor:
     """(count, width) Gaussian-like directions, orthogonal in groups of ``width``, as long as Gaussian ones.
 
-    Drawn on the host, so that every device gets the same.
+    Drawn on the host, so that every device gets the same, and in float32 at least: half precision has no QR.
     """
-    groups = [torch.linalg.qr(torch.randn(width, width)).Q.t() for _ in range(-(-count // width))]
-    length: Tensor = torch.linalg.vector_norm(torch.randn(count, width), dim=1, keepdim=True)
+    dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
+    groups = [torch.linalg.qr(torch.randn(width, width, dtype=dtype)).Q.t() for _ in range(-(-count // width))]
+    length: Tensor = torch.linalg.vector_norm(torch.randn(count, width, dtype=dtype), dim=1, keepdim=True)
     return torch.cat(groups)[:count] * length

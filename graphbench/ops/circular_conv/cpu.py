@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.circular_conv.fourier import CHUNK_ELSEWHERE, Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
 from graphbench.ops.circular_conv.padded import SMALL, Padded, length_of
@@ -151,7 +150,7 @@ class _CircularConv(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         u, filters, gate, *spectra = ctx.saved_tensors
         kept, wide = iter(spectra), ctx.wide

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import accumulate
 from graphbench.ops.decay_attention.damping import Damping, distances_of
 from graphbench.ops.decay_attention.dense import dense
@@ -77,7 +76,7 @@ class _Attention(torch.autograd.Function):
         return layout.unpack(out).to(v.dtype)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, start = ctx.saved_tensors
         ragged, mask, heads, dtype = ctx.ragged, ctx.mask, q.shape[1], compute_dtype(q)

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops import gpu_launch
 except ImportError as missing:
     raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
@@ -99,7 +99,7 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, start, out, log_sum = ctx.saved_tensors
         ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from graphbench.ops.backend import first_order
 
 # Elements handled at a time: a few of these blocks fit into the cache of one core.
 _BLOCK = 1 << 17
@@ -92,7 +93,7 @@ class _Dropout(torch.autograd.Function):
         return x * factors
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.saved_tensors:
             return _drop(grad, ctx.p, ctx.seed), None, None

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.segment.cpu import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
@@ -54,7 +53,7 @@ class _EdgeAttention(torch.autograd.Function):
         return out_NHf
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, e, weight_MH, inside_MH, out_NHf, total_NH = ctx.saved_tensors
         adj: Adjacency = ctx.adj

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.focal_attention import lists
@@ -158,7 +157,7 @@ class _Attention(torch.autograd.Function):
         return layout.unpack(out).to(v.dtype)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias, *tables = ctx.saved_tensors
         call: _Call = ctx.call

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops import gpu_launch
 except ImportError as missing:
     raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
@@ -195,7 +195,7 @@ class _Attention(torch.autograd.Function):
         return out, sums
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
         launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.edge_attention.cpu import weighted
 from graphbench.ops.focal_attention.scope import Relation, Scope, hops_of, visible
@@ -175,7 +174,7 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, weight_PH, out, *tables = ctx.saved_tensors
         call: _Call = ctx.call

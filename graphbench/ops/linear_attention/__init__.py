@@ -8,7 +8,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear_attention import cpu, reference
-from graphbench.ops.linear_attention.norms import BASES, NORMS
+from graphbench.ops.linear_attention.norms import BASES, NORMS, without_cancelled
 from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
 from graphbench.structures import Ragged
 
@@ -43,7 +43,8 @@ def linear_attention(
         uniform   out[i] = (sum_j v[j] + q~[i] (k~^T v)) / (n + q~[i] . sum_j k~[j])
         none      out[i] = q~[i] (k~^T v) / (q~[i] . sum_j k~[j])
 
-    with n the nodes of i's graph. ``frobenius``: one norm per graph, over its nodes, heads and channels;
+    with n the nodes of i's graph. Where a denominator with a base is 0 up to rounding, q~[i] counts as 0 (``self``:
+    out[i] = v[i]; ``uniform``: the mean of v). ``frobenius``: one norm per graph, over its nodes, heads and channels;
     ``l2``: one norm per row and head. A norm of zero is replaced by one. ``none`` divides by a sum that may cancel: its
     size is kept at 0.01 times ``|q~[i]| sum_j |k~[j]|`` or more, its sign stays.
 
@@ -72,6 +73,9 @@ def linear_attention(
         raise ValueError(f"norm must be one of {NORMS}, received {norm!r}")
     if base not in BASES:
         raise ValueError(f"base must be one of {BASES}, received {base!r}")
+    # A Frobenius norm keeps |q~ . sum k~| below sqrt(n), so that only a graph of one node can cancel.
+    if base != "none" and ragged.num_rows and (norm == "l2" or 1 in ragged.sizes):
+        q = without_cancelled(q, k, ragged, norm)
     if backend == "auto" and has_triton(q):
         backend = "gpu"
     return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm, base)

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.linear_attention.norms import FLOOR, away_from_zero, bound_of, positive, unit_rows
 from graphbench.structures import Bucket, Ragged
 
@@ -80,7 +79,7 @@ class _Attend(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, rest, centre, flow, total, context, k_sum, bound, scale, *inverse = ctx.saved_tensors
         p = grad.reshape(flow.shape) / total

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     import triton
 except ImportError as missing:
     raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
@@ -66,7 +66,7 @@ class _UnitRows(torch.autograd.Function):
         return unit
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
         along = (grad * unit).sum(2, keepdim=True)
@@ -96,7 +96,7 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bound, centre, context, scale, inverse_squares = ctx.saved_tensors
         ragged, base, grad = ctx.ragged, ctx.base, grad.contiguous()

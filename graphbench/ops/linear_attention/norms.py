@@ -26,6 +26,24 @@ def away_from_zero(total: Tensor, bound: Tensor) -> Tensor:
     return torch.where(kept == 0, 1.0, kept)
 
 
+def without_cancelled(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
+    """Queries with zeros in the rows whose weights ``q~ . k~`` cancel the base, which alone counts there.
+
+    The sum of a row's weights, divided by n, is 1 with the base alone, and never negative. Where it is no more than
+    rounding (k = -q, and heads of one channel) the division would give NaN or any number.
+    """
+    with torch.no_grad():
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q_wide, k_wide = q.to(wide), k.to(wide)
+        if norm == "l2":
+            q_wide, k_wide = unit_rows(q_wide), unit_rows(k_wide)
+        scale = inverse_norms(q_wide, ragged, norm) * inverse_norms(k_wide, ragged, norm)
+        mean = segment_mean(k_wide.flatten(1), ragged).view(-1, *k.shape[1:]) * scale.to(wide).view(-1, 1, 1)
+        total = 1 + (q_wide * mean.index_select(0, ragged.graph_id)).sum(2, keepdim=True)
+        nothing_left = total < 4 * torch.finfo(wide).eps
+    return q.masked_fill(nothing_left, 0.0)
+
+
 def positive(length: Tensor) -> Tensor:
     """Lengths with 1 in the place of 0."""
     return torch.where(length > 0, length, 1.0)

@@ -105,7 +105,8 @@ def linear_attention_of_sums(
             out = centre * (weight / total) + flow / total
         else:
             rest = v.to(wide) - centre if base == "self" else 0.0  # the mean of v - centre is zero
-            out = centre + (rest + flow) / (1 + weight)
+            cancelled = 1 + weight < 4 * torch.finfo(wide).eps  # see norms.without_cancelled
+            out = centre + (rest + flow.masked_fill(cancelled, 0.0)) / (1 + weight.masked_fill(cancelled, 0.0))
     return out.to(v.dtype)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.segment.cpu import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
@@ -90,7 +90,7 @@ class _Propagate(torch.autograd.Function):
         return _bag(h, adj.by_target.other, adj.by_target, adj.sorted_weights(h.dtype)[0])
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         lists = ctx.adj.by_source
         return None, _bag(grad, lists.other, lists, ctx.adj.sorted_weights(grad.dtype)[1])
@@ -103,7 +103,7 @@ class _Gather(torch.autograd.Function):
         return h.index_select(0, index)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _bag(grad, ctx.lists.entry, ctx.lists), None, None
 
@@ -115,7 +115,7 @@ class _SumAtTarget(torch.autograd.Function):
         return _arriving(adj, messages)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return None, grad.index_select(0, ctx.adj.target)
 
@@ -131,7 +131,7 @@ class _MaxAtTarget(torch.autograd.Function):
         return top
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         messages, top = ctx.saved_tensors
         attains = (messages == top.index_select(0, ctx.adj.target)).to(grad.dtype)
@@ -152,7 +152,7 @@ class _EdgeSoftmax(torch.autograd.Function):
         return probabilities
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (probabilities,) = ctx.saved_tensors
         weighted = grad * probabilities
@@ -168,7 +168,7 @@ class _ReluSum(torch.autograd.Function):
         return _arriving(adj, h.index_select(0, adj.source).add_(e).relu_())
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, e = ctx.saved_tensors
         active = h.index_select(0, ctx.adj.source).add_(e)
@@ -202,7 +202,7 @@ class _GatedMean(torch.autograd.Function):
         return out, logit
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor | None, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
         logit, value, gate, out, norm = ctx.saved_tensors
         adj: Adjacency = ctx.adj

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from graphbench.ops.backend import first_order
 from graphbench.structures import Ragged
 
 # Rows summed one after the other before their partial sums are; keeps the rounding error that of a pairwise sum.
@@ -90,7 +90,7 @@ class _SegmentSum(torch.autograd.Function):
         return sum_rows(x, ragged)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _spread(grad, ctx.ragged), None
 
@@ -114,7 +114,7 @@ class _SegmentMax(torch.autograd.Function):
         return top
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, top = ctx.saved_tensors
         attains = (x == _spread(top, ctx.ragged)).to(x.dtype)
@@ -132,7 +132,7 @@ class _SegmentSoftmax(torch.autograd.Function):
         return probabilities
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (probabilities,) = ctx.saved_tensors
         weighted = grad * probabilities

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import BucketPairs, accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.structures import Ragged
@@ -76,7 +75,7 @@ class _Attention(torch.autograd.Function):
         return layout.unpack(out).to(v.dtype)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias = ctx.saved_tensors
         ragged, heads, dtype = ctx.ragged, q.shape[1], compute_dtype(q)

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.solver import Solution, exp_weights_, flow_over_nu, solve
@@ -115,7 +114,7 @@ class _SparseFlow(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, lam, solved = ctx.saved_tensors
         dtype, heads = compute_dtype(inputs[0]), inputs[0].shape[1]

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     import triton
 except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.segment import segment_sum
@@ -158,7 +158,7 @@ class _Flow(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()

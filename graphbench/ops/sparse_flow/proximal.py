@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.problem import FlowProblem
 from graphbench.ops.sparse_flow.scores import query_tiles, scores
@@ -42,7 +42,7 @@ class _Tile(torch.autograd.Function):
         return _output(*arguments)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
         with torch.enable_grad():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -41,18 +43,41 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> Tensor:
     Returns:
         (..., i, j). Entries outside the active set are exactly 0.
     """
-    # z is the same for every multiple of w. This one does not overflow, and 1 / w only for scores 80 apart (float32).
-    w = torch.softmax(s, dim=-1)
-    kappa = (1 / w).sum(-1, keepdim=True)
-    theta = lam * kappa * torch.softmax(t, dim=-1)
-    beta = (1 / alpha) / kappa  # this way round infinity has a gradient
+    log_w = s - s.amax(-1, keepdim=True)
+    log_kappa = torch.logsumexp(-log_w, -1, keepdim=True)
+    w, log_phi = log_w.exp(), torch.log_softmax(t, -1) + log_kappa
     with torch.no_grad():
-        # j is active where the left side of the equation for nu is still below 1 at nu = theta_j.
-        order = theta.argsort(dim=-1)
-        w_up, theta_up = w.gather(-1, order), theta.gather(-1, order)
-        left_side = theta_up * (beta + w_up.cumsum(-1)) - (w_up * theta_up).cumsum(-1)
-        active = torch.empty_like(w).scatter_(-1, order, (left_side < 1).to(w.dtype))
+        last = _last_active(w, t, log_phi, lam, alpha)  # -1: nothing flows
+        order = t.argsort(dim=-1)
+        key = order.gather(-1, last.clamp(min=0))
+        rank = torch.empty_like(order).scatter_(-1, order, torch.arange(s.shape[-1]).expand_as(order))
+        active = (rank <= last).to(w.dtype)
+    # Everything is counted from the highest active threshold: flows are sums of positive numbers. Autograd of these
+    # lines, with the active set held fixed, is the implicit gradient.
+    below = lam * _exp(log_phi.gather(-1, key)) * torch.expm1((t - t.gather(-1, key)).clamp(max=0))
+    conserved = 1 - lam / alpha * (log_phi.gather(-1, key) - log_kappa).exp()
     w_active = w * active
-    # Autograd of this line, with the active set held fixed, is the implicit gradient.
-    nu = (1 + (w_active * theta).sum(-1, keepdim=True)) / (beta + w_active.sum(-1, keepdim=True))
-    return (w_active * (nu - theta)).relu()
+    slope = (-log_kappa).exp() / alpha + w_active.sum(-1, keepdim=True)
+    # Rows without flow have slope 0 where alpha is infinite, too: their numbers do not matter, but NaN spreads.
+    delta = (conserved + (w_active * below).sum(-1, keepdim=True)) / torch.where(last < 0, 1.0, slope)
+    return (w_active * (delta - below)).relu()
+
+
+def _last_active(w: Tensor, t: Tensor, log_phi: Tensor, lam: Tensor, alpha: float) -> Tensor:
+    """(..., i, 1) how many keys are active, less one, in rising order of friction.
+
+    Key m is where the equation of the row still asks for flow at its own threshold theta_m:
+    ``1 - beta theta_m > sum over j before m of w_j (theta_m - theta_j)``; the sum grows by the gaps between thresholds.
+    """
+    t_up, order = t.sort(dim=-1)
+    theta = lam * _exp(log_phi.gather(-1, order))
+    gap = theta[..., 1:] * -torch.expm1(t_up[..., :-1] - t_up[..., 1:])
+    flow = (gap * w.gather(-1, order).cumsum(-1)[..., :-1]).cumsum(-1)
+    left = 1 - lam / alpha * torch.softmax(t, -1).gather(-1, order)
+    left[..., 1:] -= flow
+    return (left > 0).sum(-1, keepdim=True) - 1
+
+
+def _exp(x: Tensor) -> Tensor:
+    """Powers that leave room for a product with a weight below the largest number of the type."""
+    return x.clamp(max=0.78 * math.log(torch.finfo(x.dtype).max)).exp()

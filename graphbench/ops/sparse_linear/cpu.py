@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.segment.cpu import bag_sum
 from graphbench.structures import SparseRows
 
@@ -39,7 +38,7 @@ class _SparseLinear(torch.autograd.Function):
         return _bag(weight.t().contiguous(), x.column, x.ptr, value)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
         x: SparseRows = ctx.x

@@ -49,8 +49,7 @@ class CandidateMRR(Metric):
     of candidates per link is allowed; a link without any has rank 1.
 
     Attributes:
-        needs_order: rows belong together by their order, which no other metric reads. Processes of a data-parallel run
-            take turns with the rows, so that there it has no value.
+        needs_order: rows belong together by their order, which no other metric reads.
     """
 
     kinds = ("binary",)
@@ -58,8 +57,6 @@ class CandidateMRR(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            raise Undefined("several processes have each a part of the candidates; use one device")
         linked = true == 1
         first = linked.nonzero().squeeze(1)
         if not first.numel():

@@ -70,6 +70,9 @@ def test_processes_share_an_epoch(make):
     epochs = [trained(loader) for loader in ranks]
     assert {len(batches) for batches in epochs} == {ranks[0].num_train_batches}
     assert set(flat(node for batches in epochs for node in batches)) == set(alone)
+    for part, rows in make().passes[0].rows.items():
+        shares = [loader.passes[0].rows[part] for loader in ranks]
+        assert torch.equal(torch.cat(shares), rows), "evaluated in the order of the split"
 
 
 def test_seed_nodes_come_first():

@@ -51,13 +51,6 @@ def test_degenerate_input(rows: int, fill: float) -> None:
     assert (value == (1 if rows == 1 else 1 / 1.5)) if rows and fill == 0 else math.isnan(value)
 
 
-def test_no_value_where_rows_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    metric = _mrr()
-    assert math.isnan(metric(torch.zeros(2), torch.tensor([1, 0])))
-    assert metric.reason.endswith("use one device")
-
-
 def test_statistics_are_means_over_the_graphs_that_have_one():
     ranking = registry.lookup("tasks/metrics", "mrr_filt")("classification", 1)
     values = torch.tensor([0.5, torch.nan, 1.0])

@@ -1,0 +1,97 @@
+"""Exceptions of a command line as one message and an exit code: those of :mod:`graphbench.errors`, and the system's.
+
+The operating system says no in many places (a full disk, a folder that may only be read, a file where a folder should
+be), which no code around them can do anything about; here they get one message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import ParamSpec
+
+from graphbench.errors import Interrupted, RunFailed, UserError
+
+P = ParamSpec("P")
+
+_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM)
+"""What passes when somebody makes room; everything else is about a path, which the user has to change."""
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
+
+
+def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
+    """A command line whose failures end in one message on standard error and their exit code, never in a traceback."""
+
+    @functools.wraps(main)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            code = main(*args, **kwargs)
+            sys.stdout.flush()  # a full disk behind it shows here, not when the interpreter ends
+            return code
+        except (Interrupted, KeyboardInterrupt) as error:
+            return _end("interrupted", str(error) or "nothing was running yet.", Interrupted.exit_code)
+        except Exception as error:
+            told = told_to_user(error)
+            if told is None:
+                raise
+            if isinstance(told, RunFailed):
+                return _end("run failed", str(told), RunFailed.exit_code)
+            return _end("error", str(told), UserError.exit_code)
+
+    return wrapper
+
+
+def told_to_user(error: BaseException) -> UserError | RunFailed | None:
+    """What an exception means to a user; None for a defect of ours, whose traceback is needed."""
+    if isinstance(error, (UserError, RunFailed)):
+        return error
+    if isinstance(error, BrokenPipeError) and error.filename is None:
+        return RunFailed("nobody reads standard output any more. What is finished is kept in the run's folder.")
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return _of_system(cause)
+        text = str(cause)
+        if isinstance(cause, MemoryError) or any(sign in text.lower() for sign in _NO_MEMORY):
+            return RunFailed(f"memory is exhausted ({_first_line(cause)}). Use a smaller model, batch or data set.")
+        if "No space left on device" in text:  # of libraries that write files themselves
+            return _of_system(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    return None
+
+
+def _of_system(error: OSError) -> UserError | RunFailed:
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    place = f"{' -> '.join(names)}: " if names else ""
+    reason = error.strerror or str(error)
+    if error.errno in _EXHAUSTED:
+        return RunFailed(
+            f"{place}{reason}. Nothing half-written is left; once there is room, the same command goes on where the "
+            "last checkpoint was."
+        )
+    return UserError(f"{place}{reason}. Choose another path (out_dir, dataset.dir, ...), or change what lies there.")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and those that it was raised from or during."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _end(kind: str, message: str, code: int) -> int:
+    with contextlib.suppress(OSError, ValueError):  # standard error may be closed or full, too
+        print(f"{kind}: {message}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):  # else the interpreter would try once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

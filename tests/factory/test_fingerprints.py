@@ -1,0 +1,37 @@
+"""Data that are not the published ones are used, and said to be other ones."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from graphbench.config import load_config
+from graphbench.factory.data import declared_fingerprint, fingerprint_key, read_data
+from tests.paths import ROOT
+
+MUTAG = ROOT / "configs/tu/gps-mutag.yaml"
+
+
+def test_a_digit_that_was_changed_is_told(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (labels,) = data_root.rglob("MUTAG_node_labels.txt")
+    folder = tmp_path / labels.parent.relative_to(data_root)
+    shutil.copytree(labels.parent, folder)
+    monkeypatch.delenv("GRAPHBENCH_DATA", raising=False)
+    config = load_config(MUTAG, ["dataset.dir", str(tmp_path)])
+    with caplog.at_level(logging.WARNING, "graphbench"):
+        assert read_data(config).store.fingerprint == declared_fingerprint(config)
+        assert not caplog.records
+        text = (folder / labels.name).read_text()
+        (folder / labels.name).write_text(text.replace("0", "1", 1))
+        read_data(config)
+    assert "the data of MUTAG are not those that this version knows" in caplog.text
+
+
+def test_only_what_somebody_has_published_is_declared() -> None:
+    assert fingerprint_key(load_config(MUTAG)) == "PyG-TUDataset/MUTAG"
+    assert fingerprint_key(load_config(ROOT / "configs/quickstart.yaml")) is None, "drawn here"

@@ -1,0 +1,197 @@
+"""What the operating system refuses: one message, exit code 2 or 3, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphbench.cli import main
+from graphbench.errors import RunFailed, UserError
+from graphbench.exit_codes import exit_codes, told_to_user
+from tests.final_line import parse_final_line
+from tests.own_graphs import write_rings
+from tests.paths import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "a/b"), RunFailed),
+        (OSError(errno.EMFILE, "Too many open files"), RunFailed),
+        (PermissionError(errno.EACCES, "Permission denied", "a/b"), UserError),
+        (OSError(errno.EROFS, "Read-only file system", "a/b"), UserError),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "a/b"), UserError),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), RunFailed),
+        (MemoryError(), RunFailed),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes."), RunFailed),
+        (ImportError("libtorch.so: failed to map segment from shared object"), RunFailed),
+        (Exception("Error while serializing: I/O error: No space left on device (os error 28)"), RunFailed),
+    ],
+)
+def test_what_the_system_says(error: Exception, kind: type[Exception]) -> None:
+    told = told_to_user(error)
+    assert type(told) is kind
+    if isinstance(error, OSError) and error.filename:
+        assert str(told).startswith("a/b: ")
+
+
+def test_a_defect_of_ours_keeps_its_traceback() -> None:
+    assert told_to_user(IndexError("4")) is None
+
+    @exit_codes
+    def wrong() -> int:
+        raise IndexError("4")
+
+    with pytest.raises(IndexError):
+        wrong()
+
+
+def test_a_library_that_fails_because_of_the_disk() -> None:
+    error = RuntimeError("unexpected pos 64 vs 0")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device", "x.ckpt")
+    assert str(told_to_user(error)).startswith("x.ckpt: No space left on device")
+
+
+@pytest.mark.parametrize("wrong", ["results", "results/rings", "results/rings/0/config.yaml", "results/rings/0/ckpt"])
+def test_something_else_where_a_run_writes(folder: Path, capsys: pytest.CaptureFixture[str], wrong: str) -> None:
+    path = folder / wrong
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix:
+        path.mkdir()
+    else:
+        path.write_text("mine")
+    assert main(["--cfg", "rings.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("error: ") == 1
+    assert wrong.removesuffix("/ckpt") in err
+    assert path.is_dir() if path.suffix else path.read_text() == "mine"
+
+
+def test_a_kill_between_a_run_folder_and_its_record_is_no_obstacle(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = folder / "results/rings/0"
+    (run / "ckpt").mkdir(parents=True)  # all that is there before the record is
+    (run / "config.yaml").write_text("seed: 0\n")
+    (run / "logging.log").write_text("")
+    assert main(["--cfg", "rings.yaml"]) == 0
+    assert parse_final_line(capsys.readouterr().out.splitlines()[-1])["n"] == 1
+    (run / "record.json").unlink()
+    assert main(["--cfg", "rings.yaml"]) == 2, "results without a record are another matter"
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.{limit}, ({value}, {value}))
+from graphbench.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def limited(limit: str, value: int, *arguments: str, cwd: Path, **files: object) -> subprocess.CompletedProcess[str]:
+    program = LIMITED.format(limit=limit, value=value)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | files
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        text=True,
+        check=False,
+        timeout=120,
+        **streams,  # type: ignore[call-overload]
+    )
+
+
+def test_files_that_cannot_grow_and_then_can(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The limit of a process on the size of its files stands for a full disk: writing fails in the same calls."""
+    done = limited("RLIMIT_FSIZE", 6000, "--cfg", "rings.yaml", "train.ckpt_period", "1", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("run failed: ")
+    assert not [path for path in folder.rglob("*.tmp")]
+    assert main(["--cfg", "rings.yaml"]) == 0
+    resumed = parse_final_line(capsys.readouterr().out.splitlines()[-1])
+    assert main(["--cfg", "rings.yaml", "name_tag", "whole"]) == 0
+    whole = parse_final_line(capsys.readouterr().out.splitlines()[-1])
+    assert (resumed["val"], resumed["test"]) == (whole["val"], whole["test"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_standard_output_on_a_full_disk(folder: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = limited("RLIMIT_CORE", 0, "--cfg", "rings.yaml", cwd=folder, stdout=full)
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads((folder / "results/rings/0/record.json").read_text())["status"] == "finished"
+
+
+def test_a_finished_run_on_a_disk_that_may_only_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--cfg", "rings.yaml"]) == 0
+    before = capsys.readouterr().out.splitlines()[-1]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # tests may run as root, whom no mode keeps out
+    stamp = (folder / "results/rings/agg/test/best.json").stat().st_mtime_ns
+    assert main(["--cfg", "rings.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == before
+    assert (folder / "results/rings/agg/test/best.json").stat().st_mtime_ns == stamp
+
+
+def test_a_data_folder_that_may_only_be_read_has_its_cache_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphbench.data.files.roots import Roots
+
+    monkeypatch.delenv("GRAPHBENCH_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    assert Roots.from_environment(tmp_path / "data").cache == tmp_path / "data/.cache"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    first, second = (Roots.from_environment(tmp_path / name).cache for name in ("data", "other"))
+    assert first.parent == second.parent == tmp_path / "own/graphbench"
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["gt.layers", "2147483648"], "modules in the model; is gt.layers 2,147,483,648"),
+        (["devices", "1000"], "command line: devices: devices is 1000: as many processes"),
+        (["dataset.format", "SBM", "dataset.name", "PATTERN", "dataset.SBM.patterns", "-1"], "patterns must be"),
+    ],
+)  # fmt: skip
+def test_absurd_sizes_are_refused_before_anything_is_built(
+    folder: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], message: str
+) -> None:
+    if overrides[0] == "dataset.format":
+        overrides += ["dataset.task", "node", "dataset.task_type", "classification", "gnn.head", "default"]
+        overrides += ["dataset.split_mode", "standard"]
+    assert main(["--cfg", "rings.yaml", *overrides]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("error: ") == 1
+
+
+def test_features_that_are_no_numbers_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graphs = torch.load("graphs.pt", weights_only=True)
+    graphs[1]["x"][2, 0] = torch.nan
+    torch.save(graphs, "graphs.pt")
+    assert main(["--cfg", "rings.yaml"]) == 2
+    assert (
+        "1 nodes of rings have NaN or infinity among their features (x), the first is node 5" in capsys.readouterr().err
+    )
+    assert not Path("results").exists()
