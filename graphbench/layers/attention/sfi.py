@@ -163,7 +163,10 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         if self.lam_norm == "graph":
             return lam / batch.ragged.size_tensor.clamp(min=1)
         if self.lam_norm == "batch":
-            return lam / max(batch.ragged.max_size, 1)
+            real = batch.real("graph")
+            if real is None:
+                return lam / max(batch.ragged.max_size, 1)
+            return lam / real.select(batch.ragged.size_tensor).max().clamp(min=1)
         if self.max_nodes is None:
             raise ValueError(
                 "lam_norm 'dataset' divides by the nodes of the largest training graph, but max_nodes was not given"
