@@ -80,7 +80,7 @@ class GPSModel(EncodedModel, BlockwiseModel):
         if self.prepare is not None:
             batch = self.prepare(h, e, batch)
         for layer in self.pre_mp:
-            h = layer(h)
+            h = layer(h, batch)
         for block in self.layers:
             h, e, batch = block(h, e, batch)
         prediction: Tensor = self.head(h, batch)

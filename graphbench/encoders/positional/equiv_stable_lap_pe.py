@@ -51,5 +51,5 @@ class EquivStableLapPE(BatchEncoder):
         eigvecs = precomputed(batch, "EquivStableLapPE", "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
         eigvecs = eigvecs.nan_to_num(0.0)
         if self.raw_norm is not None:
-            eigvecs = self.raw_norm(eigvecs)
+            eigvecs = self.raw_norm(eigvecs, batch)
         return h, batch.with_state(stable_encoding=self.lin(eigvecs))

@@ -53,5 +53,6 @@ class RWSEEdge(ColumnEncoder):
     def forward(self, batch: GraphBatch) -> Tensor:
         """(E, dim_pe) encodings of the edges."""
         landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
-        pe: Tensor = self.norm_out(self.mlp(self.norm_in(landing.to(self.norm_out.weight.dtype))))
+        normed = self.norm_in(landing.to(self.norm_out.weight.dtype), batch, "edge")
+        pe: Tensor = self.norm_out(self.mlp(normed), batch, "edge")
         return pe

@@ -91,12 +91,12 @@ class GatedGCNCore(GraphLayer):
             self.lin_neighbor(h),
             gate=None if self.pe_gate is None else self.pe_gate(adj, batch),
         )
-        h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours)))
+        h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours, batch)))
         if self.node_residual:
             h_new = h + h_new
         if not self.update_edges:
             return h_new, e
-        e_new = self.dropout(self.act(self.edge_norm(logit)))
+        e_new = self.dropout(self.act(self.edge_norm(logit, batch, "edge")))
         if self.edge_residual:
             e_new = e + e_new
         return h_new, e_new

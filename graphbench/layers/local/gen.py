@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -36,7 +36,7 @@ class GENConv(LocalLayer):
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
-        self.mlp = nn.Sequential(
+        self.mlp = NormedSequential(
             nn.Linear(dim_out, 2 * dim_out, bias=False),
             BatchNorm(2 * dim_out),
             nn.ReLU(),
@@ -53,4 +53,4 @@ class GENConv(LocalLayer):
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
         neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
-        return self.mlp(neighbours + h_target), e
+        return self.mlp(neighbours + h_target, batch), e

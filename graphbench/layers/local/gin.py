@@ -11,7 +11,7 @@ from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.local.distance_gate import DistanceGate
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -44,7 +44,7 @@ class GIN(LocalLayer):
         train_eps: bool = False,
     ) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
+        self.mlp = NormedSequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
         start = torch.full((1,), float(eps))
         if train_eps:
             self.eps = nn.Parameter(start)
@@ -54,7 +54,7 @@ class GIN(LocalLayer):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual and norm; edge states as they came."""
         neighbours = propagate(batch.adjacency(), h)
-        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
+        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
 
 
 @register("GINE")
@@ -101,7 +101,7 @@ class GINE(GIN):
         if mlp not in ("two_maps", "norm_and_map"):
             raise ArgumentError("mlp", f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
         if mlp == "norm_and_map":
-            self.mlp = nn.Sequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
+            self.mlp = NormedSequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
         self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None
         # With relu whatever `act` says, as in GraphGPS; the message has a fixed relu too.
         self.pe_gate = DistanceGate(dim_out) if equivstable else None
@@ -116,4 +116,4 @@ class GINE(GIN):
             neighbours = relu_sum(adj, h, message)
         else:
             neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
-        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
+        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
