@@ -51,6 +51,24 @@ class HasOptimizerGroup:
     optimizer_group: ClassVar[str]
 
 
+class Capturable:
+    """A component whose training step can be recorded once and replayed on other batches (:mod:`.train.capture`).
+
+    Two promises, which ``tests/train/test_padding.py`` and ``tests/train/test_traces.py`` hold every component to:
+
+    * *neutral padding*: what belongs to padding graphs (:mod:`graphbench.structures.capacity`) changes nothing that
+      belongs to real ones, no gradient and no running statistic;
+    * *fixed trace*: for all batches of one capacity the same operations run on tensors of the same shapes with the same
+      numbers from the host. No value of a tensor comes to the host; what depends on a batch is computed on its device.
+
+    A model with a layer, encoder or head that does not inherit this is trained step by step.
+    """
+
+    def capture_obstacle(self) -> str | None:
+        """Why this one cannot be captured after all, because of its arguments; None where it can."""
+        return None
+
+
 class HasAuxiliaryLoss:
     """A module that adds a term to the loss that training minimises; the loss that is reported stays the task's.
 

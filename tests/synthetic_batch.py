@@ -18,6 +18,11 @@ SIZES = [7, 1, 12, 5]
 
 def batch_like(info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path) -> GraphBatch:
     """Four graphs (one for a transductive task is as good as four) with features and targets as ``info`` says."""
+    return store_like(info, transforms, cache_dir).gather(range(len(SIZES)))
+
+
+def store_like(info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path) -> GraphStore:
+    """The store of these graphs."""
     edges = [_ring(n) for n in SIZES]
     counts = [each.shape[1] for each in edges]
     index = torch.cat(edges, dim=1)
@@ -33,7 +38,7 @@ def batch_like(info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path) -
         store = store.replace(edge_sets={"label": StoredEdges(store.edge_ptr, index)})
     rows = {"graph": len(SIZES), "node": sum(SIZES), "pair": sum(counts)}[level]
     store = store.replace(y=_targets(rows, info), y_level=level)
-    return apply(store, transforms, cache_dir).gather(range(len(SIZES)))
+    return apply(store, transforms, cache_dir)
 
 
 def _ring(n: int) -> Tensor:

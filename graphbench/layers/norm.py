@@ -72,7 +72,8 @@ class BatchNorm(nn.BatchNorm1d):
 
     def _over_real_rows(self, h: Tensor, real: RealRows) -> Tensor:
         """Training on a padded batch, whose number of real rows only the device knows."""
-        assert self.running_mean is not None and self.running_var is not None
+        assert self.running_mean is not None
+        assert self.running_var is not None
         wide = torch.float32 if h.dtype in (torch.float16, torch.bfloat16) else h.dtype
         count = real.count.to(wide)
         mean = real.select(h).sum(0, dtype=wide) / count.clamp(min=1)
@@ -81,10 +82,10 @@ class BatchNorm(nn.BatchNorm1d):
         var = squares / count.clamp(min=1)
         enough = count > 1
         with torch.no_grad():
-            momentum = (self.momentum or 0.0) * enough
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum.to(self.running_mean.dtype))
+            momentum = enough.to(self.running_mean.dtype) * (self.momentum or 0.0)
+            self.running_mean.lerp_(mean.to(momentum.dtype), momentum)
             unbiased = squares / (count - 1).clamp(min=1)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum.to(self.running_var.dtype))
+            self.running_var.lerp_(unbiased.to(momentum.dtype), momentum)
         mean = torch.where(enough, mean, self.running_mean.to(wide))
         scale = (torch.where(enough, var, self.running_var.to(wide)) + self.eps).rsqrt()
         if self.weight is not None:

@@ -13,6 +13,7 @@ Worked example, capacity of 3 + 2 graphs (at most 4 nodes each), 12 nodes; a bat
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -163,6 +164,32 @@ class CapacityRagged(Ragged):
         pairs = self.size_tensor.square().cumsum(0)
         return torch.cat([pairs.new_zeros(1), pairs])
 
+    @cached_property
+    def pair_graph(self) -> Tensor:
+        """(P,) int64, the graph of every pair; the last one for those that belong to none."""
+        pairs = torch.arange(self.num_pairs, device=self.device)
+        return torch.searchsorted(self.pair_ptr[1:], pairs, right=True).clamp_(max=self.num_graphs - 1)
+
+    @cached_property
+    def pair_ends(self) -> tuple[Tensor, Tensor]:
+        """(P,) int64 rows i and j of every pair; the last row for those that belong to no graph."""
+        size, first = self.size_tensor[self.pair_graph].clamp(min=1), self.ptr[self.pair_graph]
+        within = torch.arange(self.num_pairs, device=self.device) - self.pair_ptr[self.pair_graph]
+        last = self.num_rows - 1
+        row = first + within.div(size, rounding_mode="floor")
+        return row.clamp_(max=last), (first + within.remainder(size)).clamp_(max=last)
+
+    def with_token(self) -> CapacityRagged:
+        """The partition in which every graph has one row more; room for pairs that belong to none stays as it is."""
+        capacity, graphs = self.capacity, self.num_graphs
+        larger = dataclasses.replace(
+            capacity,
+            nodes=capacity.nodes + graphs,
+            max_size=capacity.max_size + 1,
+            pairs=capacity.pairs and capacity.pairs + 2 * capacity.nodes + graphs,
+        )
+        return CapacityRagged(self.ptr + torch.arange(graphs + 1, device=self.device), larger)
+
     @property
     def num_pairs(self) -> int:
         """P, room for pairs; those behind ``pair_ptr[-1]`` belong to no graph."""
@@ -193,6 +220,11 @@ class CapacityPairs(PairBlocks):
         """Whether they are those of this partition, or of one that is padded to the same capacity."""
         own: CapacityRagged = vars(self)["_ragged"]
         return isinstance(ragged, CapacityRagged) and ragged.capacity == own.capacity
+
+    def replaced(self, distance: Tensor, ragged: Ragged) -> CapacityPairs:
+        """Other distances, of graphs of other sizes."""
+        assert isinstance(ragged, CapacityRagged)
+        return CapacityPairs(distance, ragged)
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -54,6 +54,10 @@ class PairBlocks(Memo):
         """Whether the blocks are those of graphs of these sizes."""
         return self.sizes == ragged.sizes
 
+    def replaced(self, distance: Tensor, ragged: Ragged) -> PairBlocks:
+        """Other distances, of graphs of other sizes."""
+        return PairBlocks(distance, ragged.sizes)
+
     @cached_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, first pair of every graph and the total."""

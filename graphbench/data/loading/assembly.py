@@ -20,7 +20,7 @@ from torch import Tensor
 from graphbench.data.row_selection import widened
 from graphbench.data.store import GraphStore
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
-from graphbench.structures.capacity import BatchCounts, Capacity, CapacityPairs, CapacityRagged
+from graphbench.structures.capacity import BatchCounts, Capacity, CapacityPairs, CapacityRagged, RealRows
 
 NO_GRAPH = -1
 """Graph number of a place of a batch that is left empty."""
@@ -125,15 +125,25 @@ class BatchAssembler:
                 name: EdgeSet(
                     _ends(store.edge_sets[name].index, rows, nodes, padding),
                     # The last padding graph owns the padding.
-                    torch.cat([rows.offsets, rows.offsets[-1:].expand(capacity.padding_graphs - 1),
-                               torch.full_like(rows.offsets[-1:], capacity.edge_sets[name])]),
+                    torch.cat(
+                        [
+                            rows.offsets,
+                            rows.offsets[-1:].expand(capacity.padding_graphs - 1),
+                            torch.full_like(rows.offsets[-1:], capacity.edge_sets[name]),
+                        ]
+                    ),
                     _taken(rows, store.edge_sets[name].attr),
                 )
                 for name, rows in sets.items()
-            },  # fmt: skip
+            },
             pairs=CapacityPairs(pairs.take(store.pairs), ragged) if pairs and store.pairs is not None else None,
             real_graphs=present.sum(),
         )
+
+    def real_targets(self, batch: GraphBatch) -> RealRows | None:
+        """The rows of ``batch.y`` that count, of an assembled batch."""
+        level = self._store.y_level
+        return batch.real_pairs_of("label") if level == "pair" else batch.real(level)
 
     def _targets(
         self, y: Tensor, graphs: Tensor, nodes: _Rows, sets: Mapping[str, _Rows], capacity: Capacity
@@ -207,9 +217,7 @@ def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
         nodes=nodes,
         edges=_rounded(max(counts.edges for counts in members)),
         max_size=max_size,
-        edge_sets={
-            name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets
-        },
+        edge_sets={name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets},
     )
     if not any(counts.pairs for counts in members):
         return capacity
