@@ -160,7 +160,8 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
 
 def _targets(loaded: LoadedDataset, splits: Splits) -> Tensor:
     """All targets; of one graph's nodes those in a split, since the others may have none."""
-    y: Tensor = loaded.store.y
+    y = loaded.store.y
+    assert y is not None
     return y[torch.cat(list(splits.parts().values()))] if loaded.card.transductive else y
 
 

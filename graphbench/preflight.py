@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
 from graphbench.errors import UserError
@@ -18,6 +19,7 @@ from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.task import build_task
+from graphbench.models.contract import Model
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
@@ -137,10 +139,19 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
     return description, info
 
 
-def _outline(config: Config, info: DataInfo) -> nn.Module:
+class _WithoutInitialisation(TorchFunctionMode):
+    """Leaves out the functions of ``torch.nn.init``, which on the meta device import PyTorch's compiler (a second)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutInitialisation():
             return build_model(config, info)
     except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
         return build_model(config, info)

@@ -35,9 +35,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from graphbench.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -277,7 +280,9 @@ def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter
     return [Parameter(argument.name, annotation, default, from_context, argument.name)]
 
 
-def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
+def construct(
+    component: Callable[..., Any], arguments: Mapping[str, Any], context: DataclassInstance | None = None
+) -> Any:
     """Calls ``component`` with what its signature asks for.
 
     A parameter takes its value from ``arguments`` (what the user set for this component), else, if it is annotated

@@ -66,6 +66,7 @@ def run(device: torch.device) -> list[Case]:
         batch, parts = loaders.full_batch, {name: rows.to(device) for name, rows in splits.parts().items()}
         best, best_state = -1.0, None
         seed_everything(0)
+        assert batch.y is not None
         start = now(device)
         for _ in range(EPOCHS):
             trained.train()

@@ -18,7 +18,6 @@ T = TypeVar("T")
 PACKAGES = (
     "torch",
     "torch-geometric",
-    "pytorch-lightning",
     "lightning-fabric",
     "numpy",
     "scipy",
