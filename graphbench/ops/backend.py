@@ -31,9 +31,14 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     return implementations[backend]
 
 
+def on_gpu(x: Tensor) -> bool:
+    """Whether a tensor lies where Triton kernels run."""
+    return x.is_cuda
+
+
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels can be asked to run where a tensor lies."""
-    return x.is_cuda and _triton_is_installed()
+    return on_gpu(x) and _triton_is_installed()
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:

@@ -5,9 +5,9 @@ graphs*, which own whatever the real ones leave of the capacity; padding edges j
 padding as on any other graph, and because an output never depends on batch-mates nothing real changes; only what is
 taken over all rows of a batch (BatchNorm, losses) has to leave it out, with :meth:`GraphBatch.real`.
 
-Worked example, capacity of 3 + 2 graphs (at most 4 nodes each), 12 nodes; a batch of graphs with 2, 3 nodes::
+Worked example, capacity of 3 + 3 graphs (at most 4 nodes each), 12 nodes; a batch of graphs with 2, 3 nodes::
 
-    ragged.ptr   [0, 2, 5, 5, 9, 12]     two real graphs, an empty one, padding graphs of 4 and 3 nodes
+    ragged.ptr   [0, 2, 5, 5, 9, 12, 12]     two real graphs, an empty one, padding graphs of 4, 3 and no nodes
     real_graphs  2                       a tensor: everything that belongs to a later graph is padding
 """
 
@@ -39,7 +39,8 @@ class Capacity:
 
     Attributes:
         graphs: B, most real graphs.
-        padding_graphs: K graphs behind them that share the padding nodes.
+        padding_graphs: K graphs behind them that share the padding nodes; the last one is always empty, so that tables
+            of tiles can point at it.
         nodes: N, real and padding; at least one is padding.
         edges: E.
         max_size: most nodes of a graph, of a padding graph as well.
@@ -65,7 +66,7 @@ class Capacity:
         padding = self.nodes - counts.nodes
         return (
             counts.graphs <= self.graphs
-            and 1 <= padding <= self.padding_graphs * self.max_size
+            and 1 <= padding <= (self.padding_graphs - 1) * self.max_size
             and counts.edges <= self.edges
             and (not self.pairs or counts.pairs + self.padding_pairs(padding) <= self.pairs)
             and all(counts.edge_sets[name] <= pairs for name, pairs in self.edge_sets.items())
@@ -178,6 +179,18 @@ class CapacityRagged(Ragged):
         last = self.num_rows - 1
         row = first + within.div(size, rounding_mode="floor")
         return row.clamp_(max=last), (first + within.remainder(size)).clamp_(max=last)
+
+    def in_pieces(self, rows: int) -> CapacityRagged:
+        """The partition whose rows are pieces of at most ``rows`` rows of every graph, as many as there can be.
+
+        Those that are left over belong to the last graph.
+        """
+        pieces = self.num_rows // rows + self.num_graphs
+        last = (self.size_tensor + (rows - 1)).div(rows, rounding_mode="floor").cumsum(0)
+        ptr = torch.cat([last.new_zeros(1), last[:-1], last.new_full((1,), pieces)])
+        return CapacityRagged(
+            ptr, dataclasses.replace(self.capacity, nodes=pieces, max_size=-(-self.max_size // rows), pairs=0)
+        )
 
     def with_token(self) -> CapacityRagged:
         """The partition in which every graph has one row more; room for pairs that belong to none stays as it is."""

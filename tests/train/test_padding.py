@@ -99,7 +99,7 @@ def test_every_method(path: Path, tmp_path: Path) -> None:
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     model, task = build_model(config, info).double().train(), build_task(config, info)
     _without_dropout(model)
-    store = store_like(info, build_transforms(config), tmp_path)
+    store = store_like(info, build_transforms(config), tmp_path, SIZES)
     if why_not(store) is not None:
         pytest.skip(str(why_not(store)))
     assert_neutral(model, task, store, [2, 0, 3])

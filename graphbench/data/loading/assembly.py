@@ -210,7 +210,7 @@ def capacity_classes(batches: Iterable[BatchCounts], number: int, max_size: int)
 def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
     nodes = _rounded(max(counts.nodes for counts in members) + 1)
     padding = nodes - min(counts.nodes for counts in members)
-    padding_graphs = -(-padding // max_size)
+    padding_graphs = -(-padding // max_size) + 1
     capacity = Capacity(
         graphs=max(counts.graphs for counts in members),
         padding_graphs=padding_graphs,

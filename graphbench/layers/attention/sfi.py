@@ -12,7 +12,7 @@ from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.propagate import propagate
-from graphbench.ops.sparse_flow import FlowProblem, flow_pattern, sparse_flow, zero_fraction
+from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -124,6 +124,8 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             self.k_friction = nn.Linear(dim, heads * dim)
             self.log_lam = nn.Parameter(torch.zeros(()))
         known = mode == "sparse" and lam_norm == "dataset" and max_nodes is not None
+        # (h, zero_flow) of the last forward pass in evaluation, until it is asked for.
+        self._zero_flow: tuple[Tensor, Tensor] | None = None
         self.register_buffer("max_nodes", torch.tensor(max_nodes) if known else None)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
@@ -132,13 +134,22 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         v = self._heads(self.v, x)
         mixed = propagate(batch.adjacency(norm="sym", self_loops=True), v) if self.adjacency else None
         if self.mode != "none":
-            dropout = self.dropout if self.training else 0.0
-            flow = sparse_flow(v=v, dropout_p=dropout, **self._problem(x, batch))
+            flow = self._flow(h, x, v, batch)
             fraction = (self.gamma / (1 + self.gamma)).to(flow.dtype)
             mixed = fraction * flow if mixed is None else torch.lerp(mixed, flow, fraction)
         assert mixed is not None  # refused by the constructor
         out: Tensor = self.out(mixed.flatten(1))
         return out
+
+    def _flow(self, h: Tensor, x: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
+        """Z times the values, (N, heads, dim). Evaluation counts the zeros of Z on the way, for the statistics."""
+        self._zero_flow = None
+        problem = self._problem(x, batch)
+        if self.mode == "sparse" and not self.training and not torch.is_grad_enabled():
+            flow, fraction = counted_flow(FlowProblem(**problem), v)
+            self._zero_flow = (h, fraction)
+            return flow
+        return sparse_flow(v=v, dropout_p=self.dropout if self.training else 0.0, **problem)
 
     def _problem(self, x: Tensor, batch: GraphBatch) -> dict[str, Any]:
         """The energy that Z minimises, as arguments of :mod:`graphbench.ops.sparse_flow`."""
@@ -184,6 +195,9 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         """``zero_flow`` (G,): fraction of exact zeros in Z, NaN for an empty graph; only in mode ``"sparse"``."""
         if self.mode != "sparse":
             return {}
+        counted, self._zero_flow = self._zero_flow, None
+        if counted is not None and counted[0] is h:
+            return {"zero_flow": counted[1]}
         with torch.no_grad():
             return {"zero_flow": zero_fraction(FlowProblem(**self._problem(self.norm(h), batch)))}
 

@@ -20,8 +20,7 @@ except ImportError as missing:
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
-from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import WIDEST, draw_seed, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
 from graphbench.structures import Ragged
 
 
@@ -40,7 +39,7 @@ def decay_attention(
         return v * 0
     if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
-    seed = draw_seed() % 2**31 if dropout_p else 0
+    seed = draw_seed(q.device, dropout_p)
     inputs = (x.contiguous() for x in (q, k, v, start))
     with torch.autocast(q.device.type, enabled=False):
         result: Tensor = _Attention.apply(*inputs, index, ragged, mask, dropout_p, seed)  # type: ignore[no-untyped-call]
@@ -61,7 +60,7 @@ class _Attention(torch.autograd.Function):
         ragged: Ragged,
         mask: Decay,
         p: float,
-        seed: int,
+        seed: Tensor,
     ) -> Tensor:
         index = loadable(index, wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p)

@@ -17,14 +17,23 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
-from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import (
+    INTERPRETED,
+    draw_seed,
+    has_kernels,
+    row_tiles,
+    span_of,
+    tiles_on_device,
+    triton_type,
+    wide_of,
+)
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 
 # Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
 # reports for sm_90 (README).
@@ -54,6 +63,8 @@ CHUNK = {2: 32, 4: 16, 8: 16}
 _WIDEST = 256
 # Tensor cores add products in an order of their own in every kernel; other products round alike in all of them.
 _TIE = {torch.bfloat16: 2.0**-18}
+# Numbers per row and head that the backward kernels read; one more plane has the number of flows that are not 0.
+_PLANES = 6
 # Largest exponent of phi: sums of n terms of this size stay finite.
 _LIMIT = {torch.float32: 69.0, torch.float64: 600.0}
 
@@ -85,13 +96,57 @@ def sparse_flow(
     kind = torch.promote_types(q.dtype, v.dtype)
     inputs = (x.to(kind).contiguous() for x in (q, k, q_friction, k_friction, v))
     lam = lam.to(wide_of(kind)).contiguous()
-    seed = draw_seed() if dropout_p else 0
+    seed = draw_seed(q.device, dropout_p)
     result: Tensor = _Flow.apply(*inputs, lam, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result.to(v.dtype)
 
 
+def counted_flow(
+    q: Tensor, k: Tensor, q_friction: Tensor, k_friction: Tensor, v: Tensor, ragged: Ragged, lam: Tensor, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.sparse_flow.counted_flow`: the output and (G,) flows that are not 0."""
+    inputs = (q, k, q_friction, k_friction, v)
+    if not q.numel() or not v.numel() or not has_kernels("sparse_flow", q) or max(q.shape[2], v.shape[2]) > _WIDEST:
+        return cpu.counted_flow(*inputs, ragged, lam, alpha)
+    kind = torch.promote_types(q.dtype, v.dtype)
+    lam = lam.to(wide_of(kind)).contiguous()
+    out, state = _forward(
+        tuple(x.to(kind).contiguous() for x in inputs), lam, ragged, alpha, 0.0, draw_seed(q.device, 0.0)
+    )
+    return out.to(v.dtype), segment_sum(state[_PLANES].sum(0).unsqueeze(1), ragged).squeeze(1)
+
+
+def _forward(
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, alpha: float, p: float, seed: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Output, and (7, H, N) what the backward kernels rebuild flows from, with the number of flows that are not 0."""
+    q, v = inputs[0], inputs[-1]
+    out, state = torch.empty_like(v), lam.new_empty(_PLANES + 1, q.shape[1], q.shape[0])
+    pointers = (*inputs, lam, ragged.ptr)
+    numbers = (ragged.num_rows, ragged.max_size, seed)
+    constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
+    constants["INV_ALPHA"] = 1 / alpha
+    with torch.cuda.device_of(q):
+        smaller = 0
+        for keys, rows, warps in WHOLE[operand]:
+            tiles = ragged.derived(_tiles, smaller, keys, rows)
+            if len(tiles):
+                whole_rows[len(tiles), heads](
+                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
+                )
+            smaller = keys
+        rows, keys, warps = TILED[operand][_span(q, v)]
+        tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
+        if len(tiles):
+            tiled_rows[len(tiles), heads](
+                *pointers, tiles, out, state, *numbers, **constants,
+                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+            )  # fmt: skip
+    return out, state
+
+
 class _Flow(torch.autograd.Function):
-    """Saves its inputs and six numbers per row and head."""
+    """Saves its inputs and seven numbers per row and head."""
 
     @staticmethod
     def forward(
@@ -105,31 +160,11 @@ class _Flow(torch.autograd.Function):
         ragged: Ragged,
         alpha: float,
         p: float,
-        seed: int,
+        seed: Tensor,
     ) -> Tensor:
-        out = torch.empty_like(v)
-        state = lam.new_empty(6, q.shape[1], q.shape[0])
-        inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        numbers = (ragged.num_rows, ragged.max_size, seed)
-        constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
-        constants["INV_ALPHA"] = 1 / alpha
-        with torch.cuda.device_of(q):
-            smaller = 0
-            for keys, rows, warps in WHOLE[operand]:
-                tiles = ragged.derived(_tiles, smaller, keys, rows)
-                if len(tiles):
-                    whole_rows[len(tiles), heads](
-                        *inputs, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
-                    )
-                smaller = keys
-            rows, keys, warps = TILED[operand][_span(q, v)]
-            tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
-            if len(tiles):
-                tiled_rows[len(tiles), heads](
-                    *inputs, tiles, out, state, *numbers, **constants,
-                    E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
-                )  # fmt: skip
-        ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, state)
+        inputs = (q, k, q_friction, k_friction, v)
+        out, state = _forward(inputs, lam, ragged, alpha, p, seed)
+        ctx.save_for_backward(*inputs, lam, state)
         ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
         return out
 
@@ -192,5 +227,8 @@ def _span(q: Tensor, v: Tensor) -> int:
 
 def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
     """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
+    if isinstance(ragged, CapacityRagged):
+        sizes = ragged.size_tensor
+        return tiles_on_device(ragged, rows, torch.where((sizes > smaller) & (sizes <= largest), sizes, 0))
     graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
     return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))
