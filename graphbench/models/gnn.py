@@ -58,6 +58,7 @@ class GNN(EncodedModel, BlockwiseModel):
     model is built.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(

@@ -49,6 +49,7 @@ class JKNet(EncodedModel):
     Differences from the paper: its third jump, attention by an LSTM over the layers, is not here.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(

@@ -6,6 +6,7 @@ Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, htt
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -45,6 +46,8 @@ class GPSModel(EncodedModel, BlockwiseModel):
     Shape:
         batch -> prediction of the head
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

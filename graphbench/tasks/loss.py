@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from graphbench.contract import Capturable
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
-class Loss(ABC):
+class Loss(Capturable, ABC):
     """A scalar to minimise, from raw predictions and targets.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.

@@ -37,6 +37,7 @@ class EquivStableLapPE(BatchEncoder):
         distances depend on the arbitrary signs of eigenvectors; signs are not drawn anew in training.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none") -> None:

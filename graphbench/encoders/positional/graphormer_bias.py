@@ -60,6 +60,7 @@ class GraphormerBias(BatchEncoder):
         order. With a token, encodings named after this one are 0 for it (there: an error).
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "GraphormerPaths"
 
     def __init__(

@@ -36,6 +36,7 @@ class KernelSE(ColumnEncoder):
         (N, len(times)) -> (N, dim_pe)
     """
 
+    capturable: ClassVar[bool] = True
     output: ClassVar[str]
 
     def __init__(

@@ -121,6 +121,8 @@ class LaplacianEncoder(PositionalEncoder):
 class LapPE(LaplacianEncoder, ColumnEncoder):
     """:class:`LaplacianEncoder`, concatenated with the features."""
 
+    capturable: ClassVar[bool] = True
+
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
         return self.encode(batch)

@@ -37,6 +37,7 @@ class RWSEEdge(ColumnEncoder):
     them, and the graph gets self loops and edges to its most visited node.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "RandomWalkEdgeSE"
     level: ClassVar[Literal["node", "edge"]] = "edge"
 

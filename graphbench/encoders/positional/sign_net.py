@@ -47,6 +47,7 @@ class SignNet(ColumnEncoder):
         its statistics for v and for -v separately, over nodes and frequencies, missing ones included.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(

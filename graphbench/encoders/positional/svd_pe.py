@@ -31,6 +31,7 @@ class SVDPE(ColumnEncoder):
     draws them anew in every step, one per graph and column, as for Laplacian eigenvectors.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "TruncatedSVD"
 
     def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none") -> None:

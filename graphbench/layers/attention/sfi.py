@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,8 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     input (its place is our choice) and ``log_lam``, which starts at 0. Initialisation is ``nn.Linear``'s, gamma starts
     at 1; the paper gives neither.
     """
+
+    capturable: ClassVar[bool] = True
 
     max_nodes: Tensor | None
 

@@ -110,6 +110,7 @@ class CustomGatedGCN(GatedGCNCore, LocalLayer):
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.
     """
 
+    capturable: ClassVar[bool] = True
     has_residual: bool = True
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:

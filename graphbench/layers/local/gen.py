@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.contract import LocalLayer
@@ -30,6 +32,8 @@ class GENConv(LocalLayer):
 
     Differences from the paper: temperature 1, not learned, no message norm, as PyG's ``GENConv`` does by default.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
         super().__init__()

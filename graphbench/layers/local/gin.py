@@ -34,6 +34,8 @@ class GIN(LocalLayer):
     Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -83,6 +85,7 @@ class GINE(GIN):
     node 1 in place of the node's own; here every node adds its own.
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
 
     def __init__(

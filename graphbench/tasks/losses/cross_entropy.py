@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphbench.contract import Capturable
 from graphbench.registry import register
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.loss import Loss
@@ -16,7 +15,7 @@ _IGNORED = -100
 
 
 @register("cross_entropy")
-class CrossEntropy(Loss, Capturable):
+class CrossEntropy(Loss):
     """- log p(true class): softmax over classes, or one sigmoid per binary label.
 
     Multilabel targets that are NaN are left out; a batch in which every label is NaN has loss 0 and gradient 0.
@@ -24,6 +23,7 @@ class CrossEntropy(Loss, Capturable):
     """
 
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
+    capturable = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -49,7 +49,7 @@ class CrossEntropy(Loss, Capturable):
 
 
 @register("weighted_cross_entropy")
-class WeightedCrossEntropy(Loss, Capturable):
+class WeightedCrossEntropy(Loss):
     """Cross entropy with class weights (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
 
     GraphGPS's loss for PATTERN, CLUSTER and the superpixel sets. The mean divides by the sum of the weights used
@@ -60,6 +60,7 @@ class WeightedCrossEntropy(Loss, Capturable):
     """
 
     kinds = ("binary", "multiclass")
+    capturable = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphbench.contract import Capturable
 from graphbench.registry import register
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.loss import Loss
 
 
 @register("mse")
-class SquaredError(Loss, Capturable):
+class SquaredError(Loss):
     """(pred - true)^2, mean over rows and columns."""
 
     kinds = ("regression",)
+    capturable = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -29,10 +29,11 @@ class SquaredError(Loss, Capturable):
 
 
 @register("l1")
-class AbsoluteError(Loss, Capturable):
+class AbsoluteError(Loss):
     """|pred - true|, mean over rows and columns."""
 
     kinds = ("regression", "binary")
+    capturable = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -40,10 +41,11 @@ class AbsoluteError(Loss, Capturable):
 
 
 @register("smoothl1")
-class SmoothAbsoluteError(Loss, Capturable):
+class SmoothAbsoluteError(Loss):
     """d^2 / 2 where d = |pred - true| is below 1, else d - 1/2; mean over rows and columns."""
 
     kinds = ("regression", "binary")
+    capturable = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
