@@ -29,6 +29,10 @@ Level = Literal["node", "edge", "graph", "pair"]
 """What the rows of a tensor are: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
 
 
+NO_GRAPH = -1
+"""Graph number of a place of a batch that is left empty."""
+
+
 class SizesUnknown(RuntimeError):
     """Sizes of graphs were asked for that only the device knows: whoever asks cannot be captured."""
 

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.config import load_config
-from graphbench.data.loading.assembly import BatchAssembler, capacity_classes, why_not
+from graphbench.data.loading.assembly import BatchAssembler, why_not
+from graphbench.data.loading.padded import capacity_classes
 from graphbench.data.store import GraphStore
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
@@ -78,8 +79,10 @@ def step(model: nn.Module, task: Task, batch: GraphBatch, real: RealRows | None)
 def assert_neutral(model: nn.Module, task: Task, store: GraphStore, graphs: list[int]) -> None:
     """Compares the step on graphs of a store with and without padding."""
     assembler = BatchAssembler(store)
-    counts = [assembler.counts(np.asarray(chosen)) for chosen in (graphs, [*graphs, *graphs])]
+    larger = [int(store.sizes.argmax())] * len(graphs)
+    counts = [assembler.counts(np.asarray(chosen)) for chosen in (graphs, larger)]
     (capacity,) = capacity_classes(counts, 1, assembler.max_size)
+    capacity = dataclasses.replace(capacity, graphs=len(graphs) + 2)  # two places stay empty
     numbers = torch.tensor(graphs + [-1] * (capacity.graphs - len(graphs)))
     padded = assembler.assemble(numbers, capacity)
     plain = step(model, task, store.gather(graphs), None)

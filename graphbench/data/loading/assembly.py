@@ -10,7 +10,7 @@ layers compute on padding is finite, and its gradient 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,6 @@ from graphbench.data.row_selection import widened
 from graphbench.data.store import GraphStore
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
 from graphbench.structures.capacity import BatchCounts, Capacity, CapacityPairs, CapacityRagged, RealRows
-
-NO_GRAPH = -1
-"""Graph number of a place of a batch that is left empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +92,7 @@ class BatchAssembler:
         """The given graphs as a padded batch; nothing is read on the host.
 
         Args:
-            numbers: (B,) int64 graph numbers on the device; :data:`NO_GRAPH` behind the last one.
+            numbers: (B,) int64 graph numbers on the device, ``NO_GRAPH`` behind the last one.
             capacity: of the batch, which the graphs fit.
         """
         store, present = self._store, numbers >= 0
@@ -145,6 +142,11 @@ class BatchAssembler:
         level = self._store.y_level
         return batch.real_pairs_of("label") if level == "pair" else batch.real(level)
 
+    def target_rows(self, counts: BatchCounts) -> int:
+        """Rows of ``y`` of so many graphs, nodes, ..."""
+        level = self._store.y_level
+        return {"graph": counts.graphs, "node": counts.nodes, "pair": counts.edge_sets.get("label", 0)}[level]
+
     def _targets(
         self, y: Tensor, graphs: Tensor, nodes: _Rows, sets: Mapping[str, _Rows], capacity: Capacity
     ) -> Tensor:
@@ -186,45 +188,3 @@ def _ends(stored: Tensor, rows: _Rows, nodes: _Rows, padding: Tensor) -> Tensor:
 
 def _taken(rows: _Rows, attr: Tensor | None) -> Tensor | None:
     return None if attr is None else widened(rows.take(attr))
-
-
-def capacity_classes(batches: Iterable[BatchCounts], number: int, max_size: int) -> tuple[Capacity, ...]:
-    """Classes for batches like the given ones, smallest first, cut at quantiles of the number of nodes.
-
-    Args:
-        batches: counts of batches of some epochs, at least one.
-        number: of classes, at most.
-        max_size: nodes of the largest graph.
-    """
-    ordered = sorted(batches, key=lambda counts: counts.nodes)
-    ends = sorted({-(-len(ordered) * (part + 1) // number) for part in range(number)})
-    classes, start = [], 0
-    for end in ends:
-        members = ordered[start:end]
-        if members:
-            classes.append(_class_of(members, max_size))
-        start = end
-    return tuple(classes)
-
-
-def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
-    nodes = _rounded(max(counts.nodes for counts in members) + 1)
-    padding = nodes - min(counts.nodes for counts in members)
-    padding_graphs = -(-padding // max_size) + 1
-    capacity = Capacity(
-        graphs=max(counts.graphs for counts in members),
-        padding_graphs=padding_graphs,
-        nodes=nodes,
-        edges=_rounded(max(counts.edges for counts in members)),
-        max_size=max_size,
-        edge_sets={name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets},
-    )
-    if not any(counts.pairs for counts in members):
-        return capacity
-    pairs = max(counts.pairs + capacity.padding_pairs(nodes - counts.nodes) for counts in members)
-    return Capacity(**{**vars(capacity), "pairs": _rounded(pairs)})
-
-
-def _rounded(count: int) -> int:
-    """Up to a multiple of 8: products read rows in groups."""
-    return -(-count // 8) * 8
