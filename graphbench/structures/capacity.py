@@ -58,7 +58,7 @@ class Capacity:
     edges: int
     max_size: int
     pairs: int = 0
-    edge_sets: Mapping[str, int] = field(default_factory=dict)
+    edge_sets: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def num_graphs(self) -> int:

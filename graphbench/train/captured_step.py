@@ -6,8 +6,9 @@ begins with the assembly of the batch and ends with the optimizer, and then repl
 and launches once. Learning rates are tensors; random numbers come from the device's generator, whose state a replay
 advances as the step itself would, so that checkpoints hold all there is to resume.
 
-Before a class is replayed for the first time, its step is done once without the graph, undone, recorded on another
-batch, replayed, and compared: a kernel that is not part of the graph (one on another stream, say) leaves other numbers.
+Before a class is replayed for the first time, its step is done once without the graph, undone, recorded with other
+parameters, replayed, and compared: a kernel that is not part of the graph (one on another stream, say) leaves other
+numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity
-from graphbench.structures.capacity import NO_GRAPH
 from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.training_step import StepOutput, TrainingStep
@@ -162,12 +162,12 @@ class CapturedSteps:
                 expected = _Result.of(outputs.pop(), self._model, before)
                 before.restore(self._model, self._optimizer)
                 self._step.forget_gradients()
-                recorded_numbers = numbers.clone()
-                numbers.fill_(NO_GRAPH)
+                original = numbers.clone()
+                self._disturb(numbers)
                 graph = self._graphs.new()
                 graph.capture(work)
             recorded = _Recorded(graph, numbers, outputs.pop())
-            numbers.copy_(recorded_numbers)
+            numbers.copy_(original)
             before.restore(self._model, self._optimizer)
             graph.replay()
             replayed = _Result.of(recorded.output, self._model, before)
@@ -176,11 +176,18 @@ class CapturedSteps:
             self._step.forget_gradients()
             raise CaptureFailed(str(error).partition("\n")[0]) from error
         before.restore(self._model, self._optimizer)
+        self._step.forget_gradients()  # those in the graph's memory: a step without it adds to none of them
         difference = replayed.difference(expected)
         if difference is not None:
-            self._step.forget_gradients()
             raise CaptureFailed(f"a replayed step is not the step itself: {difference}")
         return recorded
+
+    @torch.no_grad()
+    def _disturb(self, numbers: Tensor) -> None:
+        """Other graphs and parameters while a step is recorded: what is left over from then shows in a replay."""
+        numbers.copy_(numbers.roll(1))
+        for parameter in self._model.parameters():
+            parameter.mul_(0.5)
 
 
 def _first_rows(output: StepOutput, rows: int) -> StepOutput:

@@ -90,7 +90,7 @@ def training(
     examples = torch.arange(len(SIZES))
     loaders = GraphLoaders(
         store,
-        Splits(train=examples, val=examples[:4], test=examples[4:8]),
+        Splits(train=examples, val=examples[:0], test=examples[:0]),
         batch_size=config.tree.train.batch_size,
         transductive=False,
         seed=0,

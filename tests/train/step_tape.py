@@ -1,7 +1,7 @@
 """Step graphs without a GPU: operations of the second device on a tape, done again on the same memory.
 
-As with a CUDA graph nothing of Python runs in a replay: numbers that the host computed stay what they were when the tape
-was recorded, whatever the batch is. Replays draw new random numbers. What cannot be captured raises as it does there.
+As with a CUDA graph nothing of Python runs in a replay: numbers that the host computed stay what they were when the
+tape was recorded, whatever the batch is. Replays draw new random numbers. What cannot be captured raises as it does there.
 Triton kernels are on the tape, too, where its interpreter runs them (TRITON_INTERPRET=1).
 """
 
