@@ -82,6 +82,8 @@ class Capturable:
 
 def capture_obstacle(model: nn.Module) -> str | None:
     """Why a model cannot be captured, the first reason; None where it can."""
+    if not isinstance(model, Capturable):
+        return f"{type(model).__name__} is not declared capturable"
     reasons = (module.capture_obstacle() for module in model.modules() if isinstance(module, Capturable))
     return next((reason for reason in reasons if reason is not None), None)
 

@@ -34,6 +34,9 @@ from tests.train.step_tape import Tapes
 
 SIZES = [7, 1, 12, 5, 9, 3, 11, 6, 8, 2, 10, 4, 5, 7, 6, 9]
 
+SMALL = "gt.layers 1 gnn.layers_mp 1 train.batch_size 4 accelerator cpu"
+NO_DROPOUT = "gt.dropout 0 gt.attn_dropout 0 gnn.dropout 0"
+
 
 def step_graphs() -> StepGraphs:
     """CUDA graphs where there is a GPU, tapes elsewhere."""
@@ -79,7 +82,7 @@ def training(
     """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``."""
     config = load_config(
         ROOT / "configs" / f"{name}.yaml",
-        ["gt.layers", "1", "gnn.layers_mp", "1", "train.batch_size", "4", "accelerator", "cpu", *overrides],
+        [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides],
     )
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     torch.manual_seed(0)

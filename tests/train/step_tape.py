@@ -1,12 +1,13 @@
 """Step graphs without a GPU: operations of the second device on a tape, done again on the same memory.
 
 As with a CUDA graph nothing of Python runs in a replay: numbers that the host computed stay what they were when the
-tape was recorded, whatever the batch is. Replays draw new random numbers. What cannot be captured raises as it does there.
+tape was recorded, whatever the batch is. Replays draw new random numbers. What cannot be captured raises, as there.
 Triton kernels are on the tape, too, where its interpreter runs them (TRITON_INTERPRET=1).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import Elsewhere, recorded
+from tests.second_device import Elsewhere, recorded, triton_stubbed
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
@@ -115,9 +116,28 @@ def on_second_device() -> Iterator[None]:
 
 
 @contextmanager
+def _stubbed(record: Callable[[str, Callable[[], None], Signature], None]) -> Iterator[None]:
+    """Inside, Triton kernels are recorded but not run."""
+    if importlib.util.find_spec("triton") is None:
+        yield
+        return
+    import triton
+
+    def run(kernel: Any, *args: Any, grid: Any, **kwargs: Any) -> None:
+        record(kernel.fn.__name__, lambda: None, _signature((grid, args, kwargs)))
+
+    with (
+        mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),
+        mock.patch.object(triton.runtime.JITFunction, "run", run),
+    ):
+        yield
+
+
+@contextmanager
 def _interpreted(record: Callable[[str, Callable[[], None], Signature], None] | None) -> Iterator[None]:
     if not INTERPRETED:
-        yield
+        with triton_stubbed(lambda kernel: None) if record is None else _stubbed(record):
+            yield
         return
     from triton.runtime.interpreter import InterpretedFunction
 
