@@ -22,7 +22,7 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
 from graphbench.factory.transforms import build_transforms
-from graphbench.layers.local.gated_gcn import CustomGatedGCN
+from graphbench.layers.blocks.gated_gcn_conv import GatedGCNBlock
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
 from graphbench.train.reporter import Reporter
@@ -47,7 +47,9 @@ def trainer(
     plugin: type | None = None,
 ) -> Trainer:
     """A GatedGCN with dropout on small graphs; inside ``second_device``, if it is to be there."""
-    options = "gnn.dropout 0.3 gnn.dim_inner 16 optim.max_epoch 4 train.eval_period 1 train.ckpt_period 1"
+    options = (
+        "gnn.dropout 0.3 gnn.dim_inner 16 gt.dim_hidden 16 optim.max_epoch 2 train.eval_period 1 train.ckpt_period 1"
+    )
     config = load_config(CONFIG, [*SMALL.split(), *options.split(), *overrides])
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     device = DEVICE if on_device else torch.device("cpu")
@@ -55,7 +57,7 @@ def trainer(
     model, task = build_model(config, info), build_task(config, info)
     if plugin is not None:
         for module in model.modules():
-            if isinstance(module, CustomGatedGCN):
+            if isinstance(module, GatedGCNBlock):
                 module.__class__ = plugin
     examples = torch.arange(len(SIZES))
     loaders = GraphLoaders(
@@ -90,14 +92,14 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
         whole = trainer(tmp_path / "whole", *every_step, graphs=step_graphs())
         whole.run()
         torch.manual_seed(99)
-        killed = trainer(tmp_path / "killed", *every_step, graphs=step_graphs(), reporters=(Bomb(2, 2, kill),))
+        killed = trainer(tmp_path / "killed", *every_step, graphs=step_graphs(), reporters=(Bomb(1, 2, kill),))
         killed._checkpointer._settings = dataclasses.replace(killed.settings, ckpt_seconds=0.0)
         with pytest.raises(Killed):
             killed.run()
         torch.manual_seed(7)
         rest = trainer(tmp_path / "killed", *every_step, graphs=step_graphs())
         rest.run()
-    assert rest.state.epoch == 4
+    assert rest.state.epoch == 2
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor, weights(rest)[name]), name
 
@@ -114,10 +116,10 @@ def test_captured_and_not_learn_the_same(tmp_path: Path) -> None:
         torch.testing.assert_close(weights(captured)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
-class PluginLayer(CustomGatedGCN):
+class PluginLayer(GatedGCNBlock):
     """Writes forward anew, so that the promise of its base does not cover it."""
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         return super().forward(h, e, batch)
 
 
@@ -125,7 +127,7 @@ def test_a_plugin_that_promises_nothing_is_trained_step_by_step(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with second_device():
-        run = trainer(tmp_path, "gnn.layer_type", "CustomGatedGCN", graphs=step_graphs(), plugin=PluginLayer)
+        run = trainer(tmp_path, graphs=step_graphs(), plugin=PluginLayer)
         assert capture_obstacle(run.model) == "PluginLayer is not declared capturable"
         with caplog.at_level(logging.INFO, logger="graphbench"):
             run.run()
@@ -140,9 +142,7 @@ def test_a_plugin_that_promises_nothing_is_trained_step_by_step(
         (("optim.optimizer", "adagrad"), "the optimizer Adagrad keeps numbers on the host"),
     ],
 )
-def test_always_refuses_what_cannot_be_captured(
-    overrides: tuple[str, ...], expected: str, tmp_path: Path
-) -> None:
+def test_always_refuses_what_cannot_be_captured(overrides: tuple[str, ...], expected: str, tmp_path: Path) -> None:
     with second_device():
         run = trainer(tmp_path, "train.capture", "always", *overrides, graphs=step_graphs())
         with pytest.raises(UserError, match=f"train.capture is always, but this training cannot .*{expected}"):
