@@ -33,6 +33,7 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
 from graphbench.runs.environment import forget_peak_memory, peak_memory
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
 from graphbench.train.seeding import seed_everything
@@ -108,7 +109,7 @@ class Training:
             build_settings(self.config, self.info),
             run=directory,
         )
-        with directory.open(config_hash="0", config_text=""):
+        with directory.open(identity=RunIdentity("0"), config_text=""):
             trainer.run()
 
     def seconds(self, runs: int) -> list[float]:

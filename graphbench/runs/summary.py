@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphbench.runs.aggregate import Aggregate, Mean
 from graphbench.runs.history import SPLITS
+from graphbench.runs.split_text import split_texts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -120,9 +121,8 @@ def _data_notes(compared: Sequence[Compared]) -> list[str]:
 
 def _protocol(result: Aggregate) -> str:
     """Numbers under the same text can be compared, up to the notes of :func:`_data_notes`."""
-    data = result.runs[0].data
-    sizes = "/".join(f"{size:,}" for size in data["sizes"].values())
-    return f"{data['name']} ({data['split_mode']} {sizes}): {result.metric} at the best validation epoch"
+    splits = "; ".join(split_texts([run.data for run in result.runs], ","))
+    return f"{result.runs[0].data['name']} ({splits}): {result.metric} at the best validation epoch"
 
 
 def format_mean(entry: Mean | None) -> str:
