@@ -244,7 +244,7 @@ class CapacityPairs(PairBlocks):
         return CapacityPairs(distance, ragged)
 
     @property
-    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+    def sizes(self) -> tuple[int, ...]:
         """Nodes per graph; see :attr:`CapacityRagged.sizes`."""
         ragged: CapacityRagged = vars(self)["_ragged"]
         return ragged.sizes

@@ -69,7 +69,8 @@ class DeviceRates:
         self.refresh()
         # With "capturable" an optimizer that is not being captured refuses devices but GPUs.
         flag = self._device.type == "cuda"
-        before = [{key: group[key] for key in ("lr", "capturable") if key in group} for group in self._groups]
+        keys = ("lr", "capturable")
+        before: list[dict[str, Any]] = [{key: group[key] for key in keys if key in group} for group in self._groups]
         for group, rate in zip(self._groups, self._tensors, strict=True):
             group["lr"] = rate
             if "capturable" in group:

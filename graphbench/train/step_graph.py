@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -43,7 +44,7 @@ class CudaStepGraph(StepGraph):
         pool: shared memory pool.
     """
 
-    def __init__(self, pool: tuple[int, int]) -> None:
+    def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._graph = torch.cuda.CUDAGraph()
 
@@ -66,7 +67,7 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool: tuple[int, int] = torch.cuda.graph_pool_handle()
+        self._pool: Any = torch.cuda.graph_pool_handle()
 
     def new(self) -> StepGraph:
         """An empty graph."""

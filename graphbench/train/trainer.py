@@ -86,7 +86,8 @@ class Trainer:
         self.settings = settings
         self.state = TrainerState()
         self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
-        self._step = TrainingStep(fabric, *fabric.setup(self._adapter, optimizer), task, settings)
+        forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
+        self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
         self._graphs = graphs
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)

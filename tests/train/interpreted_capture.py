@@ -25,7 +25,7 @@ REPLAYED = {
     "softmax": ("gnnbench/gps-zinc", WIDTH.format(32)),
     "flow": ("gnnbench/sfi-cluster", WIDTH.format(24)),
     "decay": ("gnnbench/gradformer-zinc", WIDTH.format(32)),
-    "relations": ("gnnbench/vanilla-zinc", WIDTH.format(16)),
+    "relations": ("gnnbench/vanilla-zinc", f"{WIDTH.format(16)} dataset.node_encoder_name TypeDictNode+GraphToken"),
 }
 CASES = [pytest.param(case, marks=() if case == "softmax" else pytest.mark.exhaustive) for case in REPLAYED]
 

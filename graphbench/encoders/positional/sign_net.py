@@ -95,8 +95,9 @@ class _GIN(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         adjacency = batch.adjacency()
+        norms = iter(self.norms)
         for i, layer in enumerate(self.layers):
             if i:
-                h = over_rows(self.norms[i - 1], h, batch)
+                h = over_rows(next(norms), h, batch)
             h = layer(h + propagate(adjacency, h), batch)
         return h
