@@ -28,14 +28,7 @@ from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import (
-    AssemblesOnDevice,
-    BatchPlan,
-    Capacity,
-    DeviceBatch,
-    EvaluationPass,
-    GraphBatch,
-)
+from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity, DeviceBatch, EvaluationPass, GraphBatch
 
 _EVALUATION = -1
 """In place of the epoch where negative pairs are drawn for evaluation: always the same ones."""
@@ -185,7 +178,7 @@ class GraphLoaders(AssemblesOnDevice):
         return self._padded.assemble(plan.capacity, numbers)
 
     def numbers_of(self, plan: BatchPlan) -> Tensor:
-        """Graph numbers, :data:`~graphbench.structures.capacity.NO_GRAPH` behind the last one."""
+        """(B,) graph numbers on the host."""
         return numbers_of(plan)
 
     def gather(self, plan: BatchPlan) -> DeviceBatch:
