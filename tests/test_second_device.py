@@ -166,8 +166,19 @@ def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pyt
         waits.clear()
         found = resident.gather(graphs)
         assert not waits
+        adjacency = found.adjacency()
+        assert not waits
+        lists = [
+            x.cpu() for each in (adjacency.by_target, adjacency.by_source) for x in (each.ptr, each.entry, each.other)
+        ]
         found = found.to("cpu")
+    assert found.edge_order is not None
+    found = dataclasses.replace(found, edge_order=None)
     torch.testing.assert_close(dict(tensors_of(found)), dict(tensors_of(expected)), rtol=0, atol=0)
+    sorted_there, sorted_here = iter(lists), expected.adjacency()
+    for each in (sorted_here.by_target, sorted_here.by_source):
+        for x in (each.ptr, each.entry, each.other):
+            assert torch.equal(next(sorted_there), x)
 
 
 def test_the_device_is_strict() -> None:

@@ -38,7 +38,7 @@ def on_gpu(x: Tensor) -> bool:
 
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels can be asked to run where a tensor lies."""
-    return on_gpu(x) and _triton_is_installed()
+    return on_gpu(x) and triton_is_installed()
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -47,5 +47,6 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 
 
 @functools.cache
-def _triton_is_installed() -> bool:
+def triton_is_installed() -> bool:
+    """Whether the compiler of the kernels is there."""
     return importlib.util.find_spec("triton") is not None

@@ -70,6 +70,19 @@ def span_of(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
+def parts_of(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[tuple[Tensor, Tensor, Tensor], int]:
+    """((q, k, v), number of those in one tensor): three tensors, or views of one (N, 3, H, d), given as ``q``."""
+    if k is None or v is None:
+        packed = q.unbind(1)
+        return (packed[0], packed[1], packed[2]), 3
+    return (q, k, v), 1
+
+
+def empty_parts(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Room for the gradients of what :func:`parts_of` takes."""
+    return torch.empty_like(q), None if k is None else torch.empty_like(k), None if v is None else torch.empty_like(v)
+
+
 def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) -> Tensor:
     """(T, 2) int64, graph of every tile of ``rows`` rows and its first row within the graph.
 

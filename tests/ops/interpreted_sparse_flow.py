@@ -257,7 +257,7 @@ def test_saves_numbers_per_row_and_no_flow() -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
     assert kept
-    assert sum(kept) == (5 * 4 + 6) * 50 + 1
+    assert sum(kept) == (5 * 4 + 7) * 50 + 1
 
 
 @pytest.mark.parametrize("wide", ["d", "e"])
