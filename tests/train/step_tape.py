@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import Elsewhere, recorded, triton_stubbed
+from tests.second_device import Elsewhere, recorded
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
@@ -31,17 +31,21 @@ Signature = tuple[Any, ...]
 class Tape(StepGraph):
     """Recorded operations.
 
+    Args:
+        stubbed: take the second device for a GPU, and record Triton kernels without running them.
+
     Attributes:
         trace: every operation with shapes, types and numbers from the host.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stubbed: bool = False) -> None:
+        self._stubbed = stubbed
         self._operations: list[Callable[[], None]] = []
         self.trace: list[Signature] = []
 
     def capture(self, work: Callable[[], None]) -> None:
         """Records, and does the work meanwhile (which a CUDA graph would not)."""
-        with recorded(self._record), _interpreted(self._record_kernel):
+        with recorded(self._record), _interpreted(self._record_kernel, self._stubbed):
             work()
 
     def replay(self) -> None:
@@ -134,9 +138,11 @@ def _stubbed(record: Callable[[str, Callable[[], None], Signature], None]) -> It
 
 
 @contextmanager
-def _interpreted(record: Callable[[str, Callable[[], None], Signature], None] | None) -> Iterator[None]:
+def _interpreted(
+    record: Callable[[str, Callable[[], None], Signature], None] | None, stubbed: bool = False
+) -> Iterator[None]:
     if not INTERPRETED:
-        with triton_stubbed(lambda kernel: None) if record is None else _stubbed(record):
+        with _stubbed(record) if stubbed and record is not None else nullcontext():
             yield
         return
     from triton.runtime.interpreter import InterpretedFunction

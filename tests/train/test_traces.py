@@ -13,10 +13,10 @@ import pytest
 
 from graphbench.contract import capture_obstacle
 from tests.ops.triton_compiler import run_interpreted
-from tests.second_device import GPU, second_device
+from tests.second_device import GPU, second_device, triton_stubbed
 from tests.test_configs import CONFIGS
 from tests.train.capture_case import Training, training
-from tests.train.step_tape import Tape, on_second_device
+from tests.train.step_tape import Tape
 
 FOLDERS = ("gnnbench", "lrgb", "ogb")
 BATCHES = 5
@@ -43,7 +43,7 @@ def traces(run: Training) -> list[list[object]]:
     recorded = []
     for plan in chosen:
         numbers = run.loaders.numbers_of(plan).to(run.captured._device)
-        tape = Tape()
+        tape = Tape(stubbed=True)
 
         def work(plan=plan, numbers=numbers) -> None:  # type: ignore[no-untyped-def]
             run.step.forget_gradients()
@@ -51,7 +51,7 @@ def traces(run: Training) -> list[list[object]]:
             run.step.update()
 
         if not recorded:  # an optimizer makes its state in the first step
-            with on_second_device():
+            with triton_stubbed():
                 work()
         tape.capture(work)
         recorded.append(tape.trace)
