@@ -140,7 +140,7 @@ def test_the_token_is_at_no_distance() -> None:
     layer = Gradformer(12, 3, start=0.0, decay=0.0).double()
     weights = layer.attention_weights(h, None, after)[0]
     with torch.no_grad():
-        plain = torch.einsum("ihd,jhd->hij", *layer._projections(h)[:2])[:, 0] / 2
+        plain = torch.einsum("ihd,jhd->hij", *layer._projections(h).unbind(1)[:2])[:, 0] / 2
     torch.testing.assert_close(weights[:, 0], plain.softmax(1))
     rest = weights[:, 1:, 1:]
     assert isinstance(after, GraphBatch)
