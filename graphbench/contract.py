@@ -51,6 +51,43 @@ class HasOptimizerGroup:
     optimizer_group: ClassVar[str]
 
 
+class Capturable:
+    """A component that says whether its training step can be recorded once and replayed on other batches.
+
+    ``capturable = True`` promises two things (:mod:`graphbench.train.captured_step`), to which
+    ``tests/train/test_padding.py`` and ``tests/train/test_traces.py`` hold every component:
+
+    * *neutral padding*: what belongs to padding graphs (:mod:`graphbench.structures.capacity`) changes nothing that
+      belongs to real ones, no gradient and no running statistic;
+    * *fixed trace*: for all batches of one capacity the same operations run on tensors of the same shapes with the same
+      numbers from the host. No value of a tensor comes to the host; what depends on a batch is computed on its device.
+
+    A model with a layer, encoder or head that does not promise it is trained step by step.
+
+    Attributes:
+        capturable: the promise. It covers the ``forward`` of this class, not one that a subclass writes anew.
+    """
+
+    capturable: ClassVar[bool] = False
+
+    def capture_obstacle(self) -> str | None:
+        """Why this one cannot be captured; None where it can. Overridden where that depends on arguments."""
+        classes = type(self).__mro__
+        promised = next(i for i, base in enumerate(classes) if "capturable" in vars(base))
+        written = next((i for i, base in enumerate(classes) if "forward" in vars(base)), promised)
+        if self.capturable and promised <= written:
+            return None
+        return f"{type(self).__name__} is not declared capturable"
+
+
+def capture_obstacle(model: nn.Module) -> str | None:
+    """Why a model cannot be captured, the first reason; None where it can."""
+    if not isinstance(model, Capturable):
+        return f"{type(model).__name__} is not declared capturable"
+    reasons = (module.capture_obstacle() for module in model.modules() if isinstance(module, Capturable))
+    return next((reason for reason in reasons if reason is not None), None)
+
+
 class HasAuxiliaryLoss:
     """A module that adds a term to the loss that training minimises; the loss that is reported stays the task's.
 

@@ -112,6 +112,21 @@ Observer = Callable[[str, list[Tensor], Any], None]
 _OBSERVERS: list[Observer] = []
 
 
+# Called with every operation on tensors of the device as it is done: function, arguments on the CPU, result.
+Recorder = Callable[[Any, Any, dict[str, Any], Any], None]
+_RECORDERS: list[Recorder] = []
+
+
+@contextmanager
+def recorded(recorder: Recorder) -> Iterator[None]:
+    """Inside, ``recorder`` is given every operation of the second device, so that it can be done again."""
+    _RECORDERS.append(recorder)
+    try:
+        yield
+    finally:
+        _RECORDERS.remove(recorder)
+
+
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
     """Inside, ``observer`` hears of every operation of the second device; not where a GPU takes its place."""
@@ -176,13 +191,15 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name in _COPYING:
         if there[-1] and not (there[0] if name == "copy_" else goes_there):
             _note(name)
-    elif any(there):
+    masks_or_counts = False
+    if name not in _COPYING and any(there):
         if not all(lies_there or not each.dim() for lies_there, each in zip(there, tensors, strict=True)):
             raise RuntimeError(f"{name} got tensors of two devices: {[(str(x.device), *x.shape) for x in tensors]}")
         masks = name.startswith(("index", "_index_put")) and any(
             isinstance(each, Tensor) and each.dtype == torch.bool for each in tree_flatten(args[1])[0]
         )
         counts = name == "repeat_interleave" and kwargs.get("output_size") is None
+        masks_or_counts = masks or counts
         if name in _WAITING or masks or counts:
             _note(name)
     if asked is not None:
@@ -197,6 +214,10 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = _direction(name, there, goes_there) if name in _COPYING else name
         for observer in _OBSERVERS:
             observer(kind, tensors, result)
+        for recorder in _RECORDERS:
+            if kind in ("to_host", "to_device") or name in _WAITING or masks_or_counts:
+                raise RuntimeError(f"{kind}: operation not permitted when stream is capturing")
+            recorder(func, plain_args, plain_kwargs, result)
     if name == "copy_":
         return args[0]
 

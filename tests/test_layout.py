@@ -57,6 +57,7 @@ TESTED_THROUGH = {
     "report": "report/test_cli.py",
     "runs/split_text.py": "runs/test_summary.py",
     "structures/adjacency.py": "ops/test_propagate.py",
+    "structures/capacity.py": "data/loading/test_assembly.py",
     "structures/edge_set.py": "structures/test_pairs.py",
     "structures/layer_state.py": "structures/test_graph_batch.py",
     "structures/node_blocks.py": "blockwise/test_forward.py",

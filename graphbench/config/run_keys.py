@@ -72,6 +72,13 @@ TRAIN = {
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
+    "capture": Key(
+        "auto",
+        "record the training step of each class of batch sizes as a CUDA graph and replay it: auto (on a GPU, where "
+        "every part of the model allows it), always (or refuse to train), never",
+        allowed=("auto", "always", "never"),
+        neutral=True,
+    ),
     "sampler": Key(
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "

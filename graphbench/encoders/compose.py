@@ -80,7 +80,7 @@ class NodeEncoder(nn.Module):
             h = _concatenated("node", encoders, [encoder(batch) for encoder in encoders], self.dim)
         for batch_encoder in self.batch_encoders.values():
             h, batch = batch_encoder(h, batch)
-        return (h if self.norm is None else self.norm(h)), batch
+        return (h if self.norm is None else self.norm(h, batch)), batch
 
 
 class EdgeEncoder(nn.Module):
@@ -119,7 +119,7 @@ class EdgeEncoder(nn.Module):
         encoders = _encoders(self.features, self.positional)
         parts = [encoder(batch) for encoder in encoders] or [_raw_edges(batch)]
         e = _concatenated("edge", encoders, parts, self.dim)
-        return e if self.norm is None else self.norm(e)
+        return e if self.norm is None else self.norm(e, batch, "edge")
 
 
 def _encoders(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.Module]:

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from graphbench.contract import Capturable
 from graphbench.registry import UNSET
 from graphbench.structures import GraphBatch
 
@@ -61,7 +62,7 @@ class PositionalContext:
     use_graph_token: bool = UNSET
 
 
-class FeatureEncoder(nn.Module):
+class FeatureEncoder(nn.Module, Capturable):
     """Map from raw node or edge features to the first columns of the hidden state.
 
     Attributes:
@@ -75,7 +76,7 @@ class FeatureEncoder(nn.Module):
         """(N, dim) in ``encoders/node``, (E, dim) in ``encoders/edge``."""
 
 
-class PositionalEncoder(nn.Module):
+class PositionalEncoder(nn.Module, Capturable):
     """Base of both kinds of positional encoders.
 
     Attributes:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.errors import ArgumentError
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
+from graphbench.structures import GraphBatch
 
 
 class ReLUStack(nn.ModuleList):
@@ -52,13 +53,13 @@ class NormedMLP(nn.Module):
         super().__init__()
         widths = [dim_in, *[hidden] * (layers - 1), dim]
         self.lin: Modules[nn.Linear] = Modules(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.norm = nn.ModuleList(BatchNorm(hidden) for _ in range(layers - 1))
+        self.norm: Modules[BatchNorm] = Modules(BatchNorm(hidden) for _ in range(layers - 1))
 
-    def forward(self, h: Tensor) -> Tensor:
-        """(..., dim)."""
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, ..., dim) from (N, ..., dim_in), N the nodes of the batch."""
         *hidden, last = self.lin
         for linear, norm in zip(hidden, self.norm, strict=True):
-            h = over_rows(norm, linear(h).relu())
+            h = over_rows(norm, linear(h).relu(), batch)
         out: Tensor = last(h)
         return out
 
@@ -69,9 +70,9 @@ class NormedMLP(nn.Module):
         return first.weight.dtype
 
 
-def over_rows(norm: nn.Module, h: Tensor) -> Tensor:
-    """``h`` with its last dimension normalised over all the others."""
-    rows: Tensor = norm(h.reshape(-1, h.shape[-1]))
+def over_rows(norm: BatchNorm, h: Tensor, batch: GraphBatch) -> Tensor:
+    """``h`` (N, ..., dim) of the nodes of the batch with its last dimension normalised over all the others."""
+    rows: Tensor = norm(h.reshape(-1, h.shape[-1]), batch)
     return rows.view_as(h)
 
 

@@ -32,7 +32,7 @@ def with_token(h: Tensor, token: Tensor, batch: GraphBatch, reader: str) -> tupl
     Raises:
         ValueError: an encoder named earlier computed a state with one row per node or pair, which would no longer fit.
     """
-    counts = (batch.num_nodes, sum(size * size for size in batch.ragged.sizes))
+    counts = (batch.num_nodes, batch.ragged.num_pairs)
     for name, value in batch.state.tensors():
         if value.dim() and len(value) in counts:
             raise ValueError(
@@ -52,7 +52,7 @@ def prepend_token(batch: GraphBatch, reader: str = "") -> tuple[Tensor, GraphBat
     """
     ragged = batch.ragged
     rows = torch.arange(batch.num_nodes, device=batch.device) + ragged.graph_id + 1
-    new = Ragged.from_sizes([size + 1 for size in ragged.sizes], batch.device)
+    new = ragged.with_token()
     pair_pe = {name: value for name, value in batch.pair_pe.items() if not name.startswith(f"{reader}.")}
     pairs = pairs_after_token(batch) if pair_pe or batch.pairs is not None else rows
     return rows, GraphBatch(
@@ -62,23 +62,25 @@ def prepend_token(batch: GraphBatch, reader: str = "") -> tuple[Tensor, GraphBat
         y=batch.y,
         pe={name: _among_zeros(value, rows, new.num_rows) for name, value in batch.pe.items()},
         edge_pe=batch.edge_pe,
-        pair_pe={name: _among_zeros(value, pairs, _num_pairs(new)) for name, value in pair_pe.items()},
+        pair_pe={name: _among_zeros(value, pairs, new.num_pairs) for name, value in pair_pe.items()},
         edge_sets={name: EdgeSet(rows[edges.index], edges.ptr, edges.attr) for name, edges in batch.edge_sets.items()},
         pairs=None if batch.pairs is None else _distances(batch.pairs, pairs, new),
         hops=None if batch.hops is None else _neighbors(batch.hops, rows, ragged, new),
+        real_graphs=batch.real_graphs,
     )
 
 
 def pairs_after_token(batch: GraphBatch) -> Tensor:
     """(P,) position of every pair of nodes after one more node was inserted as the first of every graph."""
-    sizes = batch.ragged.size_tensor
-    total = _num_pairs(batch.ragged)
-    graph = torch.arange(batch.num_graphs, device=batch.device).repeat_interleave(sizes.square(), output_size=total)
-    before = sizes.square().cumsum(0) - sizes.square()
-    within = torch.arange(total, device=batch.device) - before[graph]
-    size = sizes[graph]
-    # (i, j) -> (i + 1, j + 1) in rows longer by one
-    return _first_pairs(sizes + 1)[graph] + within + within.div(size, rounding_mode="floor") + size + 2
+    ragged, new = batch.ragged, batch.ragged.with_token()
+    graph = ragged.pair_graph
+    row, column = (end - ragged.ptr[graph] + 1 for end in ragged.pair_ends)
+    positions = new.pair_ptr[graph] + row * new.size_tensor[graph] + column
+    if batch.real_graphs is None:
+        return positions
+    # Pairs that belong to no graph stay behind all others.
+    number = torch.arange(ragged.num_pairs, device=batch.device)
+    return torch.where(number < ragged.pair_ptr[-1], positions, number - ragged.pair_ptr[-1] + new.pair_ptr[-1])
 
 
 def insert(rows: Tensor, positions: Tensor, other: Tensor, total: int) -> Tensor:
@@ -87,8 +89,8 @@ def insert(rows: Tensor, positions: Tensor, other: Tensor, total: int) -> Tensor
 
 
 def _distances(pairs: PairBlocks, positions: Tensor, new: Ragged) -> PairBlocks:
-    distance = pairs.distance.new_full((_num_pairs(new),), TOKEN).index_copy_(0, positions, pairs.distance)
-    return PairBlocks(distance.index_fill_(0, _first_pairs(new.size_tensor), 0), new.sizes)
+    distance = pairs.distance.new_full((new.num_pairs,), TOKEN).index_copy_(0, positions, pairs.distance)
+    return pairs.replaced(distance.index_fill_(0, new.pair_ptr[:-1], 0), new)
 
 
 def _neighbors(hops: HopNeighbors, rows: Tensor, old: Ragged, new: Ragged) -> HopNeighbors:
@@ -111,12 +113,3 @@ def _neighbors(hops: HopNeighbors, rows: Tensor, old: Ragged, new: Ragged) -> Ho
 
 def _among_zeros(values: Tensor, positions: Tensor, total: int) -> Tensor:
     return values.new_zeros(total, *values.shape[1:]).index_copy_(0, positions, values)
-
-
-def _first_pairs(sizes: Tensor) -> Tensor:
-    """(G,) position of the first pair of every graph."""
-    return sizes.square().cumsum(0) - sizes.square()
-
-
-def _num_pairs(ragged: Ragged) -> int:
-    return sum(size * size for size in ragged.sizes)

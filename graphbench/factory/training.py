@@ -82,6 +82,7 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
             clip_grad_norm_value=optim.clip_grad_norm_value,
             schedule_every_step=optim.scheduler_step == "iteration",
             patience=train.early_stop_patience,
+            capture=train.capture,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import Capturable
 from graphbench.registry import UNSET
 from graphbench.structures import GraphBatch
 
@@ -39,7 +40,7 @@ class HeadContext:
     infer_link_label: str = UNSET
 
 
-class Head(nn.Module):
+class Head(nn.Module, Capturable):
     """Map from hidden node states to predictions.
 
     Attributes:

@@ -33,6 +33,7 @@ class EdgeHead(Head):
         h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
     """
 
+    capturable: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.heads.contract import Head
@@ -24,6 +26,8 @@ class GraphHead(Head):
     Shape:
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

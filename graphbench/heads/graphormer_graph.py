@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.heads.contract import Head
@@ -22,6 +24,8 @@ class GraphormerGraphHead(Head):
     Shape:
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, pooling: FromContext[str] = "graph_token"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
@@ -23,6 +25,8 @@ class InferLinksHead(Head):
     Shape:
         h (N, dim_in) -> (P, out_dim), one row per pair of ``batch.edge_sets["label"]``
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, infer_link_label: FromContext[str] = "edge"

@@ -40,6 +40,7 @@ class MLPGraphHead(Head):
         ``node_ensemble`` averages in training as well, where the original compares every node with its graph's target.
     """
 
+    capturable: ClassVar[bool] = True
     scale: ClassVar[float] = 1.0
     shift: ClassVar[float] = 0.0
 

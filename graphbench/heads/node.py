@@ -29,6 +29,7 @@ class NodeHead(Head):
         h (N, dim_in) -> (N, out_dim)
     """
 
+    capturable: ClassVar[bool] = True
     reads_sparse: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 

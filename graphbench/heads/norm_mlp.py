@@ -25,6 +25,7 @@ class NormMLPNodeHead(Head):
         h (N, dim_in) -> (N, out_dim)
     """
 
+    capturable: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(
@@ -61,6 +62,7 @@ class NormMLPGraphHead(NormMLPNodeHead):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
+    capturable: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = True
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,8 @@ class OGBCodeGraphHead(Head):
     Shape:
         h (N, dim_in) -> (G, positions, out_dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ class SANGraphHead(Head):
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -59,6 +61,7 @@ class SANNodeHead(Head):
         h (N, dim_in) -> (N, out_dim)
     """
 
+    capturable: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, act: FromContext[str] = "relu") -> None:

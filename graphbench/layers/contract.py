@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import Capturable
 from graphbench.registry import UNSET
 from graphbench.structures import GraphBatch
 
@@ -83,7 +84,7 @@ class LayerContext:
     dropout_inside: bool = UNSET
 
 
-class GraphLayer(nn.Module):
+class GraphLayer(nn.Module, Capturable):
     """Base of everything that ``gt.layer_type`` or ``gnn.layer_type`` can name.
 
     Attributes:

@@ -6,6 +6,7 @@ Rampasek et al., https://arxiv.org/abs/2205.12454; Shirzad et al., https://arxiv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -45,6 +46,8 @@ class GPSBlock(Block):
 
     Sublayers are ``branches[i].part``: these two attribute names are part of the parameter names in stored checkpoints.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

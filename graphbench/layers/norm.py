@@ -9,6 +9,7 @@ from graphbench.errors import ArgumentError, nearest
 from graphbench.ops.graph_layer_norm import graph_layer_norm
 from graphbench.ops.segment import segment_mean
 from graphbench.structures import GraphBatch
+from graphbench.structures.capacity import Level, RealRows
 
 NORMS = ("batch", "layer", "graph", "none")
 
@@ -47,16 +48,61 @@ class BatchNorm(nn.BatchNorm1d):
 
     Differences from torch: a training batch with fewer than two rows has no variance; it is normalised by the
     running statistics and leaves them as they are (torch raises, or divides by the square root of epsilon). Batches are
-    not counted: with a momentum nobody reads the number, and on a GPU it costs a kernel per layer and step.
+    not counted: with a momentum nobody reads the number, and on a GPU it costs a kernel per layer and step. Rows of
+    padding are normalised by the statistics of the others.
     """
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        """Normalises every channel; ``batch`` is ignored."""
+    def forward(self, h: Tensor, batch: GraphBatch | None = None, level: Level = "node") -> Tensor:
+        """Normalises every channel.
+
+        Args:
+            h: (R, dim), (R, dim, k), or (k R, dim) where k rows in sequence belong to each of R nodes, edges, ...
+            batch: says which rows are padding; None: none.
+            level: what the R rows are.
+        """
+        real = None if batch is None or not self.training else batch.real(level)
+        if real is not None:
+            rows = h if h.dim() == 2 else h.transpose(1, 2).reshape(-1, h.shape[1])
+            normed = self._over_real_rows(rows, real.repeated(rows.shape[0] // max(real.mask.numel(), 1)))
+            return normed if h.dim() == 2 else normed.view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
         batch_statistics = self.training and h.shape[0] > 1
         momentum = self.momentum or 0.0
         return nn.functional.batch_norm(
             h, self.running_mean, self.running_var, self.weight, self.bias, batch_statistics, momentum, self.eps
         )
+
+    def _over_real_rows(self, h: Tensor, real: RealRows) -> Tensor:
+        """Training on a padded batch, whose number of real rows only the device knows."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        wide = torch.float32 if h.dtype in (torch.float16, torch.bfloat16) else h.dtype
+        count = real.count.to(wide)
+        mean = real.select(h).sum(0, dtype=wide) / count.clamp(min=1)
+        centred = real.select(h - mean)
+        squares = centred.square().sum(0)
+        var = squares / count.clamp(min=1)
+        enough = count > 1
+        with torch.no_grad():
+            momentum = enough.to(self.running_mean.dtype) * (self.momentum or 0.0)
+            self.running_mean.lerp_(mean.to(momentum.dtype), momentum)
+            unbiased = squares / (count - 1).clamp(min=1)
+            self.running_var.lerp_(unbiased.to(momentum.dtype), momentum)
+        mean = torch.where(enough, mean, self.running_mean.to(wide))
+        scale = (torch.where(enough, var, self.running_var.to(wide)) + self.eps).rsqrt()
+        if self.weight is not None:
+            scale = scale * self.weight
+        normed = (h - mean) * scale
+        return (normed if self.bias is None else normed + self.bias).to(h.dtype)
+
+
+class NormedSequential(nn.Sequential):
+    """Modules one after the other, of which :class:`BatchNorm` is told what the rows (nodes) are."""
+
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """The output of the last one."""
+        for module in self:
+            h = module(h, batch) if isinstance(module, BatchNorm) else module(h)
+        return h
 
 
 class GraphLayerNorm(nn.Module):

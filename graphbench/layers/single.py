@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.layers.contract import Attention, Block, LocalLayer
@@ -23,6 +25,8 @@ class SingleBlock(Block):
     Shape:
         h (N, dim), e (E, dim_edge) or None -> the same, and the batch for the next block.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

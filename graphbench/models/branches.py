@@ -17,7 +17,7 @@ from graphbench.layers.contract import Attention, LocalLayer, StatefulAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NoNorm
 from graphbench.layers.sharing import tie_layers
 from graphbench.structures import Features, GraphBatch
 from graphbench.structures.node_blocks import HostRows
@@ -200,18 +200,18 @@ class LocalBranch(nn.Module):
             nn.Linear(dim, dim, bias=False) for _ in range(layers if settings.local_init else 0)
         )
         norms = layers + 1 if stem else layers - 1
-        self.norms = nn.ModuleList(BatchNorm(dim) if settings.local_norm else nn.Identity() for _ in range(norms))
+        self.norms = nn.ModuleList(BatchNorm(dim) if settings.local_norm else NoNorm() for _ in range(norms))
         self.act = activation(act)
         self.dropout = Dropout(dropout if settings.local_dropout is None else settings.local_dropout)
         self.residual = settings.local_residual
 
     def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, dim) after all local layers."""
-        initial = None if self.lin_in is None else self._enter(x)
+        initial = None if self.lin_in is None else self._enter(x, batch)
         h = x if initial is None else initial
         for number, layer in enumerate(self.layers):
             new, e = layer(readable(h, layer), e, batch)
-            h = self._finish(new, initial, number=number)
+            h = self._finish(new, initial, number=number, batch=batch)
         assert isinstance(h, Tensor)  # there is a layer
         return h
 
@@ -227,18 +227,20 @@ class LocalBranch(nn.Module):
     def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         """H_0, with stem."""
         assert self.lin_in is not None
-        h: Tensor = self.dropout(self.act(self.norms[0](self.lin_in(x))))
+        h: Tensor = self.dropout(self.act(self.norms[0](self.lin_in(x), batch)))
         return h
 
-    def _finish(self, new: Tensor, initial: Tensor | None = None, *, number: int) -> Tensor:
+    def _finish(
+        self, new: Tensor, initial: Tensor | None = None, *, number: int, batch: GraphBatch | None = None
+    ) -> Tensor:
         """H_l from the output of local layer ``number``; ``initial`` is the output of the stem, if any."""
         if initial is None:
             if number < len(self.layers) - 1:
-                new = self.dropout(self.act(self.norms[number](new)))
+                new = self.dropout(self.act(self.norms[number](new, batch)))
             return new
         if self.init_maps:
             new = new + self.init_maps[number](initial)
-        new = self.dropout(self.act(self.norms[number + 1](new)))
+        new = self.dropout(self.act(self.norms[number + 1](new, batch)))
         return new + initial if self.residual else new
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from graphbench.contract import Capturable
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import Attention, Block, LocalLayer
@@ -61,7 +62,7 @@ class ModelContext:
     act: str = UNSET
 
 
-class Model(nn.Module):
+class Model(nn.Module, Capturable):
     """Map from a batch to predictions.
 
     Attributes:

@@ -74,7 +74,7 @@ class Decoupled(EncodedModel):
         """Prediction of the head."""
         h, _, batch = self.encode(batch)
         for layer in self.pre_mp:
-            h = layer(h)
+            h = layer(h, batch)
         prediction: Tensor = self.head(self.spread(readable(h, self), batch), batch)
         return prediction
 

@@ -58,6 +58,7 @@ class GNN(EncodedModel, BlockwiseModel):
     model is built.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
@@ -100,7 +101,7 @@ class GNN(EncodedModel, BlockwiseModel):
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
         for pre in self.pre_mp:
-            h = pre(h)
+            h = pre(h, batch)
         for number, layer in enumerate(self.layers, 1):
             new, e = layer(h, e, batch)
             h = self._joined(new, h, number)
@@ -156,4 +157,4 @@ class ConvLayer(PostLayer):
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """Node states u (N, dim), and edge states."""
         new, e = self.conv(readable(h, self.conv), e, batch)
-        return self.finish(new), e
+        return self.finish(new, batch), e

@@ -16,7 +16,7 @@ from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NoNorm
 from graphbench.models.contract import EncodedModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -49,6 +49,7 @@ class JKNet(EncodedModel):
     Differences from the paper: its third jump, attention by an LSTM over the layers, is not here.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
@@ -76,7 +77,7 @@ class JKNet(EncodedModel):
         if jump not in ("cat", "max"):
             raise ArgumentError("jump", f"jump must be cat or max, received {jump!r}")
         self.layers: Modules[LocalLayer] = Modules(local(dim if i else dim_encoded, dim) for i in range(layers))
-        self.norms = nn.ModuleList(BatchNorm(dim) if batchnorm else nn.Identity() for _ in range(layers))
+        self.norms = nn.ModuleList(BatchNorm(dim) if batchnorm else NoNorm() for _ in range(layers))
         self.act = activation(act)
         self.dropout = Dropout(dropout)
         self.jump = jump
@@ -88,7 +89,7 @@ class JKNet(EncodedModel):
         states = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             new, e = layer(readable(h, layer), e, batch)
-            h = self.dropout(self.act(norm(new)))
+            h = self.dropout(self.act(norm(new, batch)))
             states.append(h)
         z = torch.cat(states, dim=1) if self.jump == "cat" else torch.stack(states).amax(0)
         prediction: Tensor = self.head(z, batch)

@@ -14,7 +14,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NoNorm
 from graphbench.structures import Features, GraphBatch
 
 
@@ -48,14 +48,14 @@ class PostLayer(nn.Module):
     def add_steps(self, dim: int, settings: LayerSettings) -> None:
         """Creates the modules of the steps, for ``dim`` columns."""
         norm = BatchNorm(dim, eps=settings.norm_eps, momentum=settings.norm_momentum)
-        self.norm = norm if settings.batchnorm else nn.Identity()
+        self.norm = norm if settings.batchnorm else NoNorm()
         self.dropout = Dropout(settings.dropout)
         self.act = activation(settings.act)
         self.l2norm = settings.l2norm
 
-    def finish(self, new: Tensor) -> Tensor:
-        """(R, dim) after the steps, row by row."""
-        u: Tensor = self.act(self.dropout(self.norm(new)))
+    def finish(self, new: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """(N, dim) after the steps, row by row."""
+        u: Tensor = self.act(self.dropout(self.norm(new, batch)))
         return F.normalize(u, dim=-1) if self.l2norm else u
 
 
@@ -77,8 +77,8 @@ class PreLayer(PostLayer):
         self.add_steps(dim, settings)
 
     def forward(self, h: Features, batch: GraphBatch | None = None) -> Tensor:
-        """(N, dim); ``batch`` is ignored."""
-        return self.finish(self.lin(h))
+        """(N, dim)."""
+        return self.finish(self.lin(h), batch)
 
 
 def pre_layers(dim_in: int, dim: int, number: int, settings: LayerSettings) -> Modules[PreLayer]:

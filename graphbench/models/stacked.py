@@ -6,6 +6,7 @@ Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, htt
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -46,6 +47,8 @@ class GPSModel(EncodedModel, BlockwiseModel):
         batch -> prediction of the head
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         encoder: FromContext[NodeEncoder],
@@ -80,7 +83,7 @@ class GPSModel(EncodedModel, BlockwiseModel):
         if self.prepare is not None:
             batch = self.prepare(h, e, batch)
         for layer in self.pre_mp:
-            h = layer(h)
+            h = layer(h, batch)
         for block in self.layers:
             h, e, batch = block(h, e, batch)
         prediction: Tensor = self.head(h, batch)

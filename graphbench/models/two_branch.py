@@ -8,7 +8,7 @@ and local layer can replace them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -55,6 +55,8 @@ class TwoBranch(EncodedModel, BlockwiseModel):
         ``local_residual``, both norms, ``attention_residual: mean``. Norms that the released code owns but does not
         use are not created here.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

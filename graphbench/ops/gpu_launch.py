@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from graphbench.ops import backend
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 
 # By bytes of a number: queries and keys of a tile, warps.
 BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
@@ -21,6 +23,18 @@ WIDEST = 128
 
 # Triton's interpreter (TRITON_INTERPRET=1) runs the kernels on the CPU.
 INTERPRETED = not isinstance(dot, triton.runtime.JITFunction)
+
+
+def draw_seed(device: torch.device, p: float) -> Tensor:
+    """(1,) int64 seed of dropout from the device's generator; 0 where nothing is dropped."""
+    if not p:
+        return _no_seed(device)
+    return torch.randint(2**31 - 1, (1,), device=device)
+
+
+@functools.cache
+def _no_seed(device: torch.device) -> Tensor:
+    return torch.zeros(1, dtype=torch.int64, device=device)
 
 
 def has_kernels(operator: str, q: Tensor) -> bool:
@@ -72,13 +86,36 @@ def empty_parts(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, 
 def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) -> Tensor:
     """(T, 2) int64, graph of every tile of ``rows`` rows and its first row within the graph.
 
+    Of a padded batch T is a bound, and what is left over are tiles behind the rows of its last graph, which is empty.
+
     Args:
         ragged: the partition; use ``ragged.derived(row_tiles, rows)``.
         rows: of a tile.
         graphs: in their order; None for all.
     """
+    if isinstance(ragged, CapacityRagged):
+        assert graphs is None
+        return tiles_on_device(ragged, rows, ragged.size_tensor)
     chosen = np.arange(ragged.num_graphs) if graphs is None else np.asarray(graphs, dtype=np.int64)
     count = -(-np.asarray(ragged.sizes, dtype=np.int64)[chosen] // rows)
     within = np.arange(count.sum()) - np.repeat(count.cumsum() - count, count)
     table = np.stack([np.repeat(chosen, count), rows * within], axis=1)
     return torch.from_numpy(table).to(ragged.device, non_blocking=True)
+
+
+def tiles_on_device(ragged: CapacityRagged, rows: int, sizes: Tensor) -> Tensor:
+    """The table of :func:`row_tiles` for a padded batch.
+
+    Args:
+        ragged: the partition.
+        rows: of a tile.
+        sizes: (G,) rows of every graph that are cut into tiles: all of them, or none.
+    """
+    last = (sizes + (rows - 1)).div(rows, rounding_mode="floor").cumsum(0)
+    number = torch.arange(ragged.num_rows // rows + ragged.num_graphs, device=ragged.device)
+    graph = torch.searchsorted(last, number, right=True)
+    unused = graph == ragged.num_graphs
+    graph = graph.clamp_(max=ragged.num_graphs - 1)
+    before = last - (sizes + (rows - 1)).div(rows, rounding_mode="floor")
+    first = (number - before[graph]) * rows
+    return torch.stack([graph, torch.where(unused, ragged.size_tensor[-1:], first)], dim=1)

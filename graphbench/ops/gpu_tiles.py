@@ -55,8 +55,11 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 
 @triton.jit
 def dropout(b_x, seed, o_rows, o_k, row_length, P: tl.constexpr, KEEP: tl.constexpr):
-    """Entries of ``b_x`` set to 0 with probability P and the others times KEEP; row and key alone decide."""
+    """Entries of ``b_x`` set to 0 with probability P and the others times KEEP; row and key alone decide.
+
+    The seed is read from memory: a captured launch repeats its numbers for ever.
+    """
     if P == 0.0:
         return b_x
     # 64-bit counter: one stream per call, whatever the tiles are.
-    return tl.where(tl.rand(seed, o_rows * row_length + o_k) >= P, b_x * KEEP, 0.0)
+    return tl.where(tl.rand(tl.load(seed), o_rows * row_length + o_k) >= P, b_x * KEEP, 0.0)

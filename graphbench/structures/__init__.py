@@ -2,8 +2,15 @@
 
 from graphbench.structures.adjacency import Adjacency, adjacency
 from graphbench.structures.buckets import Bucket, PaddedLayout
+from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged, RealRows
 from graphbench.structures.data_info import DataInfo
-from graphbench.structures.data_loaders import DataLoaders, EvaluationPass
+from graphbench.structures.data_loaders import (
+    AssemblesOnDevice,
+    BatchPlan,
+    DataLoaders,
+    DeviceBatch,
+    EvaluationPass,
+)
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.layer_state import LayerState
@@ -13,9 +20,15 @@ from graphbench.structures.sparse_rows import Features, SparseRows, as_dense
 
 __all__ = [
     "Adjacency",
+    "AssemblesOnDevice",
+    "BatchCounts",
+    "BatchPlan",
     "Bucket",
+    "Capacity",
+    "CapacityRagged",
     "DataInfo",
     "DataLoaders",
+    "DeviceBatch",
     "EdgeSet",
     "EvaluationPass",
     "Features",
@@ -25,6 +38,7 @@ __all__ = [
     "PaddedLayout",
     "PairBlocks",
     "Ragged",
+    "RealRows",
     "SparseRows",
     "adjacency",
     "as_dense",

@@ -15,10 +15,47 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
+from graphbench.structures.capacity import Capacity, RealRows
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """A batch before it is put together.
+
+    Attributes:
+        graphs: (B,) int64 numbers of its graphs; None for the one batch that holds all of them, always the same object.
+        rows: predictions that count.
+        capacity: class that it can be padded to; None where it fits none (and for the batch of all graphs).
+    """
+
+    graphs: np.ndarray | None
+    rows: int
+    capacity: Capacity | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether batches like this one have shapes of their own, so that work on them can be captured."""
+        return self.graphs is None or self.capacity is not None
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceBatch:
+    """A batch on the device, padded or not, and what counts in it.
+
+    Attributes:
+        batch: the batch.
+        rows: of predictions and targets that count; None: all that are real.
+        real: which predictions and targets are no padding; None: all.
+    """
+
+    batch: GraphBatch
+    rows: Tensor | None = None
+    real: RealRows | None = None
 
 
 @dataclass(frozen=True)
@@ -31,10 +68,12 @@ class EvaluationPass:
             order of ranks, are the split in its order.
         batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
             none where this process has no graph of the split.
+        plans: the same batches before they are put together, where the loaders are :class:`AssemblesOnDevice`.
     """
 
     rows: Mapping[str, Tensor | None]
     batches: Callable[[], Iterator[GraphBatch | NodeBlocks]]
+    plans: Callable[[], Iterator[BatchPlan]] | None = None
 
 
 class DataLoaders(ABC):
@@ -61,3 +100,32 @@ class DataLoaders(ABC):
         Yields:
             The batch, and the rows of its predictions and targets that count (None: all).
         """
+
+
+class AssemblesOnDevice(DataLoaders):
+    """Loaders whose batches are put together by the device alone, from graph numbers in a tensor."""
+
+    @abstractmethod
+    def capture_obstacle(self) -> str | None:
+        """Why their batches cannot be assembled on the device; None where they can."""
+
+    @abstractmethod
+    def train_plans(self, epoch: int) -> Iterator[BatchPlan]:
+        """The batches of :meth:`train`, before they are put together."""
+
+    @abstractmethod
+    def assemble(self, plan: BatchPlan, numbers: Tensor) -> DeviceBatch:
+        """The batch of a plan that :attr:`~BatchPlan.is_captured`, by operations on the device alone.
+
+        Args:
+            plan: its shapes; its graph numbers are not read.
+            numbers: (B,) int64 graph numbers on the device, as :meth:`numbers_of` gives them.
+        """
+
+    @abstractmethod
+    def numbers_of(self, plan: BatchPlan) -> Tensor:
+        """(B,) int64 graph numbers of a plan on the host, as many as its capacity has room for."""
+
+    @abstractmethod
+    def gather(self, plan: BatchPlan) -> DeviceBatch:
+        """The batch of any plan, not padded."""

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
+from graphbench.structures.capacity import Level, RealRows
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.layer_state import LayerState
 from graphbench.structures.memo import Memo
@@ -55,6 +56,8 @@ class GraphBatch(Memo):
         hops: k-hop neighbour lists, or None.
         edge_order: (2, E) int64 numbers of the edges sorted by target and by source, where the data have them.
         state: what encoders and layers computed for later layers; set with :meth:`with_state`.
+        real_graphs: () int64, number of real graphs of a batch of fixed capacity
+            (:mod:`graphbench.structures.capacity`), the first ones; None where all are.
     """
 
     ragged: Ragged
@@ -70,6 +73,7 @@ class GraphBatch(Memo):
     hops: HopNeighbors | None = None
     edge_order: Tensor | None = None
     state: LayerState = field(default_factory=LayerState)
+    real_graphs: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -90,6 +94,18 @@ class GraphBatch(Memo):
     def device(self) -> torch.device:
         """Device of its tensors."""
         return self.ragged.device
+
+    def real(self, level: Level) -> RealRows | None:
+        """The rows that are no padding, for what is computed over all rows of a batch; None where all rows are real.
+
+        Args:
+            level: what a row is.
+        """
+        return None if self.real_graphs is None else self.derived(_real, level)
+
+    def real_pairs_of(self, name: str) -> RealRows | None:
+        """The same for the pairs of an edge set, by its key in ``edge_sets``."""
+        return None if self.real_graphs is None else self.derived(_real_of_edge_set, name)
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
         """The edges sorted by target and by source, built on first use and kept with the batch.
@@ -172,6 +188,7 @@ class GraphBatch(Memo):
             pairs=each(self.pairs),
             hops=each(self.hops),
             edge_order=each(self.edge_order),
+            real_graphs=each(self.real_graphs),
         )
 
     @classmethod
@@ -186,6 +203,8 @@ class GraphBatch(Memo):
         """
         if not batches:
             raise ValueError("nothing to collate: received no batch")
+        if any(batch.real_graphs is not None for batch in batches):
+            raise ValueError("padded batches cannot be collated: their real graphs would not come first")
         first = batches[0]
         for other in batches[1:]:
             if other._fields() != first._fields():
@@ -234,6 +253,28 @@ def _cat(parts: Sequence[Features | None]) -> Features | None:
     if len(sparse) < len(parts):
         raise ValueError(f"{len(sparse)} of {len(parts)} batches have sparse node features; all must, or none")
     return SparseRows.cat(sparse)
+
+
+def _real(batch: GraphBatch, level: Level) -> RealRows:
+    assert batch.real_graphs is not None
+    if level == "graph":
+        return RealRows.first(batch.real_graphs, batch.num_graphs)
+    if level == "node":
+        return RealRows.first(batch.ragged.ptr.index_select(0, batch.real_graphs.view(1))[0], batch.num_nodes)
+    if level == "pair":
+        return RealRows.first(
+            batch.ragged.pair_ptr.index_select(0, batch.real_graphs.view(1))[0], batch.ragged.num_pairs
+        )
+    # Padding edges join padding nodes.
+    nodes: RealRows = batch.derived(_real, "node")
+    mask = nodes.mask.index_select(0, batch.edge_index[1])
+    return RealRows(mask, mask.sum())
+
+
+def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:
+    assert batch.real_graphs is not None
+    pairs = batch.edge_sets[name]
+    return RealRows.first(pairs.ptr.index_select(0, batch.real_graphs.view(1))[0], pairs.num_pairs)
 
 
 def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:

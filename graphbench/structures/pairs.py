@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graphbench.structures.memo import Memo
+from graphbench.structures.ragged import Ragged
 
 UNREACHABLE = 255
 """Distance stored for a pair without a path (or beyond the cut-off of the transform that made it)."""
@@ -48,6 +49,14 @@ class PairBlocks(Memo):
                 f"distance must be uint8 of shape ({expected},) for sizes {self.sizes[:8]}, "
                 f"received {self.distance.dtype} of shape {tuple(self.distance.shape)}"
             )
+
+    def belong_to(self, ragged: Ragged) -> bool:
+        """Whether the blocks are those of graphs of these sizes."""
+        return self.sizes == ragged.sizes
+
+    def replaced(self, distance: Tensor, ragged: Ragged) -> PairBlocks:
+        """Other distances, of graphs of other sizes."""
+        return PairBlocks(distance, ragged.sizes)
 
     @cached_property
     def pair_ptr(self) -> Tensor:

@@ -106,6 +106,23 @@ class Ragged(Memo):
         """(G+1,) int64, ``pair_starts`` on the device."""
         return torch.tensor(self.pair_starts, dtype=torch.int64).to(self.device, non_blocking=True)
 
+    @cached_property
+    def pair_graph(self) -> Tensor:
+        """(P,) int64, the graph of every pair."""
+        graphs = torch.arange(self.num_graphs, device=self.device)
+        return torch.repeat_interleave(graphs, self.size_tensor.square(), output_size=self.num_pairs)
+
+    @cached_property
+    def pair_ends(self) -> tuple[Tensor, Tensor]:
+        """(P,) int64 rows i and j of every pair."""
+        size, first = self.size_tensor[self.pair_graph], self.ptr[self.pair_graph]
+        within = torch.arange(self.num_pairs, device=self.device) - self.pair_ptr[self.pair_graph]
+        return first + within.div(size, rounding_mode="floor"), first + within.remainder(size)
+
+    def with_token(self) -> Ragged:
+        """The partition in which every graph has one row more."""
+        return Ragged.from_sizes([size + 1 for size in self.sizes], self.device)
+
     @property
     def num_pairs(self) -> int:
         """P, ordered pairs of nodes of one graph."""

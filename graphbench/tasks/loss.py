@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from graphbench.contract import Capturable
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext
+from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_labels, kind_of
 
 
-class Loss(ABC):
+class Loss(Capturable, ABC):
     """A scalar to minimise, from raw predictions and targets.
 
     A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors.
@@ -40,12 +42,14 @@ class Loss(ABC):
         self.out_dim = out_dim
         self.size_average = size_average
 
-    def __call__(self, pred: Tensor, true: Tensor) -> Tensor:
+    def __call__(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss.
 
         Args:
             pred: (R, out_dim) raw predictions.
             true: targets, see :mod:`graphbench.tasks.targets`.
+            real: rows that count, of a padded batch; None: all. Only for a loss that is
+                :class:`~graphbench.contract.Capturable`, whose ``value`` takes them, too.
 
         Raises:
             ValueError: shapes that do not fit, or (on CPU, where looking is free) a label outside its range.
@@ -53,10 +57,10 @@ class Loss(ABC):
         pred, true = align(pred, true, self.kind, self.out_dim)
         if true.device.type == "cpu":
             check_labels(true, self.kind, self.out_dim)
-        return self.value(pred, true)
+        return self.value(pred, true) if real is None else self.value(pred, true, real)
 
     @abstractmethod
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from graphbench import registry
+from graphbench.contract import Capturable
 from graphbench.structures import DataInfo
+from graphbench.structures.capacity import RealRows
 from graphbench.tasks.contract import MetricContext
 from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
@@ -53,7 +55,7 @@ class Task:
 
     def __init__(
         self,
-        loss: Callable[[Tensor, Tensor], Tensor],
+        loss: Callable[..., Tensor],
         metrics: Sequence[str],
         task_type: str,
         out_dim: int,
@@ -67,13 +69,24 @@ class Task:
         self.metrics: dict[str, Metric] = {name: self._metric(name) for name in metrics}
         self.undefined: dict[str, str] = {}
 
-    def loss(self, pred: Tensor, true: Tensor) -> Tensor:
+    def loss(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss of some rows, a scalar with a gradient.
+
+        Args:
+            pred: (R, out_dim) raw predictions.
+            true: (R, ...) targets.
+            real: rows that count, where ``capture_obstacle`` is None; None: all.
 
         Raises:
             ValueError: shapes that do not fit, or (on CPU) a label outside its range.
         """
-        return self._loss(pred, true)
+        return self._loss(pred, true) if real is None else self._loss(pred, true, real)
+
+    def capture_obstacle(self) -> str | None:
+        """Why the loss cannot be captured (:class:`~graphbench.contract.Capturable`); None where it can."""
+        if not isinstance(self._loss, Capturable):
+            return f"the loss {type(self._loss).__name__} is not declared capturable"
+        return self._loss.capture_obstacle()
 
     def check_targets(self, true: Tensor) -> None:
         """Refuses labels outside their range: call it once on the data, before training on an accelerator.

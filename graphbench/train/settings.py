@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from graphbench.errors import ArgumentError, check_at_least
 
@@ -30,6 +31,8 @@ class TrainerSettings:
             evaluated splits' ``metric`` are computed, except in a new best epoch (and the first and last one), which
             always has them all. 0: every epoch, or every 25th where an epoch is fewer than ten batches and the metrics
             of three splits would cost a noticeable part of it.
+        capture: replay captured training steps (:mod:`graphbench.train.captured_step`): ``auto`` on a GPU, where all
+            parts of the training can be captured; ``always`` or refuse to train; ``never``.
     """
 
     max_epoch: int
@@ -46,6 +49,7 @@ class TrainerSettings:
     patience: int = 0
     ckpt_seconds: float = 60.0
     metrics_period: int = 0
+    capture: Literal["auto", "always", "never"] = "auto"
 
     def __post_init__(self) -> None:
         """Refuses values outside their range."""

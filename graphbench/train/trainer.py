@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
 from lightning_fabric import Fabric
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from graphbench.errors import UserError
@@ -22,7 +21,7 @@ from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.structures import DataLoaders, GraphBatch
+from graphbench.structures import DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.checkpointer import Checkpointer
@@ -36,7 +35,7 @@ from graphbench.train.failures import (
     non_finite_loss,
     out_of_memory,
 )
-from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
+from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
 from graphbench.train.run_log import RunLog
@@ -44,6 +43,9 @@ from graphbench.train.schedule import Schedule
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.signals import StopRequest
 from graphbench.train.state import TrainerState, pack, unpack
+from graphbench.train.step_graph import StepGraphs
+from graphbench.train.step_runner import make_runner
+from graphbench.train.training_step import TrainingStep
 
 CHECK_EVERY = 100
 """Batches between two looks at the losses, each of which waits for the device."""
@@ -62,6 +64,7 @@ class Trainer:
         settings: epochs, periods, accumulation, clipping.
         run: where everything is written, by the first process only; an existing state in it is continued.
         reporters: told about progress, in the first process only.
+        graphs: records the steps; None: CUDA graphs on a GPU, nothing elsewhere.
 
     Attributes:
         state: what changes while training.
@@ -79,6 +82,7 @@ class Trainer:
         *,
         run: RunDirectory,
         reporters: Sequence[Reporter] = (),
+        graphs: StepGraphs | None = None,
     ) -> None:
         self.fabric = fabric
         self.model = model
@@ -89,7 +93,9 @@ class Trainer:
         self.settings = settings
         self.state = TrainerState()
         self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
-        self._forward, self._fabric_optimizer = fabric.setup(self._adapter, optimizer)
+        forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
+        self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
+        self._graphs = graphs
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)
         self._history = History(run.path if fabric.is_global_zero else None)
@@ -116,6 +122,10 @@ class Trainer:
         try:
             with self._stop:
                 self._resume()
+                self._run_step = make_runner(
+                    *(self._step, self.loaders, self.model, self.task),
+                    *(self.optimizer, self.fabric, self.settings, self._graphs),
+                )
                 self._log.start(self.state.epoch)
                 while self.state.ended is None:
                     self._epoch()
@@ -168,12 +178,13 @@ class Trainer:
         for norm in self._frozen_norms:
             norm.eval()
         num_batches = self.loaders.num_train_batches
-        for batch, rows in islice(self.loaders.train(self.state.epoch), self.state.batches_done, None):
+        for batch in islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None):
             done = self.state.batches_done + 1
             ends_group = done % self.settings.batch_accumulation == 0 or done == num_batches
-            self._train_step(batch, rows, ends_group)
-            if ends_group:
-                self._optimizer_step(self.state.epoch + done / num_batches)
+            if ends_group and self.settings.schedule_every_step:
+                self.schedule.set(self.state.epoch + done / num_batches)
+            output = self._run_step(batch, ends_group)
+            self.state.buffer.add(output.loss, output.kept, output.true)
             self.state.batches_done = done
             self._log.batch(self.state.epoch, done, num_batches)
             if done % CHECK_EVERY == 0:
@@ -187,42 +198,6 @@ class Trainer:
         self._check_losses()
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         return SplitPredictions(self.state.buffer.gathered(self.fabric), seconds, num_batches)
-
-    def _train_step(self, batch: GraphBatch, rows: Tensor | None, ends_group: bool) -> None:
-        """Forward and backward pass of one batch.
-
-        Args:
-            batch: on the device.
-            rows: of the predictions that count; None: all.
-            ends_group: whether an optimizer step follows, so that gradients cross process borders.
-        """
-        with self._gradient_sync(ends_group):
-            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
-            assert batch.y is not None
-            true = batch.y
-            if rows is not None:
-                pred, true = pred.index_select(0, rows), true.index_select(0, rows)
-            loss = self.task.loss(pred, true)
-            self.fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
-        self.state.buffer.add(loss, self.task.keep(pred), true)
-
-    def _optimizer_step(self, epoch: float) -> None:
-        if self.settings.clip_grad_norm:
-            self.fabric.clip_gradients(
-                self._forward,
-                self._fabric_optimizer,
-                max_norm=self.settings.clip_grad_norm_value,
-                error_if_nonfinite=False,  # finding out would wait for the device in every step
-            )
-        if self.settings.schedule_every_step:
-            self.schedule.set(epoch)
-        self._fabric_optimizer.step()
-        self._fabric_optimizer.zero_grad()
-
-    def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
-        if self.fabric.world_size == 1:
-            return nullcontext()
-        return self.fabric.no_backward_sync(self._forward, enabled=not enabled)
 
     def _evaluate(self) -> dict[str, SplitPredictions]:
         broadcast_buffers(self.model, self.fabric)

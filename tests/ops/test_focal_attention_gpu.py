@@ -43,13 +43,13 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
     kernel_name, flags = KERNELS[name]
     meta = torch.empty(1, 2, width, dtype=kind, device="meta")
     scope = Scope(Ragged.from_sizes([2]), PAIR, (None, 1), False)
-    launch = gpu._Launch(scope, None, max(kinds, 1), kinds > 0, 0.5, 1)
+    launch = gpu._Launch(scope, None, max(kinds, 1), kinds > 0, 0.5, torch.empty(1, device="meta"))
     constants = launch.constants(meta, meta, meta if kinds else None, meta) | flags
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
     types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "max_hops": "*i32"}
     types |= dict.fromkeys(("hops", "kinds"), "*i64") if kind == torch.float64 else {"hops": "*u8", "kinds": "*i16"}
-    types |= {"row_length": "i32", "seed": "i32"}
+    types |= {"row_length": "i32", "seed": "*i64"}
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
 

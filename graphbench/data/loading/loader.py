@@ -15,17 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from itertools import count
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from graphbench.data.loading.assembly import why_not
 from graphbench.data.loading.batching import Batching, Order, check_budget, consecutive_share, in_order, shard
 from graphbench.data.loading.negatives import with_negatives
+from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
+from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity, DeviceBatch, EvaluationPass, GraphBatch
 
 _EVALUATION = -1
 """In place of the epoch where negative pairs are drawn for evaluation: always the same ones."""
@@ -36,7 +39,7 @@ _RESIDENT_FRACTION = 0.25
 """Fraction of the free memory of a GPU that a data set may take; the rest is for the training step."""
 
 
-class GraphLoaders(DataLoaders):
+class GraphLoaders(AssemblesOnDevice):
     """The batches of training and evaluation.
 
     With several processes, each takes its shard of every epoch; shards are filled up to equal length by repeating the
@@ -151,6 +154,60 @@ class GraphLoaders(DataLoaders):
         for batch in self._gather(batches, epoch):
             yield batch, None
 
+    def capture_obstacle(self) -> str | None:
+        """Why batches cannot be assembled on the device; None where they can."""
+        if self._batching is None:
+            return None  # one batch for the whole run
+        if self._resample:
+            return "negative pairs are drawn on the host (dataset.resample_negative)"
+        if self._batch_transform is not None:
+            return "distances are measured batch by batch (dataset.distances)"
+        if self._source.device != self._device:
+            return "the graphs are not kept on the device (train.resident)"
+        return why_not(self._source)
+
+    def train_plans(self, epoch: int) -> Iterator[BatchPlan]:
+        """The batches of one epoch, before they are put together."""
+        if self._batching is None:
+            assert self._train_rows is not None
+            yield BatchPlan(None, len(self._train_rows))
+            return
+        for positions in self._batching.epoch(self._generator(epoch)):
+            yield self._padded.plan(self._splits.train[positions].numpy(), self._classes)
+
+    def assemble(self, plan: BatchPlan, numbers: Tensor) -> DeviceBatch:
+        """The batch of a plan, padded to its capacity; or the one batch that holds all graphs."""
+        if plan.capacity is None:
+            return DeviceBatch(self.full_batch, self._train_rows)
+        return self._padded.assemble(plan.capacity, numbers)
+
+    def numbers_of(self, plan: BatchPlan) -> Tensor:
+        """(B,) graph numbers on the host."""
+        return numbers_of(plan)
+
+    def gather(self, plan: BatchPlan) -> DeviceBatch:
+        """The batch of any plan, not padded."""
+        if plan.graphs is None:
+            return DeviceBatch(self.full_batch, self._train_rows)
+        return DeviceBatch(self._move(self._source.gather(plan.graphs)))
+
+    def _evaluation_plans(self, graphs: Tensor) -> Iterator[BatchPlan]:
+        """The batches of :meth:`_evaluation`, which are the same in every epoch."""
+        batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
+        return self._padded.plans([graphs[positions].numpy() for positions in batches])
+
+    @cached_property
+    def _padded(self) -> PaddedBatches:
+        return PaddedBatches(self._source)
+
+    @cached_property
+    def _classes(self) -> tuple[Capacity, ...]:
+        """Classes of the training batches."""
+        batching = self._batching
+        assert batching is not None
+        epochs = (batching.epoch(self._generator(epoch)) for epoch in count())
+        return self._padded.classes(self._splits.train[positions].numpy() for epoch in epochs for positions in epoch)
+
     def _generator(self, epoch: int) -> torch.Generator:
         # One generator per (seed, epoch): a resumed run draws what it would have drawn. The multiplier keeps
         # (seed, epoch + 1) apart from (seed + 1, epoch).
@@ -164,8 +221,12 @@ class GraphLoaders(DataLoaders):
         shares = {part: consecutive_share(index, self._rank, self._world_size) for part, index in parts}
         if self._transductive:
             rows = {part: self._to_device(index) for part, index in shares.items()}
-            return [EvaluationPass(rows, lambda: iter([self.full_batch]))]
-        return [EvaluationPass({part: None}, partial(self._evaluation, index)) for part, index in shares.items()]
+            plan = BatchPlan(None, num_examples(self._store, self._transductive))
+            return [EvaluationPass(rows, lambda: iter([self.full_batch]), lambda: iter([plan]))]
+        return [
+            EvaluationPass({part: None}, partial(self._evaluation, index), partial(self._evaluation_plans, index))
+            for part, index in shares.items()
+        ]
 
     def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
         batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
@@ -192,8 +253,10 @@ class GraphLoaders(DataLoaders):
     @cached_property
     def _source(self) -> GraphStore:
         """The graphs where batches are gathered."""
-        if self._device.type != "cuda" or self._resample or self._resident == "never":
+        if self._device.type == "cpu" or self._resample or self._resident == "never":
             return self._store
+        if self._device.type != "cuda":  # whose free memory is not known
+            return self._store.to(self._device) if self._resident == "always" else self._store
         free, _ = torch.cuda.mem_get_info(self._device)
         fits = self._store.nbytes <= _RESIDENT_FRACTION * free
         return self._store.to(self._device) if fits or self._resident == "always" else self._store

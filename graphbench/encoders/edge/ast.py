@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -20,6 +22,8 @@ class ASTEdge(FeatureEncoder):
     Shape:
         edge_attr (E, 2) int64 -> (E, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -24,6 +26,8 @@ class Bond(FeatureEncoder):
     Shape:
         edge_attr (E, 3) int64 -> (E, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -22,6 +24,8 @@ class LinearEdge(FeatureEncoder):
     Shape:
         edge_attr (E, edge_in) or, for one column, (E,) -> (E, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], edge_in: FromContext[int]) -> None:
         super().__init__()

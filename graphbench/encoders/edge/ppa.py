@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext, register
@@ -20,6 +22,8 @@ class PPAEdge(LinearEdge):
     Shape:
         edge_attr (E, 7) -> (E, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], edge_in: FromContext[int] = EDGE_COLUMNS) -> None:
         if edge_in != EDGE_COLUMNS:

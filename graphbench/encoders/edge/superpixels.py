@@ -33,6 +33,8 @@ class VOCEdge(LinearEdge):
         ValueError: ``standardize`` with one column, for which no statistics are published.
     """
 
+    capturable: ClassVar[bool] = True
+
     # Statistics of the training split, published with https://arxiv.org/abs/2309.00367.
     mean: ClassVar[tuple[float, ...]] = (0.07640745, 33.73478)
     std: ClassVar[tuple[float, ...]] = (0.0868775, 20.945076)

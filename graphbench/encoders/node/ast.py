@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -25,6 +27,8 @@ class ASTNode(FeatureEncoder):
     Shape:
         x (N, 3) int64: type, attribute, depth -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -31,6 +31,8 @@ class Atom(FeatureEncoder):
     Shape:
         x (N, 9) int64 -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5) -> None:
         super().__init__()

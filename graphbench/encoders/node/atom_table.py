@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,8 @@ class AtomTable(FeatureEncoder):
     Shape:
         x (N, 9) int64 -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -23,6 +25,8 @@ class LinearNode(FeatureEncoder):
     Shape:
         x (N, node_in) -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], node_in: FromContext[int]) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -19,6 +21,8 @@ class PPANode(FeatureEncoder):
     Shape:
         batch with N nodes -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()

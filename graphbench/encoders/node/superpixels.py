@@ -33,6 +33,8 @@ class VOCNode(LinearNode):
         x (N, 14) -> (N, dim)
     """
 
+    capturable: ClassVar[bool] = True
+
     # Statistics of the training split, published with https://arxiv.org/abs/2309.00367.
     mean: ClassVar[tuple[float, ...]] = (
         *(0.45824501, 0.43857411, 0.40561178, 0.067938097, 0.065604292, 0.065742709, 0.65212941),

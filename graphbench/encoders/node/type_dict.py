@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
@@ -22,6 +24,8 @@ class TypeDictNode(FeatureEncoder):
     Shape:
         x (N, 1) int64 -> (N, dim)
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()

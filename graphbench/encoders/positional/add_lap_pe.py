@@ -5,6 +5,8 @@ Zhu et al., https://arxiv.org/abs/2311.04653, after https://arxiv.org/abs/2206.0
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -29,6 +31,8 @@ class AddLapPE(LaplacianEncoder, BatchEncoder):
     Differences from the paper: its tables say an encoding of 8 or 10 columns through a linear map; its released code
     has this, and its printed parameter counts contain it. Signs as in :class:`LaplacianEncoder`.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], *, layers: int = 2, max_freqs: int = 8) -> None:
         super().__init__(dim, layers=layers, max_freqs=max_freqs)

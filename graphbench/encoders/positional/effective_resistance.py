@@ -45,6 +45,7 @@ class ERN(ColumnEncoder):
     (which only Linear can see).
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "EffectiveResistance"
 
     def __init__(
@@ -137,6 +138,7 @@ class ERE(ColumnEncoder):
         (E, 1) -> (E, dim_pe)
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "EdgeResistance"
     level: ClassVar[Literal["node", "edge"]] = "edge"
 

@@ -37,6 +37,7 @@ class EquivStableLapPE(BatchEncoder):
         distances depend on the arbitrary signs of eigenvectors; signs are not drawn anew in training.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none") -> None:
@@ -51,5 +52,5 @@ class EquivStableLapPE(BatchEncoder):
         eigvecs = precomputed(batch, "EquivStableLapPE", "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
         eigvecs = eigvecs.nan_to_num(0.0)
         if self.raw_norm is not None:
-            eigvecs = self.raw_norm(eigvecs)
+            eigvecs = self.raw_norm(eigvecs, batch)
         return h, batch.with_state(stable_encoding=self.lin(eigvecs))

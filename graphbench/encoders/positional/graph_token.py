@@ -5,6 +5,8 @@ Ying et al., https://arxiv.org/abs/2106.05234, section 3.1.3; Park et al. (GRPE)
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -31,6 +33,7 @@ class GraphToken(BatchEncoder):
         h (N, dim + c) -> (N + G, dim + c) and the batch that has these nodes; see :mod:`graphbench.encoders.token`.
     """
 
+    capturable: ClassVar[bool] = True
     adds_token: bool = True
 
     def __init__(self, dim: FromContext[int]) -> None:

@@ -60,6 +60,7 @@ class GraphormerBias(BatchEncoder):
         order. With a token, encodings named after this one are 0 for it (there: an error).
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "GraphormerPaths"
 
     def __init__(
@@ -146,7 +147,7 @@ class PairBias(nn.Module):
             bias = bias + self._along_paths(types) / spatial.clamp(min=1).unsqueeze(1)
         if self.token is None:
             return bias
-        total = sum((size + 1) ** 2 for size in batch.ragged.sizes)
+        total = batch.ragged.with_token().num_pairs
         return insert(bias, batch.derived(pairs_after_token), self.token, total)
 
     def _along_paths(self, types: Tensor) -> Tensor:

@@ -36,6 +36,7 @@ class KernelSE(ColumnEncoder):
         (N, len(times)) -> (N, dim_pe)
     """
 
+    capturable: ClassVar[bool] = True
     output: ClassVar[str]
 
     def __init__(
@@ -62,7 +63,7 @@ class KernelSE(ColumnEncoder):
         numbers = precomputed(batch, self.registered_name, self.output, self.num_times)
         numbers = numbers.to(next(self.parameters()).dtype)
         if self.raw_norm is not None:
-            numbers = self.raw_norm(numbers)
+            numbers = self.raw_norm(numbers, batch)
         network = self.mlp if self.lin is None else self.lin
         assert network is not None
         pe: Tensor = network(numbers)

@@ -96,13 +96,13 @@ class LaplacianEncoder(PositionalEncoder):
         if self.by_frequency:
             eigvecs = eigvecs.masked_fill(absent, 0.0)
             if self.raw_norm is not None:
-                eigvecs = self.raw_norm(eigvecs)
+                eigvecs = self.raw_norm(eigvecs, batch)
             linear_pe: Tensor = self.post_mlp(self.lin_in(eigvecs))
             return linear_pe
         eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
         pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
         if self.raw_norm is not None:
-            pairs = self.raw_norm(pairs)
+            pairs = self.raw_norm(pairs, batch)
         h = self.lin_in(pairs)
         if self.mlp is not None:
             h = self.mlp(h.relu())
@@ -120,6 +120,8 @@ class LaplacianEncoder(PositionalEncoder):
 @register("LapPE")
 class LapPE(LaplacianEncoder, ColumnEncoder):
     """:class:`LaplacianEncoder`, concatenated with the features."""
+
+    capturable: ClassVar[bool] = True
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""

@@ -37,6 +37,7 @@ class RWSEEdge(ColumnEncoder):
     them, and the graph gets self loops and edges to its most visited node.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "RandomWalkEdgeSE"
     level: ClassVar[Literal["node", "edge"]] = "edge"
 
@@ -53,5 +54,6 @@ class RWSEEdge(ColumnEncoder):
     def forward(self, batch: GraphBatch) -> Tensor:
         """(E, dim_pe) encodings of the edges."""
         landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
-        pe: Tensor = self.norm_out(self.mlp(self.norm_in(landing.to(self.norm_out.weight.dtype))))
+        normed = self.norm_in(landing.to(self.norm_out.weight.dtype), batch, "edge")
+        pe: Tensor = self.norm_out(self.mlp(normed), batch, "edge")
         return pe

@@ -15,6 +15,7 @@ from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import NormedMLP, over_rows
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import propagate
 from graphbench.registry import register
@@ -46,6 +47,7 @@ class SignNet(ColumnEncoder):
         its statistics for v and for -v separately, over nodes and frequencies, missing ones included.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
 
     def __init__(
@@ -77,7 +79,7 @@ class SignNet(ColumnEncoder):
         v = eigvecs.masked_fill(absent, 0.0).unsqueeze(2)
         h = self.phi(v, batch) + self.phi(-v, batch)  # (N, max_freqs, phi_out_dim)
         h = h.masked_fill(absent.unsqueeze(2), 0.0).sum(1) if self.sums else h.flatten(1)
-        pe: Tensor = self.rho(h)
+        pe: Tensor = self.rho(h, batch)
         return pe
 
 
@@ -89,12 +91,13 @@ class _GIN(nn.Module):
         self.layers = nn.ModuleList(
             NormedMLP(1 if i == 0 else hidden, hidden, dim if i == layers - 1 else hidden, 2) for i in range(layers)
         )
-        self.norms = nn.ModuleList(BatchNorm(hidden) for _ in range(layers - 1))
+        self.norms: Modules[BatchNorm] = Modules(BatchNorm(hidden) for _ in range(layers - 1))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         adjacency = batch.adjacency()
+        norms = iter(self.norms)
         for i, layer in enumerate(self.layers):
             if i:
-                h = over_rows(self.norms[i - 1], h)
-            h = layer(h + propagate(adjacency, h))
+                h = over_rows(next(norms), h, batch)
+            h = layer(h + propagate(adjacency, h), batch)
         return h

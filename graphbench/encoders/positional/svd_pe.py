@@ -31,6 +31,7 @@ class SVDPE(ColumnEncoder):
     draws them anew in every step, one per graph and column, as for Laplacian eigenvectors.
     """
 
+    capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "TruncatedSVD"
 
     def __init__(self, dim_pe: int, *, rank: int = 8, raw_norm_type: str = "none") -> None:
@@ -47,6 +48,6 @@ class SVDPE(ColumnEncoder):
             coin = torch.randint(0, 2, (batch.num_graphs, self.rank), device=batch.device)
             rows = rows * (2 * coin - 1).to(rows.dtype).index_select(0, batch.ragged.graph_id)
         if self.raw_norm is not None:
-            rows = self.raw_norm(rows)
+            rows = self.raw_norm(rows, batch)
         pe: Tensor = self.lin(rows)
         return pe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.layers.attention.transformer import Transformer
@@ -23,6 +25,8 @@ class BiasedTransformer(Transformer):
     Shape:
         h (N, dim), pair_bias (sum n_g^2, heads) -> (N, dim).
     """
+
+    capturable: ClassVar[bool] = True
 
     def pair_bias(self, batch: GraphBatch) -> Tensor | None:
         """(sum n_g^2, heads) bias from the batch's state, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,8 @@ class DIFFormer(GlobalAttention):
     Differences from the paper: the step (1 - tau) z + tau Z, LayerNorm and dropout around it belong to the model
     (TwoBranch: ``attention_residual: mix``, ``alpha`` is tau). Norms and sums run over one graph, never the batch.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
@@ -34,6 +36,8 @@ class ETransformer(GlobalAttention):
 
     Differences from the paper: no pairs besides the edges, no output projection (as in the released code).
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

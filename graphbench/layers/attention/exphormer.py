@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,8 @@ class Exphormer(StatefulAttention):
 
     Differences from the paper: no output projection (as in the released code).
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self, dim: FromContext[int], heads: FromContext[int], *, dim_edge: FromContext[int], bias: bool = False

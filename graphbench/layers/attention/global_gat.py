@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,8 @@ class GlobalGAT(GlobalAttention):
     Table 8, "w/ GAT Attention") asks; its released code for that row is scaled dot-product softmax attention, here
     ``Transformer``. For GAT along the edges take the local layer ``GAT``. O(N^2) time, O(N) memory.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int]) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ https://github.com/LiuChuang0059/Gradformer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,8 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         ``slope`` above 0 on some data sets (the paper's ReLU is 0). How the other two indices become distances is our
         reading: the paper names them and says no more.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ class Performer(GlobalAttention):
     Differences from the released code (performer_pytorch in GraphGPS): sums and the stabilising maximum of the keys
     run over the nodes of one graph. There they run over the padding too, and a graph's output depends on its batch.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,8 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     input (its place is our choice) and ``log_lam``, which starts at 0. Initialisation is ``nn.Linear``'s, gamma starts
     at 1; the paper gives neither.
     """
+
+    capturable: ClassVar[bool] = True
 
     max_nodes: Tensor | None
 
@@ -173,7 +175,10 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         if self.lam_norm == "graph":
             return lam / batch.ragged.size_tensor.clamp(min=1)
         if self.lam_norm == "batch":
-            return lam / max(batch.ragged.max_size, 1)
+            real = batch.real("graph")
+            if real is None:
+                return lam / max(batch.ragged.max_size, 1)
+            return lam / real.select(batch.ragged.size_tensor).max().clamp(min=1)
         if self.max_nodes is None:
             raise ValueError(
                 "lam_norm 'dataset' divides by the nodes of the largest training graph, but max_nodes was not given: "

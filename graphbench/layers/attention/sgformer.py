@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -39,6 +39,8 @@ class SGFormer(BlockwiseAttention):
     computed, so that none is dropped. Without ``self_loop`` D may cancel, which the paper does not mention; it is kept
     at a hundredth or more of the largest possible sum of the row's absolute weights (``ops/linear_attention``).
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

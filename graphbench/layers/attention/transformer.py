@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
@@ -33,6 +35,8 @@ class Transformer(GlobalAttention, HasAttentionWeights):
     Differences from the paper: none. Parameters and their initialisation are those of
     ``torch.nn.MultiheadAttention``: ``qkv`` is its ``in_proj``, ``out`` its ``out_proj``.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, dropout: FromContext[float] = 0.0) -> None:
         super().__init__()

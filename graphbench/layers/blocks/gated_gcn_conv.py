@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.layers.contract import Block
@@ -27,6 +29,8 @@ class GatedGCNBlock(GatedGCNCore, Block):
 
     Differences from the paper: see GatedGCNCore.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from graphbench.layers.activation import activation
@@ -27,6 +29,8 @@ class GCNBlock(Block):
 
     Differences from the paper: the residual, as in https://arxiv.org/abs/2309.00367.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class GINEBlock(Block):
     Differences from the paper: no norm, as in GraphGPS.
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
@@ -36,6 +38,8 @@ class GraphormerLayer(Block):
 
     Differences from the paper: none known; dropout as in GraphGPS.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

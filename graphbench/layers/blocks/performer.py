@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +36,8 @@ class PerformerLayer(Block):
 
     Differences from the released code: those of :class:`~graphbench.layers.attention.performer.Performer`.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -34,6 +34,8 @@ class PreNormLayer(Block):
     Shape:
         h (N, dim) -> (N, dim); edge states pass through.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: int, attention: CompoundAttention, ffn_dim: int, dropout: float) -> None:
         super().__init__()

@@ -42,6 +42,7 @@ class GAT(LocalLayer):
     Differences from the paper: edge term as in PyG's ``GATConv``.
     """
 
+    capturable: ClassVar[bool] = True
     reads_sparse: ClassVar[bool] = True
 
     def __init__(

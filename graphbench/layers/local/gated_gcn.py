@@ -88,12 +88,12 @@ class GatedGCNCore(GraphLayer):
         target, source, value, own = joint_linear(h, maps)
         gate = None if self.pe_gate is None else self.pe_gate(adj, batch)
         neighbours, logit = gated_mean(adj, target, source, self.gate_edge(e), value, gate=gate)
-        h_new = self.dropout(self.act(self.node_norm(own + neighbours)))
+        h_new = self.dropout(self.act(self.node_norm(own + neighbours, batch)))
         if self.node_residual:
             h_new = h + h_new
         if not self.update_edges:
             return h_new, e
-        e_new = self.dropout(self.act(self.edge_norm(logit)))
+        e_new = self.dropout(self.act(self.edge_norm(logit, batch, "edge")))
         if self.edge_residual:
             e_new = e + e_new
         return h_new, e_new
@@ -107,6 +107,7 @@ class CustomGatedGCN(GatedGCNCore, LocalLayer):
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.
     """
 
+    capturable: ClassVar[bool] = True
     has_residual: bool = True
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:

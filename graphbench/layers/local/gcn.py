@@ -34,6 +34,7 @@ class GCN(LocalLayer):
     Differences from the paper: without ``self_loops`` a node of degree 0 contributes and receives 0.
     """
 
+    capturable: ClassVar[bool] = True
     reads_sparse: ClassVar[bool] = True
 
     def __init__(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -31,12 +33,14 @@ class GENConv(LocalLayer):
     Differences from the paper: temperature 1, not learned, no message norm, as PyG's ``GENConv`` does by default.
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
         super().__init__()
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
-        self.mlp = nn.Sequential(
+        self.mlp = NormedSequential(
             nn.Linear(dim_out, 2 * dim_out, bias=False),
             BatchNorm(2 * dim_out),
             nn.ReLU(),
@@ -53,4 +57,4 @@ class GENConv(LocalLayer):
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
         neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
-        return self.mlp(neighbours + h_target), e
+        return self.mlp(neighbours + h_target, batch), e

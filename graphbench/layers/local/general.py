@@ -27,6 +27,8 @@ SELF_MESSAGES = ("none", "add", "concat")
 class _General(LocalLayer):
     """Common base of the two convolutions: checks of the arguments, edge weights, aggregation."""
 
+    capturable: ClassVar[bool] = True
+
     def __init__(self, dim_out: int, *, batchnorm: bool, agg: str, normalize_adj: bool, self_msg: str) -> None:
         super().__init__()
         if agg not in AGGREGATIONS:

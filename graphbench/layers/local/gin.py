@@ -12,7 +12,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.linear import activated_linear
 from graphbench.layers.local.distance_gate import DistanceGate
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -35,6 +35,8 @@ class GIN(LocalLayer):
     Differences from the paper: the MLP has no batch normalisation inside (as in GraphGPS).
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -45,7 +47,7 @@ class GIN(LocalLayer):
         train_eps: bool = False,
     ) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
+        self.mlp = NormedSequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
         start = torch.full((1,), float(eps))
         if train_eps:
             self.eps = nn.Parameter(start)
@@ -55,7 +57,7 @@ class GIN(LocalLayer):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual and norm; edge states as they came."""
         neighbours = propagate(batch.adjacency(), h)
-        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
+        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
 
 
 @register("GINE")
@@ -84,6 +86,7 @@ class GINE(GIN):
     node 1 in place of the node's own; here every node adds its own.
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
 
     def __init__(
@@ -102,7 +105,7 @@ class GINE(GIN):
         if mlp not in ("two_maps", "norm_and_map"):
             raise ArgumentError("mlp", f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
         if mlp == "norm_and_map":
-            self.mlp = nn.Sequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
+            self.mlp = NormedSequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
         self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None
         # With relu whatever `act` says, as in GraphGPS; the message has a fixed relu too.
         self.pe_gate = DistanceGate(dim_out) if equivstable else None
@@ -114,17 +117,17 @@ class GINE(GIN):
         message = e if self.edge_lin is None else self.edge_lin(e)
         adj = batch.adjacency()
         if self.pe_gate is None:
-            return self._mapped(relu_sum(adj, h, message, eps=self.eps)), e
+            return self._mapped(relu_sum(adj, h, message, eps=self.eps), batch), e
         neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
-        return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps)), e
+        return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
 
-    def _mapped(self, h: Tensor) -> Tensor:
+    def _mapped(self, h: Tensor, batch: GraphBatch) -> Tensor:
         first, *others = self.mlp
         if isinstance(first, nn.Linear):
             act, *others = others
             h = activated_linear(h, first, act)
         else:
-            h = first(h)
+            h = first(h, batch) if isinstance(first, BatchNorm) else first(h)
         for layer in others:
             h = layer(h)
         return h

@@ -36,6 +36,7 @@ class PNA(LocalLayer):
     effect, there as here. One tower, one linear map before and after (PyG's ``PNAConv``).
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int]) -> None:

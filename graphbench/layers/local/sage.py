@@ -27,6 +27,7 @@ class SAGE(LocalLayer):
     Differences from the paper: all neighbours instead of a sample, as in PyG's ``SAGEConv``.
     """
 
+    capturable: ClassVar[bool] = True
     reads_sparse: ClassVar[bool] = True
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, bias: bool = True) -> None:

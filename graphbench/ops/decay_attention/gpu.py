@@ -20,9 +20,9 @@ from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
-from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    draw_seed,
     empty_parts,
     has_kernels,
     loadable,
@@ -59,7 +59,7 @@ def decay_attention(
         return v * 0
     if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
-    seed = draw_seed() % 2**31 if dropout_p else 0
+    seed = draw_seed(q.device, dropout_p)
     inputs = (packed.contiguous(), None, None) if packed is not None else [x.contiguous() for x in (q, k, v)]
     start = start.contiguous()
     with torch.autocast(q.device.type, enabled=False):
@@ -81,7 +81,7 @@ class _Attention(torch.autograd.Function):
         ragged: Ragged,
         mask: Decay,
         p: float,
-        seed: int,
+        seed: Tensor,
     ) -> Tensor:
         inputs = (qkv, k, v)
         (q, k, v), parts = parts_of(*inputs)

@@ -59,7 +59,7 @@ def damped(
     return tl.where(m_seen, b_z, float("-inf")), b_m, b_dm
 
 
-@triton.jit(do_not_specialize=["row_length", "seed"])
+@triton.jit(do_not_specialize=["row_length"])
 def forward(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, row_length, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
@@ -101,7 +101,7 @@ def forward(
     tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
-@triton.jit(do_not_specialize=["row_length", "seed"])
+@triton.jit(do_not_specialize=["row_length"])
 def backward(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, dstart, row_length, seed,
     OF_QUERIES: tl.constexpr,

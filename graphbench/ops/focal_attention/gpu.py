@@ -19,12 +19,12 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    draw_seed,
     empty_parts,
     has_kernels,
     loadable,
@@ -64,7 +64,7 @@ def focal_attention(
     too_wide = max(q.shape[2], v.shape[2], kinds) > WIDEST
     if not capable or too_wide or len(relations) > 1 or (scope.is_limited and not scope.has_blocks) or p == 1:
         return dense.focal_attention(q, k, v, scope, relations, bias, p)
-    seed = draw_seed() % 2**31 if p else 0
+    seed = draw_seed(q.device, p)
     with torch.autocast(q.device.type, enabled=False):
         relation = relations[0] if relations else None
         term = None if relation is None else _term(q, k, relation)
@@ -109,7 +109,7 @@ class _Launch:
     kinds: int
     sums: bool
     p: float
-    seed: int
+    seed: Tensor
 
     @property
     def ragged(self) -> Ragged:

@@ -67,7 +67,7 @@ def masked_scores(
     return tl.where(m_seen, b_s, float("-inf"))
 
 
-@triton.jit(do_not_specialize=["row_length", "seed"])
+@triton.jit(do_not_specialize=["row_length"])
 def forward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
@@ -115,7 +115,7 @@ def forward(
     tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
-@triton.jit(do_not_specialize=["row_length", "seed"])
+@triton.jit(do_not_specialize=["row_length"])
 def backward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum, along,
     dq, dk, dv, dterm, dbias, row_length, seed,

@@ -106,7 +106,7 @@ class Scope:
         if any(limit is not None and not 0 <= limit < TOKEN for limit in self.max_hops):
             raise ValueError(f"max_hops must lie in [0, {TOKEN - 1}], received {self.max_hops}")
         if isinstance(self.distances, PairBlocks):
-            if self.distances.sizes != self.ragged.sizes:
+            if not self.distances.belong_to(self.ragged):
                 raise ValueError("the pair blocks are those of other graphs: sizes differ from the partition's")
         elif self.distances is not None and self.distances.num_nodes != self.ragged.num_rows:
             raise ValueError(

@@ -22,6 +22,7 @@ from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradi
 from graphbench.ops.linear_attention.norms import bound_of, positive
 from graphbench.ops.segment.cpu import sum_rows
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 
 # By bytes of a number, from what the compiler reports for sm_90, not from timing: rows of a tile, columns that are
 # multiplied at a time, warps.
@@ -169,11 +170,15 @@ def _per_graph(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> tu
 
 def _summed(parts: Tensor, per_graph: Ragged) -> Tensor:
     """Parts of every graph added up."""
+    if isinstance(per_graph, CapacityRagged):
+        return sum_rows(parts, per_graph)
     return parts if per_graph.sizes and set(per_graph.sizes) == {1} else sum_rows(parts, per_graph)
 
 
 def _inverse_sizes(ragged: Ragged, dtype: torch.dtype) -> Tensor:
     """(G,) 1 / n, which is 1 for an empty graph."""
+    if isinstance(ragged, CapacityRagged):
+        return ragged.size_tensor.clamp(min=1).to(dtype).reciprocal_()
     sizes = torch.tensor(ragged.sizes, dtype=dtype).clamp_(min=1)
     return sizes.reciprocal_().to(ragged.device, non_blocking=True)
 
@@ -216,4 +221,6 @@ def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
 
 def _tile_counts(ragged: Ragged, rows: int) -> Ragged:
     """How many tiles of ``rows`` rows every graph has."""
+    if isinstance(ragged, CapacityRagged):
+        return ragged.in_pieces(rows)
     return Ragged.from_sizes([-(-size // rows) for size in ragged.sizes], ragged.device)

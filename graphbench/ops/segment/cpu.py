@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 
 # Rows summed one after the other before their partial sums are; keeps the rounding error that of a pairwise sum.
 _FAN_IN = 32
@@ -63,6 +64,8 @@ def sum_rows(x: Tensor, ragged: Ragged) -> Tensor:
 
 def _levels(ragged: Ragged) -> list[tuple[Tensor, Tensor]]:
     """All rows and pointers of a tree of sums: pieces of at most ``_FAN_IN`` rows first, then pieces of pieces."""
+    if isinstance(ragged, CapacityRagged):
+        return _capacity_levels(ragged)
     sizes, pointers = np.asarray(ragged.sizes, dtype=np.int64), []
     while sizes.max(initial=0) > _FAN_IN:
         pieces = -(-sizes // _FAN_IN)
@@ -75,6 +78,22 @@ def _levels(ragged: Ragged) -> list[tuple[Tensor, Tensor]]:
         (torch.arange(ptr[-1], device=ragged.device), torch.from_numpy(ptr).to(ragged.device, non_blocking=True))
         for ptr in pointers
     ]
+
+
+def _capacity_levels(ragged: CapacityRagged) -> list[tuple[Tensor, Tensor]]:
+    """The same tree for a padded batch, as deep as its largest graph could need."""
+    levels, device = [], ragged.device
+    while ragged.max_size > _FAN_IN:
+        pieces = ragged.in_pieces(_FAN_IN)
+        number = torch.arange(pieces.num_rows, device=device)
+        graph = torch.searchsorted(pieces.ptr[1:], number, right=True)
+        # Pieces behind the last one are empty and begin where the rows end.
+        start = ragged.ptr[graph] + _FAN_IN * (number - pieces.ptr[graph])
+        start = torch.minimum(start, ragged.ptr[graph + 1])
+        levels.append((torch.arange(ragged.num_rows, device=device), torch.cat([start, ragged.ptr[-1:]])))
+        ragged = pieces
+    levels.append((torch.arange(ragged.num_rows, device=device), ragged.ptr))
+    return levels
 
 
 def _spread(per_graph: Tensor, ragged: Ragged) -> Tensor:

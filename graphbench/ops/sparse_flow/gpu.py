@@ -17,14 +17,23 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import (
+    INTERPRETED,
+    draw_seed,
+    has_kernels,
+    row_tiles,
+    span_of,
+    tiles_on_device,
+    triton_type,
+    wide_of,
+)
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 
 # Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
 # reports for sm_90 (README).
@@ -87,7 +96,7 @@ def sparse_flow(
     kind = torch.promote_types(q.dtype, v.dtype)
     inputs = (x.to(kind).contiguous() for x in (q, k, q_friction, k_friction, v))
     lam = lam.to(wide_of(kind)).contiguous()
-    seed = draw_seed() if dropout_p else 0
+    seed = draw_seed(q.device, dropout_p)
     result: Tensor = _Flow.apply(*inputs, lam, ragged, alpha, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result.to(v.dtype)
 
@@ -101,12 +110,14 @@ def counted_flow(
         return cpu.counted_flow(*inputs, ragged, lam, alpha)
     kind = torch.promote_types(q.dtype, v.dtype)
     lam = lam.to(wide_of(kind)).contiguous()
-    out, state = _forward(tuple(x.to(kind).contiguous() for x in inputs), lam, ragged, alpha, 0.0, 0)
+    out, state = _forward(
+        tuple(x.to(kind).contiguous() for x in inputs), lam, ragged, alpha, 0.0, draw_seed(q.device, 0.0)
+    )
     return out.to(v.dtype), segment_sum(state[_PLANES].sum(0).unsqueeze(1), ragged).squeeze(1)
 
 
 def _forward(
-    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, alpha: float, p: float, seed: int
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, alpha: float, p: float, seed: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Output, and (7, H, N) what the backward kernels rebuild flows from, with the number of flows that are not 0."""
     q, v = inputs[0], inputs[-1]
@@ -149,7 +160,7 @@ class _Flow(torch.autograd.Function):
         ragged: Ragged,
         alpha: float,
         p: float,
-        seed: int,
+        seed: Tensor,
     ) -> Tensor:
         inputs = (q, k, q_friction, k_friction, v)
         out, state = _forward(inputs, lam, ragged, alpha, p, seed)
@@ -216,5 +227,8 @@ def _span(q: Tensor, v: Tensor) -> int:
 
 def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
     """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
+    if isinstance(ragged, CapacityRagged):
+        sizes = ragged.size_tensor
+        return tiles_on_device(ragged, rows, torch.where((sizes > smaller) & (sizes <= largest), sizes, 0))
     graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
     return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))

@@ -98,7 +98,7 @@ def _row_sums(
     return b_g_ref, b_shift, b_p_sum, tl.where(m_flow, b_q_sum, 0.0)
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "row_length"])
 def query_side(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_q, grad_q_friction, grad_lam,
     num_rows, row_length, seed,
@@ -157,7 +157,7 @@ def query_side(
     store_columns(grad_q_friction + o_d, SCALE * b_dqf, o_q, 0, n, HEADS, D, D_SPAN)
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "row_length"])
 def key_side(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_k, grad_k_friction, grad_v,
     num_rows, row_length, seed,

@@ -178,7 +178,7 @@ def _output(
     return b_out, b_key, b_flows
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "row_length"])
 def tiled_rows(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,

@@ -55,7 +55,7 @@ def _newton(
     return b_t_low, tl.where(b_most <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "row_length"])
 def whole_rows(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,

@@ -7,7 +7,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.registry import register
+from graphbench.structures.capacity import RealRows
 from graphbench.tasks.loss import Loss
+
+_IGNORED = -100
+"""Class of rows that do not count."""
 
 
 @register("cross_entropy")
@@ -19,19 +23,27 @@ class CrossEntropy(Loss):
     """
 
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
+    capturable = True
 
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
+        rows = len(true) if real is None else real.count
         if self.kind == "multiclass":
-            return self.reduce(F.cross_entropy(pred, true, reduction="sum"), len(true))
+            label = true if real is None else real.select(true, _IGNORED)
+            return self.reduce(F.cross_entropy(pred, label, reduction="sum", ignore_index=_IGNORED), rows)
         if self.kind == "binary":
-            return self.reduce(F.binary_cross_entropy_with_logits(pred, true, reduction="sum"), len(true))
+            if real is None:
+                return self.reduce(F.binary_cross_entropy_with_logits(pred, true, reduction="sum"), rows)
+            losses = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
+            return self.reduce(real.select(losses).sum(), rows)
         if self.kind == "subtoken":
             unknown = self.out_dim - 2
             word = true[:, : pred.shape[1]]
-            word = word.masked_fill(word >= self.out_dim, unknown).flatten()
-            return self.reduce(F.cross_entropy(pred.flatten(0, 1), word, reduction="sum"), word.numel())
-        known = ~true.isnan()
+            word = word.masked_fill(word >= self.out_dim, unknown)
+            word = (word if real is None else real.select(word, _IGNORED)).flatten()
+            total = F.cross_entropy(pred.flatten(0, 1), word, reduction="sum", ignore_index=_IGNORED)
+            return self.reduce(total, rows * pred.shape[1])
+        known = ~true.isnan() if real is None else ~true.isnan() & real.mask[:, None]
         losses = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
         return self.reduce(losses.masked_fill(~known, 0.0).sum(), known.sum())
 
@@ -48,29 +60,36 @@ class WeightedCrossEntropy(Loss):
     """
 
     kinds = ("binary", "multiclass")
+    capturable = True
 
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
         label = true.long()
-        weight = class_weights(label, max(self.out_dim, 2), pred.dtype)[label]
+        weight = class_weights(label, max(self.out_dim, 2), pred.dtype, real)[label]
+        if real is not None:
+            weight = real.select(weight)
         if self.kind == "binary":
             losses = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
-            return self.reduce((weight * losses).sum(), len(true))
+            return self.reduce((weight * losses).sum(), len(true) if real is None else real.count)
         total = (weight * F.cross_entropy(pred, label, reduction="none")).sum()
         return total if self.size_average == "sum" else total / weight.sum().clamp(min=torch.finfo(pred.dtype).tiny)
 
 
-def class_weights(label: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+def class_weights(label: Tensor, classes: int, dtype: torch.dtype, real: RealRows | None = None) -> Tensor:
     """(V - n_c) / V for every class, 0 for classes that do not occur.
 
     Args:
         label: (V,) int64.
         classes: number of classes.
         dtype: of the result.
+        real: rows that count; None: all.
 
     Returns:
         (classes,)
     """
     # index_add_ of integers: exact, deterministic, and unlike bincount it does not wait for the device.
-    count = label.new_zeros(classes).index_add_(0, label, torch.ones_like(label))
+    ones = torch.ones_like(label) if real is None else real.mask.to(label.dtype)
+    count = label.new_zeros(classes).index_add_(0, label, ones)
+    if real is not None:
+        return (real.count - count).to(dtype) / real.count.clamp(min=1) * (count > 0)
     return (len(label) - count).to(dtype) / max(len(label), 1) * (count > 0)

@@ -6,10 +6,13 @@ GraphGPS accepts the two absolute losses for binary targets as well (a published
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.registry import register
+from graphbench.structures.capacity import RealRows
 from graphbench.tasks.loss import Loss
 
 
@@ -18,10 +21,11 @@ class SquaredError(Loss):
     """(pred - true)^2, mean over rows and columns."""
 
     kinds = ("regression",)
+    capturable = True
 
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.reduce(F.mse_loss(pred, true, reduction="sum"), true.numel())
+        return _reduced(self, F.mse_loss, pred, true, real)
 
 
 @register("l1")
@@ -29,10 +33,11 @@ class AbsoluteError(Loss):
     """|pred - true|, mean over rows and columns."""
 
     kinds = ("regression", "binary")
+    capturable = True
 
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.reduce(F.l1_loss(pred, true, reduction="sum"), true.numel())
+        return _reduced(self, F.l1_loss, pred, true, real)
 
 
 @register("smoothl1")
@@ -40,7 +45,16 @@ class SmoothAbsoluteError(Loss):
     """d^2 / 2 where d = |pred - true| is below 1, else d - 1/2; mean over rows and columns."""
 
     kinds = ("regression", "binary")
+    capturable = True
 
-    def value(self, pred: Tensor, true: Tensor) -> Tensor:
+    def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.reduce(F.smooth_l1_loss(pred, true, reduction="sum"), true.numel())
+        return _reduced(self, F.smooth_l1_loss, pred, true, real)
+
+
+def _reduced(loss: Loss, distance: Callable[..., Tensor], pred: Tensor, true: Tensor, real: RealRows | None) -> Tensor:
+    """Sum or mean of the distances of all rows, or of those that count: the distance of 0 and 0 is 0."""
+    if real is None:
+        return loss.reduce(distance(pred, true, reduction="sum"), true.numel())
+    total = distance(real.select(pred), real.select(true), reduction="sum")
+    return loss.reduce(total, real.count * (true.numel() // len(true)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,8 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
         tables: biases of the scores by edge type (and distance), or None.
         dropout: probability of dropping an attention weight.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self, dim: int, heads: int, focal: FocalSettings, tables: RelationTables | None, dropout: float

@@ -85,8 +85,9 @@ def edge_rows(batch: GraphBatch, types: EdgeTypes, reader: str) -> Tensor:
     rows.masked_fill_(row == col, no_edge if types.released == "grpe" else self_pair)
     rows.masked_fill_(_hops(pairs) == TOKEN, token)
     if types.released == "vanilla":
-        first = torch.zeros(batch.num_nodes, dtype=torch.bool, device=row.device)
-        first[batch.ragged.ptr[:-1][batch.ragged.size_tensor > 0]] = True
+        # An empty graph points at the first node of the next one, or behind the last.
+        first = torch.zeros(batch.num_nodes + 1, dtype=torch.bool, device=row.device)
+        first.index_fill_(0, batch.ragged.ptr[:-1], True)
         rows.masked_fill_(first[row] | first[col], token)
     return rows
 
@@ -96,13 +97,7 @@ def pair_nodes(batch: GraphBatch, pairs: PairBlocks | HopNeighbors) -> tuple[Ten
     if isinstance(pairs, HopNeighbors):
         nodes = torch.arange(pairs.num_nodes, device=pairs.col.device)
         return nodes.repeat_interleave(pairs.row_ptr.diff(), output_size=pairs.col.numel()), pairs.col
-    sizes = batch.ragged.size_tensor
-    total = pairs.distance.numel()
-    graph = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes.square(), output_size=total)
-    within = torch.arange(total, device=sizes.device) - pairs.pair_ptr[graph]
-    size = sizes[graph]
-    first = batch.ragged.ptr[graph]
-    return first + within.div(size, rounding_mode="floor"), first + within.remainder(size)
+    return batch.ragged.pair_ends
 
 
 def _hops(pairs: PairBlocks | HopNeighbors) -> Tensor:

@@ -51,7 +51,7 @@ class LocalContext(nn.Module):
         """(N, dim_out); ``order`` (see :mod:`.node_order`) is read by convolutions only."""
         if self.near is None or self.norm is None:
             return h
-        out: Tensor = self.norm(torch.cat([h, self.near(h, batch, order)], dim=1))
+        out: Tensor = self.norm(torch.cat([h, self.near(h, batch, order)], dim=1), batch)
         return out
 
 

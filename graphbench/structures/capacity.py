@@ -1,0 +1,256 @@
+"""Batches of fixed capacity: tensors of one shape for every batch of a class, the real counts on the device.
+
+A CUDA graph replays kernels with the shapes they were recorded with. So the graphs of a batch are followed by *padding
+graphs*, which own whatever the real ones leave of the capacity; padding edges join padding nodes. Layers compute on
+padding as on any other graph, and because an output never depends on batch-mates nothing real changes; only what is
+taken over all rows of a batch (BatchNorm, losses) has to leave it out, with :meth:`GraphBatch.real`.
+
+Worked example, capacity of 3 + 3 graphs (at most 4 nodes each), 12 nodes; a batch of graphs with 2, 3 nodes::
+
+    ragged.ptr   [0, 2, 5, 5, 9, 12, 12]     two real graphs, an empty one, padding graphs of 4, 3 and no nodes
+    real_graphs  2                       a tensor: everything that belongs to a later graph is padding
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from graphbench.structures.pairs import PairBlocks
+from graphbench.structures.ragged import Ragged
+
+Level = Literal["node", "edge", "graph", "pair"]
+"""What the rows of a tensor are: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
+
+
+NO_GRAPH = -1
+"""Graph number of a place of a batch that is left empty."""
+
+
+class SizesUnknown(RuntimeError):
+    """Sizes of graphs were asked for that only the device knows: whoever asks cannot be captured."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Shapes of the batches of one class.
+
+    Attributes:
+        graphs: B, most real graphs.
+        padding_graphs: K graphs behind them that share the padding nodes; the last one is always empty, so that tables
+            of tiles can point at it.
+        nodes: N, real and padding; at least one is padding.
+        edges: E.
+        max_size: most nodes of a graph, of a padding graph as well.
+        pairs: P >= sum n_g^2 over real and padding graphs; 0 where nothing is stored about pairs.
+        edge_sets: pairs of every edge set, by its name.
+    """
+
+    graphs: int
+    padding_graphs: int
+    nodes: int
+    edges: int
+    max_size: int
+    pairs: int = 0
+    edge_sets: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def num_graphs(self) -> int:
+        """G = B + K."""
+        return self.graphs + self.padding_graphs
+
+    def fits(self, counts: BatchCounts) -> bool:
+        """Whether a batch of so many graphs, nodes, ... can be padded to this class."""
+        padding = self.nodes - counts.nodes
+        return (
+            counts.graphs <= self.graphs
+            and 1 <= padding <= (self.padding_graphs - 1) * self.max_size
+            and counts.edges <= self.edges
+            and (not self.pairs or counts.pairs + self.padding_pairs(padding) <= self.pairs)
+            and all(counts.edge_sets[name] <= pairs for name, pairs in self.edge_sets.items())
+        )
+
+    def padding_pairs(self, padding: int) -> int:
+        """Pairs of so many padding nodes, which fill one padding graph after the other."""
+        full, rest = divmod(padding, self.max_size)
+        return full * self.max_size**2 + rest**2
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """What some graphs hold together; attributes as in :class:`Capacity`."""
+
+    graphs: int
+    nodes: int
+    edges: int
+    pairs: int = 0
+    edge_sets: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RealRows:
+    """Which rows of a padded tensor count.
+
+    Attributes:
+        mask: (R,) bool, False for padding.
+        count: () int64, number of True.
+    """
+
+    mask: Tensor
+    count: Tensor
+
+    @classmethod
+    def first(cls, count: Tensor, rows: int) -> RealRows:
+        """The first ``count`` of so many rows."""
+        return cls(torch.arange(rows, device=count.device) < count, count)
+
+    def select(self, x: Tensor, padding: float = 0.0) -> Tensor:
+        """(R, ...) with the padding replaced: unlike a product this is no NaN where padding was infinite."""
+        return x.masked_fill(~self.mask.view(-1, *(1 for _ in x.shape[1:])), padding)
+
+    def repeated(self, times: int) -> RealRows:
+        """The same for rows that each stand ``times`` times, one after the other."""
+        return self if times == 1 else RealRows(self.mask.repeat_interleave(times), self.count * times)
+
+
+class CapacityRagged(Ragged):
+    """A partition whose shape is known on the host and whose sizes only on the device.
+
+    On a CPU, where reading a tensor waits for nothing, sizes are read when they are asked for.
+
+    Args:
+        ptr: (G+1,) int64; its last entry is N.
+        capacity: of the batch.
+    """
+
+    def __init__(self, ptr: Tensor, capacity: Capacity) -> None:
+        self._ptr = ptr
+        self.capacity = capacity
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows per graph.
+
+        Raises:
+            SizesUnknown: they lie on another device.
+        """
+        return self._read_sizes
+
+    @cached_property
+    def _read_sizes(self) -> tuple[int, ...]:
+        if self.device.type != "cpu":
+            raise SizesUnknown("the sizes of the graphs of a padded batch are known on the device only")
+        return tuple(self._ptr.diff().tolist())
+
+    @property
+    def num_graphs(self) -> int:
+        """G, padding graphs included."""
+        return self.capacity.num_graphs
+
+    @cached_property
+    def num_rows(self) -> int:
+        """N, padding included."""
+        return self.capacity.nodes
+
+    @cached_property
+    def max_size(self) -> int:
+        """A bound of the rows of the largest graph, the same for all batches of the class."""
+        return self.capacity.max_size
+
+    @cached_property
+    def pair_ptr(self) -> Tensor:
+        """(G+1,) int64, first pair of every graph and the total."""
+        pairs = self.size_tensor.square().cumsum(0)
+        return torch.cat([pairs.new_zeros(1), pairs])
+
+    @cached_property
+    def pair_graph(self) -> Tensor:
+        """(P,) int64, the graph of every pair; the last one for those that belong to none."""
+        pairs = torch.arange(self.num_pairs, device=self.device)
+        return torch.searchsorted(self.pair_ptr[1:], pairs, right=True).clamp_(max=self.num_graphs - 1)
+
+    @cached_property
+    def pair_ends(self) -> tuple[Tensor, Tensor]:
+        """(P,) int64 rows i and j of every pair; the last row for those that belong to no graph."""
+        size, first = self.size_tensor[self.pair_graph].clamp(min=1), self.ptr[self.pair_graph]
+        within = torch.arange(self.num_pairs, device=self.device) - self.pair_ptr[self.pair_graph]
+        last = self.num_rows - 1
+        row = first + within.div(size, rounding_mode="floor")
+        return row.clamp_(max=last), (first + within.remainder(size)).clamp_(max=last)
+
+    def in_pieces(self, rows: int) -> CapacityRagged:
+        """The partition whose rows are pieces of at most ``rows`` rows of every graph, as many as there can be.
+
+        Those that are left over belong to the last graph.
+        """
+        pieces = self.num_rows // rows + self.num_graphs
+        last = (self.size_tensor + (rows - 1)).div(rows, rounding_mode="floor").cumsum(0)
+        ptr = torch.cat([last.new_zeros(1), last[:-1], last.new_full((1,), pieces)])
+        return CapacityRagged(
+            ptr, dataclasses.replace(self.capacity, nodes=pieces, max_size=-(-self.max_size // rows), pairs=0)
+        )
+
+    def with_token(self) -> CapacityRagged:
+        """The partition in which every graph has one row more; room for pairs that belong to none stays as it is."""
+        capacity, graphs = self.capacity, self.num_graphs
+        larger = dataclasses.replace(
+            capacity,
+            nodes=capacity.nodes + graphs,
+            max_size=capacity.max_size + 1,
+            pairs=capacity.pairs and capacity.pairs + 2 * capacity.nodes + graphs,
+        )
+        return CapacityRagged(self.ptr + torch.arange(graphs + 1, device=self.device), larger)
+
+    @property
+    def num_pairs(self) -> int:
+        """P, room for pairs; those behind ``pair_ptr[-1]`` belong to no graph."""
+        return self.capacity.pairs
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> CapacityRagged:
+        """The same partition on another device."""
+        return CapacityRagged(self._ptr.to(device, non_blocking=non_blocking), self.capacity)
+
+    def pin_memory(self) -> CapacityRagged:
+        """The same partition in page-locked memory."""
+        return CapacityRagged(self._ptr.pin_memory(), self.capacity)
+
+
+class CapacityPairs(PairBlocks):
+    """Distances of all pairs of a padded batch, (P,); those behind the last graph's belong to nobody.
+
+    Args:
+        distance: (P,) uint8.
+        ragged: of the batch.
+    """
+
+    def __init__(self, distance: Tensor, ragged: CapacityRagged) -> None:
+        object.__setattr__(self, "distance", distance)
+        object.__setattr__(self, "_ragged", ragged)
+
+    def belong_to(self, ragged: Ragged) -> bool:
+        """Whether they are those of this partition, or of one that is padded to the same capacity."""
+        own: CapacityRagged = vars(self)["_ragged"]
+        return isinstance(ragged, CapacityRagged) and ragged.capacity == own.capacity
+
+    def replaced(self, distance: Tensor, ragged: Ragged) -> CapacityPairs:
+        """Other distances, of graphs of other sizes."""
+        assert isinstance(ragged, CapacityRagged)
+        return CapacityPairs(distance, ragged)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes per graph; see :attr:`CapacityRagged.sizes`."""
+        ragged: CapacityRagged = vars(self)["_ragged"]
+        return ragged.sizes
+
+    @cached_property
+    def pair_ptr(self) -> Tensor:
+        """(G+1,) int64, first pair of every graph and the total."""
+        ragged: CapacityRagged = vars(self)["_ragged"]
+        return ragged.pair_ptr

@@ -1,0 +1,88 @@
+"""One optimizer step: forward, loss, backward, clipping, update. Run as it is, or captured and replayed."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from graphbench.structures import DeviceBatch
+from graphbench.tasks.task import Task
+from graphbench.train.forward import OpaqueBatch
+from graphbench.train.settings import TrainerSettings
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """What a step leaves for logs and metrics.
+
+    Attributes:
+        loss: () of the batch.
+        kept: (R, ...) what :meth:`~graphbench.tasks.task.Task.keep` leaves of the predictions.
+        true: (R, ...) targets.
+    """
+
+    loss: Tensor
+    kept: Tensor
+    true: Tensor
+
+
+class TrainingStep:
+    """Forward and backward pass of a batch, and the update.
+
+    Args:
+        fabric: launched.
+        forward: the model as Fabric wrapped it.
+        optimizer: as Fabric wrapped it.
+        task: loss.
+        settings: clipping.
+    """
+
+    def __init__(self, fabric: Fabric, forward: Any, optimizer: Any, task: Task, settings: TrainerSettings) -> None:
+        self._fabric = fabric
+        self._forward = forward
+        self._optimizer = optimizer
+        self._task = task
+        self._settings = settings
+
+    def backward(self, on_device: DeviceBatch, *, ends_group: bool = True) -> StepOutput:
+        """Forward and backward pass.
+
+        Args:
+            on_device: the batch.
+            ends_group: whether an update follows, so that gradients cross process borders.
+        """
+        batch, rows = on_device.batch, on_device.rows
+        with self._gradient_sync(ends_group):
+            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            assert batch.y is not None
+            true = batch.y
+            if rows is not None:
+                pred, true = pred.index_select(0, rows), true.index_select(0, rows)
+            real = () if on_device.real is None else (on_device.real,)
+            loss = self._task.loss(pred, true, *real)
+            self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
+        return StepOutput(loss.detach(), self._task.keep(pred), true)
+
+    def update(self) -> None:
+        """Clips the gradients and moves the parameters by them."""
+        if self._settings.clip_grad_norm:
+            self._fabric.clip_gradients(
+                self._forward,
+                self._optimizer,
+                max_norm=self._settings.clip_grad_norm_value,
+                error_if_nonfinite=False,  # finding out would wait for the device in every step
+            )
+        self._optimizer.step()
+
+    def forget_gradients(self) -> None:
+        """Before the first batch of the next update."""
+        self._optimizer.zero_grad()
+
+    def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
+        if self._fabric.world_size == 1:
+            return nullcontext()
+        return self._fabric.no_backward_sync(self._forward, enabled=not enabled)

@@ -1,0 +1,136 @@
+"""Captured steps on the second device: replays are the steps themselves, and what cannot be captured is noticed."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphbench.structures import BatchPlan
+from graphbench.train.captured_step import CaptureFailed
+from graphbench.train.step_graph import StepGraph
+from tests.second_device import GPU, second_device
+from tests.train.capture_case import training
+from tests.train.step_tape import Tape, Tapes
+
+WITHOUT_ATTENTION = ("lrgb/gatedgcn-peptides-func", "lrgb/gine-peptides-func", "lrgb/gcn-pascal-tuned")
+DROPOUT = ("gnn.dropout", "0.5", "gt.dropout", "0.5")
+
+
+def assert_replays_are_the_steps(name: str, tmp_path: Path, *overrides: str) -> None:
+    """Steps on padded batches by replay move parameters as steps on plain batches do.
+
+    Learning rates are tensors in float32, so that parameters in float64 agree to that.
+    """
+    with second_device():
+        ours, theirs = (training(name, tmp_path, *overrides) for _ in range(2))
+        plans = ours.plans(2)
+        assert all(plan.is_captured for plan in plans)
+        assert len({plan.capacity for plan in plans}) > 1
+        for plan in plans:
+            loss, expected = ours.captured(plan).loss, theirs.eager(plan)
+            torch.testing.assert_close(loss.cpu(), expected.cpu(), rtol=1e-7, atol=1e-7)
+        for ours_now, theirs_now in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(ours_now, theirs_now, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", WITHOUT_ATTENTION)
+def test_replays_are_the_steps(name: str, tmp_path: Path) -> None:
+    assert_replays_are_the_steps(name, tmp_path, "optim.optimizer", "sgd")
+
+
+def test_two_captured_runs_are_equal_bit_for_bit(tmp_path: Path) -> None:
+    with second_device():
+        results = []
+        for _ in range(2):
+            run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", *DROPOUT, dropout=True)
+            torch.manual_seed(3)
+            losses = [run.captured(plan).loss.cpu() for plan in run.plans(2)]
+            results.append([*losses, *run.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_dropout_masks_change_from_step_to_step(tmp_path: Path) -> None:
+    with second_device():
+        still = ("optim.base_lr", "0.0", "optim.optimizer", "sgd")
+        run = training(WITHOUT_ATTENTION[0], tmp_path, *still, *DROPOUT, dropout=True)
+        plan = run.plans(1)[0]
+        losses = [float(run.captured(plan).loss) for _ in range(4)]
+    assert len(set(losses)) == 4
+
+
+def test_learning_rates_are_read_at_every_replay(tmp_path: Path) -> None:
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "sgd", "optim.weight_decay", "0.0")
+        plan = run.plans(1)[0]
+        run.captured(plan)
+        for group in run.captured._optimizer.param_groups:
+            group["lr"], group["momentum"] = 0.0, 0.0
+        before = [each.detach().cpu().clone() for each in run.model.parameters()]
+        run.captured(plan)
+        after = [each.detach().cpu() for each in run.model.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+class _Leaking(Tapes):
+    """Graphs that lose one kind of kernels, as if these ran on another stream."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def new(self) -> StepGraph:
+        lost = self.name
+
+        class Leaking(Tape):
+            def capture(self, work):  # type: ignore[no-untyped-def]
+                super().capture(work)
+                self.skip(lost)
+
+        return Leaking()
+
+
+@pytest.mark.skipif(GPU, reason="the tape loses operations, not the GPU")
+@pytest.mark.parametrize("name", ["mm", "searchsorted", "_fused_adamw_"])
+def test_work_outside_the_graph_is_noticed(name: str, tmp_path: Path) -> None:
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", graphs=_Leaking(name))
+        before = run.parameters()
+        with pytest.raises(CaptureFailed, match="a replayed step is not the step itself"):
+            run.captured(run.plans(1)[0])
+        assert all(torch.equal(a, b) for a, b in zip(before, run.parameters(), strict=True))
+
+
+def test_what_waits_for_the_device_is_trained_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path)
+        forward = run.model.forward
+
+        def asking(batch: object) -> torch.Tensor:
+            prediction: torch.Tensor = forward(batch)
+            return prediction * (1.0 + 0.0 * float(prediction.detach().sum()))
+
+        monkeypatch.setattr(run.model, "forward", asking)
+        with caplog.at_level(logging.INFO, logger="graphbench"):
+            for plan in run.plans(2):
+                run.runner(plan, True)
+    told = [record.message for record in caplog.records if "step by step" in record.message]
+    assert len(told) == 1
+    assert GPU or told[0].endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+
+
+def test_a_batch_beyond_all_classes_is_not_padded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with second_device():
+        run, twin = (training(WITHOUT_ATTENTION[0], tmp_path) for _ in range(2))
+        plan = run.plans(1)[0]
+        beyond = BatchPlan(plan.graphs, plan.rows)
+        assert not beyond.is_captured
+        with caplog.at_level(logging.INFO, logger="graphbench"):
+            losses = [run.runner(each, True).loss.cpu() for each in (plan, beyond, beyond)]
+        expected = [twin.eager(plan).cpu() for _ in range(3)]
+    torch.testing.assert_close(losses, expected, rtol=1e-6, atol=1e-6)
+    assert sum("larger than" in record.message for record in caplog.records) == 1

@@ -1,0 +1,159 @@
+"""Whole trainings with captured steps: the same numbers, resumed bit for bit, and a line where it is not possible."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.config import load_config
+from graphbench.contract import capture_obstacle
+from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.splits import Splits
+from graphbench.errors import UserError
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
+from graphbench.factory.transforms import build_transforms
+from graphbench.layers.blocks.gated_gcn_conv import GatedGCNBlock
+from graphbench.runs.run_directory import RunDirectory
+from graphbench.structures import GraphBatch
+from graphbench.train.reporter import Reporter
+from graphbench.train.step_graph import StepGraphs
+from graphbench.train.trainer import Trainer
+from tests.paths import ROOT
+from tests.second_device import DEVICE, GPU, second_device
+from tests.synthetic_batch import store_like
+from tests.test_second_device import _fabric
+from tests.train.capture_case import SIZES, SMALL, step_graphs
+from tests.train.test_checkpointer import Bomb, Killed, kill
+
+CONFIG = ROOT / "configs/lrgb/gatedgcn-peptides-func.yaml"
+
+
+def trainer(
+    folder: Path,
+    *overrides: str,
+    graphs: StepGraphs | None = None,
+    reporters: tuple[Reporter, ...] = (),
+    on_device: bool = True,
+    plugin: type | None = None,
+) -> Trainer:
+    """A GatedGCN with dropout on small graphs; inside ``second_device``, if it is to be there."""
+    options = (
+        "gnn.dropout 0.3 gnn.dim_inner 16 gt.dim_hidden 16 optim.max_epoch 2 train.eval_period 1 train.ckpt_period 1"
+    )
+    config = load_config(CONFIG, [*SMALL.split(), *options.split(), *overrides])
+    info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
+    device = DEVICE if on_device else torch.device("cpu")
+    torch.manual_seed(0)
+    model, task = build_model(config, info), build_task(config, info)
+    if plugin is not None:
+        for module in model.modules():
+            if isinstance(module, GatedGCNBlock):
+                module.__class__ = plugin
+    examples = torch.arange(len(SIZES))
+    loaders = GraphLoaders(
+        store_like(info, build_transforms(config), folder / "cache", SIZES),
+        Splits(examples[:10], examples[10:13], examples[13:]),
+        batch_size=4,
+        transductive=False,
+        seed=0,
+        resident="always",
+        device=device,
+    )
+    model = copy.deepcopy(model).to(device)
+    optimizer = build_optimizer(config, model)
+    fabric = _fabric(config) if on_device and not GPU else build_fabric(config)
+    return Trainer(
+        fabric,
+        *(model, task, loaders, optimizer, build_schedule(config, optimizer), build_settings(config, info)),
+        run=RunDirectory(folder, "captured", 0),
+        reporters=reporters,
+        graphs=graphs,
+    )
+
+
+def weights(run: Trainer) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu() for name, tensor in run.model.state_dict().items()}
+
+
+def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
+    """Killed in the middle of an epoch: moments, rates and random numbers of the graphs come from the checkpoint."""
+    every_step = ("train.capture", "always")
+    with second_device():
+        whole = trainer(tmp_path / "whole", *every_step, graphs=step_graphs())
+        whole.run()
+        torch.manual_seed(99)
+        killed = trainer(tmp_path / "killed", *every_step, graphs=step_graphs(), reporters=(Bomb(1, 2, kill),))
+        killed._checkpointer._settings = dataclasses.replace(killed.settings, ckpt_seconds=0.0)
+        with pytest.raises(Killed):
+            killed.run()
+        torch.manual_seed(7)
+        rest = trainer(tmp_path / "killed", *every_step, graphs=step_graphs())
+        rest.run()
+    assert rest.state.epoch == 2
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor, weights(rest)[name]), name
+
+
+def test_captured_and_not_learn_the_same(tmp_path: Path) -> None:
+    """Without dropout padding alone is left of the difference."""
+    dry = ("gnn.dropout", "0.0", "gt.dropout", "0.0", "optim.optimizer", "sgd", "optim.base_lr", "0.01")
+    with second_device():
+        captured = trainer(tmp_path / "captured", *dry, graphs=step_graphs())
+        eager = trainer(tmp_path / "eager", *dry, "train.capture", "never", graphs=step_graphs())
+        for run in (captured, eager):
+            run.run()
+    for name, tensor in weights(eager).items():
+        torch.testing.assert_close(weights(captured)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+
+class PluginLayer(GatedGCNBlock):
+    """Writes forward anew, so that the promise of its base does not cover it."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        return super().forward(h, e, batch)
+
+
+def test_a_plugin_that_promises_nothing_is_trained_step_by_step(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with second_device():
+        run = trainer(tmp_path, graphs=step_graphs(), plugin=PluginLayer)
+        assert capture_obstacle(run.model) == "PluginLayer is not declared capturable"
+        with caplog.at_level(logging.INFO, logger="graphbench"):
+            run.run()
+    told = [record.message for record in caplog.records if "capturing" in record.message]
+    assert told == ["training step by step, without capturing: PluginLayer is not declared capturable"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (("optim.batch_accumulation", "2"), "gradients of several batches are added up"),
+        (("optim.optimizer", "adagrad"), "the optimizer Adagrad keeps numbers on the host"),
+    ],
+)
+def test_always_refuses_what_cannot_be_captured(overrides: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+    with second_device():
+        run = trainer(tmp_path, "train.capture", "always", *overrides, graphs=step_graphs())
+        with pytest.raises(UserError, match=f"train.capture is always, but this training cannot .*{expected}"):
+            run.run()
+
+
+@pytest.mark.skipif(GPU, reason="there are graphs")
+def test_without_a_gpu_there_are_no_graphs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run: Any = trainer(tmp_path / "always", "train.capture", "always", on_device=False)
+    with pytest.raises(UserError, match="there are no CUDA graphs on cpu"):
+        run.run()
+    with caplog.at_level(logging.INFO, logger="graphbench"):
+        trainer(tmp_path / "auto", "optim.max_epoch", "1", on_device=False).run()
+    assert "capturing" not in caplog.text
