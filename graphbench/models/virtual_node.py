@@ -32,17 +32,21 @@ class MessagePassingSettings:
 
     Attributes:
         virtual_node: a node per graph that hears all others and speaks to all, see :class:`MessagePassing`.
+        virtual_expansion: width inside its MLP as a multiple of ``dim``; 2 in OGB's programs, 1 in those of OGB-LSC.
         edge_tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns
             l * dim .. (l + 1) * dim of them, so that an edge encoder of width ``gnn.dim_edge`` = layers * dim gives
             every layer tables of its own, as OGB's convolutions have them.
         local_residual: every layer adds its input.
-        jump: node states are those of the last layer, or all concatenated, the encoded ones included.
+        jump: ``last``: node states are those of the last layer; ``cat``: [encoded nodes | last layer].
+        norm_last: BatchNorm and dropout after the last layer, too.
     """
 
     virtual_node: bool = False
+    virtual_expansion: int = 2
     edge_tables: Literal["shared", "per_layer"] = "shared"
     local_residual: bool = False
     jump: Literal["last", "cat"] = "last"
+    norm_last: bool = True
 
 
 class MessagePassing(nn.Module):
@@ -63,7 +67,7 @@ class MessagePassing(nn.Module):
         dropout: probability.
 
     Shape:
-        h (N, dim_in), e -> (N, dim), or (N, dim_in + layers * dim) with ``jump: cat``
+        h (N, dim_in), e -> (N, dim), or (N, dim_in + dim) with ``jump: cat``
 
     Raises:
         ArgumentError: no convolution, or widths that residuals and virtual node cannot add.
@@ -95,35 +99,36 @@ class MessagePassing(nn.Module):
                 f"{dim_in} and {dim} columns",
             )
         self.layers: Modules[LocalLayer] = Modules(local(dim if number else dim_in, dim) for number in range(layers))
-        self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(layers))
+        norms = layers if settings.norm_last else layers - 1
+        self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(norms))
         self.dropout = Dropout(dropout)
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if settings.virtual_node else None
         self.virtual_updates = nn.ModuleList(
-            _virtual_update(dim) for _ in range(layers - 1 if settings.virtual_node else 0)
+            _virtual_update(dim, settings.virtual_expansion * dim) for _ in range(layers - 1 if settings.virtual_node else 0)
         )
         self.settings = settings
         self.dim = dim
-        self.width = dim_in + layers * dim if settings.jump == "cat" else dim
+        self.width = dim_in + dim if settings.jump == "cat" else dim
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, width) node states."""
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
-        states = [h]
-        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+        encoded = h
+        for number, layer in enumerate(self.layers):
             x = h if v is None else h + v.index_select(0, batch.ragged.graph_id)
             h, e_new = layer(x, self._edges_of(e, number), batch)
             if self.settings.edge_tables == "shared":
                 e = e_new
-            h = norm(h)
             last = number == len(self.layers) - 1
-            h = self.dropout(h if last else h.relu())
+            if number < len(self.norms):
+                h = self.norms[number](h)
+                h = self.dropout(h if last else h.relu())
             if self.settings.local_residual:
                 h = h + x
-            states.append(h)
             if v is not None and not last:
                 new = self.dropout(self.virtual_updates[number](v + segment_sum(x, batch.ragged)))
                 v = v + new if self.settings.local_residual else new
-        return torch.cat(states, dim=1) if self.settings.jump == "cat" else h
+        return torch.cat([encoded, h], dim=1) if self.settings.jump == "cat" else h
 
     def _edges_of(self, e: Tensor | None, number: int) -> Tensor | None:
         if e is None or self.settings.edge_tables == "shared":
@@ -131,9 +136,9 @@ class MessagePassing(nn.Module):
         return e[:, number * self.dim : (number + 1) * self.dim]
 
 
-def _virtual_update(dim: int) -> nn.Sequential:
+def _virtual_update(dim: int, inner: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(dim, 2 * dim), BatchNorm(2 * dim), nn.ReLU(), nn.Linear(2 * dim, dim), BatchNorm(dim), nn.ReLU()
+        nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim), BatchNorm(dim), nn.ReLU()
     )
 
 

@@ -59,10 +59,11 @@ def message_passing(model: Any, batch: GraphBatch, *, per_layer: bool, residual:
     h, e = model.encoder(batch)[0], model.edge_encoder(batch)
     graph = batch.ragged.graph_id
     v = torch.zeros(batch.num_graphs, DIM, dtype=torch.float64) if stack.virtual is None else stack.virtual[[0] * 3]
-    for number, (layer, norm) in enumerate(zip(stack.layers, stack.norms)):
+    for number, layer in enumerate(stack.layers):
         x = h + v[graph]
         edges = e[:, number * DIM : number * DIM + DIM] if per_layer else e
-        h = norm((gcn if isinstance(layer, OGBGCN) else gin)(layer, x, edges, batch))
+        h = (gcn if isinstance(layer, OGBGCN) else gin)(layer, x, edges, batch)
+        h = stack.norms[number](h) if number < len(stack.norms) else h
         h = h if number == LAYERS - 1 else torch.relu(h)
         h = h + x if residual else h
         if stack.virtual is not None and number < LAYERS - 1:
@@ -125,9 +126,11 @@ def test_a_token_stands_for_an_empty_graph() -> None:
     assert torch.isfinite(prediction).all()
 
 
-def test_concatenated_layers_are_read() -> None:
-    model = build(OGBGNN, "OGBGCN", jump="cat")
-    assert model.head.mlp.lin[0].in_features == (LAYERS + 1) * DIM
+def test_encoded_nodes_are_read_beside_the_last_layer() -> None:
+    model = build(OGBGNN, "OGBGCN", jump="cat", norm_last=False)
+    batch = example_batch(SIZES)
+    h = torch.cat([model.encoder(batch)[0], message_passing(model, batch, per_layer=False, residual=False)], dim=1)
+    torch.testing.assert_close(model(batch), model.head.mlp(scatter(h, batch.ragged.graph_id, reduce="mean")))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from graphbench.structures import GraphBatch, Ragged
 
 DIM = 16
 OWN = {
+    "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import check_at_least
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gather, relu_sum, sum_at_target
@@ -52,7 +53,7 @@ class OGBGCN(LocalLayer):
 
 @register("OGBGIN")
 class OGBGIN(LocalLayer):
-    """GIN with edge states and an MLP of twice the width.
+    """GIN with edge states and a BatchNorm inside its MLP.
 
     Equation::
 
@@ -62,8 +63,9 @@ class OGBGIN(LocalLayer):
 
     Args:
         dim_in: channels of the input.
-        dim_out: channels of the output; W_1 doubles them.
+        dim_out: channels of the output.
         dim_edge: channels of the edge states; another number than ``dim_out`` adds a linear map.
+        expansion: width inside the MLP as a multiple of ``dim_out``; 2 in OGB's programs, 1 in those of OGB-LSC.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
@@ -71,13 +73,22 @@ class OGBGIN(LocalLayer):
     Differences from the released code: none known.
     """
 
-    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
+        *,
+        dim_edge: FromContext[int] = 0,
+        expansion: int = 2,
+    ) -> None:
         super().__init__()
+        check_at_least(1, expansion=expansion)
+        inner = expansion * dim_out
         self.lin_in = nn.Linear(dim_in, dim_out) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out) if dim_edge not in (0, dim_out) else None
         self.eps = nn.Parameter(torch.zeros(1))
         self.mlp = nn.Sequential(
-            nn.Linear(dim_out, 2 * dim_out), BatchNorm(2 * dim_out), nn.ReLU(), nn.Linear(2 * dim_out, dim_out)
+            nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out)
         )
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
