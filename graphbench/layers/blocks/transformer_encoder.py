@@ -29,6 +29,7 @@ class TransformerEncoder(Block):
         attn_dropout: the same for attention weights.
         ffn_dim: width inside the feed-forward network; None: four times ``dim``.
         ffn_act: its activation.
+        ffn_dropout: dropout inside it; None: as ``dropout``.
         norm_first: norms before instead of after.
 
     Shape:
@@ -46,13 +47,20 @@ class TransformerEncoder(Block):
         attn_dropout: FromContext[float] = 0.0,
         ffn_dim: int | None = None,
         ffn_act: str = "relu",
+        ffn_dropout: float | None = None,
         norm_first: bool = False,
     ) -> None:
         super().__init__()
         self.attention = Transformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
         self.norm_attention = nn.LayerNorm(dim)
-        self.feed_forward = FeedForward(dim, act=ffn_act, dropout=dropout, width=4 * dim if ffn_dim is None else ffn_dim)
+        self.feed_forward = FeedForward(
+            dim,
+            act=ffn_act,
+            dropout=dropout if ffn_dropout is None else ffn_dropout,
+            dropout_out=dropout,
+            width=4 * dim if ffn_dim is None else ffn_dim,
+        )
         self.norm_ffn = nn.LayerNorm(dim)
         self.norm_first = norm_first
 

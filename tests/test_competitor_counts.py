@@ -1,4 +1,4 @@
-"""OGB's baselines have the parameters of its leaderboards (four chirality classes, as counted then)."""
+"""Competitors have the parameters that their papers and leaderboards print (four chirality classes, as counted then)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MILLIONS = {"gcn-pcqm4m": 2.0, "gin-pcqm4m": 3.8, "gcn-vn-pcqm4m": 4.9, "gin-vn-
 """Rounded, as OGB-LSC prints them."""
 
 
-def parameters(name: str, *overrides: str) -> int:
-    config = load_config(ROOT / f"configs/ogb/{name}.yaml", ["ogb_atom_vocabulary", "4", *overrides])
+def parameters(name: str, *overrides: str, folder: str = "ogb") -> int:
+    config = load_config(ROOT / f"configs/{folder}/{name}.yaml", ["ogb_atom_vocabulary", "4", *overrides])
     count: int = describe(config)["params"]
     return count
 
@@ -51,3 +51,16 @@ def test_count_of_ogb_lsc(name: str) -> None:
 def test_code2_has_one_row_more_in_every_edge_table(name: str, published: int) -> None:
     """The edge encoder has four categories, OGB's linear map of two columns three rows."""
     assert parameters(name) == published + 5 * 300
+
+
+def test_graph_trans_has_the_same_rows_more() -> None:
+    """Printed on the leaderboard of ogbg-code2: 9,053,246."""
+    assert parameters("graphtrans-code2") == 9_053_246 + 5 * 300
+
+
+def test_count_of_the_graph_transformer() -> None:
+    """Table 1 of https://arxiv.org/abs/2012.09699; labels in SBMs are a table there and a map with a bias here."""
+    assert parameters("gt-zinc", folder="gnnbench") == 588_929
+    assert parameters("gt-cluster", folder="gnnbench") == 524_026 + 80
+    # Two classes are one logit here: 20 weights and a bias less.
+    assert parameters("gt-pattern", folder="gnnbench") == 522_982 + 80 - 21
