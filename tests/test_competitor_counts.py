@@ -1,4 +1,4 @@
-"""Competitors have the parameters that their papers and leaderboards print (four chirality classes, as counted then)."""
+"""Competitors have the parameters that papers and leaderboards print (four chirality classes, as counted then)."""
 
 from __future__ import annotations
 

@@ -225,9 +225,7 @@ class GPRGNN(Decoupled):
     except for its bias, which is not propagated here.
     """
 
-    def __init__(
-        self, stem: Stem, *, dropout: FromContext[float] = 0.0, hops: int = 10, alpha: float = 0.1
-    ) -> None:
+    def __init__(self, stem: Stem, *, dropout: FromContext[float] = 0.0, hops: int = 10, alpha: float = 0.1) -> None:
         super().__init__(stem)
         check_at_least(0, hops=hops)
         if not 0.0 <= alpha <= 1.0:

@@ -69,8 +69,8 @@ class GraphTrans(EncodedModel):
         layers: number of local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
         head: factory of the head.
-        dropout: after every local layer (``gnn.dropout``).
         stack: keys of their own, see :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
+        dropout: after every local layer (``gnn.dropout``).
         transformer: keys of their own, see :class:`TransformerSettings`.
 
     Shape:
@@ -93,8 +93,8 @@ class GraphTrans(EncodedModel):
         local: FromContext[Callable[[int, int], LocalLayer] | None],
         head: FromContext[Callable[[int], Head]],
         *,
+        stack: MessagePassingSettings,
         dropout: FromContext[float] = 0.0,
-        stack: MessagePassingSettings = MessagePassingSettings(),
         transformer: TransformerSettings = TransformerSettings(),
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=False)

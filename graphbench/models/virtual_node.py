@@ -104,7 +104,8 @@ class MessagePassing(nn.Module):
         self.dropout = Dropout(dropout)
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if settings.virtual_node else None
         self.virtual_updates = nn.ModuleList(
-            _virtual_update(dim, settings.virtual_expansion * dim) for _ in range(layers - 1 if settings.virtual_node else 0)
+            _virtual_update(dim, settings.virtual_expansion * dim)
+            for _ in range(layers - 1 if settings.virtual_node else 0)
         )
         self.settings = settings
         self.dim = dim

@@ -1,4 +1,4 @@
-"""GraphTrans and OGB's baselines against plain formulas with the same weights: PyG's message passing, torch's encoder."""
+"""GraphTrans and OGB's baselines against plain formulas with the same weights, and torch's encoder."""
 
 from __future__ import annotations
 

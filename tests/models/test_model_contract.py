@@ -21,7 +21,7 @@ OWN = {
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
-    ]
+    ],
 }
 CASES = [
     (model, head, own, local, attention)

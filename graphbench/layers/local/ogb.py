@@ -87,9 +87,7 @@ class OGBGIN(LocalLayer):
         self.lin_in = nn.Linear(dim_in, dim_out) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out) if dim_edge not in (0, dim_out) else None
         self.eps = nn.Parameter(torch.zeros(1))
-        self.mlp = nn.Sequential(
-            nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out)
-        )
+        self.mlp = nn.Sequential(nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out))
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""

@@ -41,7 +41,8 @@ def test_layer_is_its_equations(gnn_type: str, symmetric: bool, scaled: bool, no
     mixed = []
     for rows in torch.arange(batch.num_nodes).split(batch.ragged.sizes):
         heads = [
-            torch.softmax(q[rows, c] @ k[rows, c].t() / 2, 1) @ v[rows, c] for c in (slice(0, 4), slice(4, 8), slice(8, 12))
+            torch.softmax(q[rows, c] @ k[rows, c].t() / 2, 1) @ v[rows, c]
+            for c in (slice(0, 4), slice(4, 8), slice(8, 12))
         ]
         mixed.append(torch.cat(heads, 1))
     new = layer.out(torch.cat(mixed))
