@@ -64,3 +64,14 @@ def test_count_of_the_graph_transformer() -> None:
     assert parameters("gt-cluster", folder="gnnbench") == 524_026 + 80
     # Two classes are one logit here: 20 weights and a bias less.
     assert parameters("gt-pattern", folder="gnnbench") == 522_982 + 80 - 21
+
+
+def test_count_of_deeper_gcn() -> None:
+    """Printed on the leaderboard of ogbg-molhiv."""
+    assert parameters("deepergcn-molhiv") == 531_976
+
+
+def test_count_of_egt() -> None:
+    """89.3M printed: its atom table has 9 * 128 + 1 rows, its first map after the layers reads four virtual nodes."""
+    rows, virtual_nodes = 9 * 128 + 1 - 173, 3 * 768 + 4 * 64
+    assert round((parameters("egt-pcqm4m") + 768 * rows + 3 * 768 * 768 + virtual_nodes) / 1e6, 1) == 89.3
