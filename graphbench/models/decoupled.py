@@ -239,7 +239,7 @@ class GPRGNN(Decoupled):
         """The weighted sum of all steps."""
         adj = _normalised(batch)
         z = self.dropout(as_dense(h))
-        total = self.gamma[0] * z
+        total: Tensor = self.gamma[0] * z
         for weight in self.gamma[1:]:
             z = propagate(adj, z)
             total = total + weight * z

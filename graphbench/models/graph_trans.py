@@ -123,14 +123,16 @@ class GraphTrans(EncodedModel):
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
         x = self.norm_in(self.lin(self.stack(as_dense(h), e, batch)))
+        prediction: Tensor
         if self.token is None:
-            prediction: Tensor = self.head(self._transformed(x, batch), batch)
+            prediction = self.head(self._transformed(x, batch), batch)
             return prediction
         rows, with_token = batch.derived(prepend_token, "GraphTrans")
         x = self.token.to(x.dtype).expand(with_token.num_nodes, -1).index_copy(0, rows, x)
         x = self._transformed(x, with_token)
         first = x.index_select(0, with_token.ragged.ptr[:-1])
-        return self.head(first, batch.derived(_graphs_as_nodes))
+        prediction = self.head(first, batch.derived(_graphs_as_nodes))
+        return prediction
 
     def _transformed(self, x: Tensor, batch: GraphBatch) -> Tensor:
         for layer in self.layers:

@@ -79,8 +79,9 @@ class EGTLayer(Block, TiesParameters):
         self.attn_dropout, self.dropout = Dropout(attn_dropout), Dropout(dropout)
         self.out_nodes, self.out_pairs = nn.Linear(dim, dim), nn.Linear(heads, dim_edge)
         self.norm_ffn_nodes, self.norm_ffn_pairs = nn.LayerNorm(dim), nn.LayerNorm(dim_edge)
-        inside = {"act": "elu", "dropout": 0.0, "dropout_out": dropout, "expansion": expansion}
-        self.ffn_nodes, self.ffn_pairs = FeedForward(dim, **inside), FeedForward(dim_edge, **inside)
+        self.ffn_nodes, self.ffn_pairs = (
+            FeedForward(width, act="elu", dropout_out=dropout, expansion=expansion) for width in (dim, dim_edge)
+        )
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

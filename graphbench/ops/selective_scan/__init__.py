@@ -40,10 +40,15 @@ def selective_scan(
         ValueError: shapes do not fit each other or ``ragged``, or ``backend`` is unknown.
     """
     rows, channels, states = ragged.num_rows, x.shape[-1], a.shape[-1]
-    expected = {"x": (rows, channels), "delta": (rows, channels), "a": (channels, states), "b": (rows, states)}
-    expected |= {"c": (rows, states), "d": (channels,)}
-    received = {"x": x, "delta": delta, "a": a, "b": b, "c": c, "d": d}
-    for name, shape in expected.items():
-        if tuple(received[name].shape) != shape:
-            raise ValueError(f"{name} must be {shape}, received {tuple(received[name].shape)}")
+    expected: dict[str, tuple[Tensor, tuple[int, ...]]] = {
+        "x": (x, (rows, channels)),
+        "delta": (delta, (rows, channels)),
+        "a": (a, (channels, states)),
+        "b": (b, (rows, states)),
+        "c": (c, (rows, states)),
+        "d": (d, (channels,)),
+    }
+    for name, (received, shape) in expected.items():
+        if tuple(received.shape) != shape:
+            raise ValueError(f"{name} must be {shape}, received {tuple(received.shape)}")
     return choose("selective_scan", backend, _IMPLEMENTATIONS)(x, delta, a, b, c, d, ragged)
