@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphbench.config import load_config
 from graphbench.errors import Interrupted, RunFailed, UserError
 
 
@@ -62,6 +61,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from graphbench.config import load_config
+
     configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
     from graphbench.comparison import check_together, compare
     from graphbench.experiment import run
@@ -95,6 +96,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _dry_run(options: argparse.Namespace) -> int:
+    from graphbench.config import load_config
     from graphbench.preflight import describe
 
     code = 0

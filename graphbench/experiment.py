@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,18 +18,20 @@ from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.splits import Splits
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.data import build_splits, dataset_builder, encode, read_data
+from graphbench.factory.data import dataset_builder, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
-from graphbench.preflight import Run, check, count_parameters
+from graphbench.preflight import check, count_parameters
+from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
+from graphbench.runs.split_text import split_texts
 from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.tasks.task import Task
@@ -53,7 +56,6 @@ class _Parts:
     optimizer: Optimizer
     schedule: Schedule
     settings: TrainerSettings
-    facts: dict[str, Any]
     pretrained: Pretrained | None
 
 
@@ -89,18 +91,33 @@ def run(
         for notice in config.notices:
             logger.info(notice)
         data = _Data(config)
-        for planned in checked.runs:
-            directory = checked.directory(planned)
-            if not overwrite and fabric.broadcast(_is_finished(directory, config)):
-                logger.info("%s: finished earlier with the same configuration, skipped.", directory.path)
+        all_inputs = [run_inputs(config, data.raw, planned) for planned in checked.runs]
+        if not overwrite:
+            for inputs in all_inputs:
+                checked.directory(inputs.run).refuse_another(inputs.identity)
+        for inputs in all_inputs:
+            directory = checked.directory(inputs.run)
+            if not overwrite and fabric.broadcast(_is_finished(directory)):
+                logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
                 continue
             # Everything is built before anything is written: wrong input leaves no trace.
-            parts = _prepare(config, fabric, data, planned)
-            with directory.open(config_hash=config.hash, config_text=config.dump(), overwrite=overwrite) as decision:
-                _train(config, fabric, parts, planned, directory, decision == "resume", reporters)
+            parts = _prepare(config, fabric, data(), inputs)
+            text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
+            with directory.open(
+                identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
+            ) as decided:
+                decision = fabric.broadcast(decided)
+                if decision == "skip":  # another process has finished it meanwhile
+                    continue
+                for name, source in config.code.items():
+                    if name.endswith(".py"):
+                        directory.keep(name, source)
+                _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
         if not fabric.is_global_zero:
             return None
-        write_aggregate(checked.folder, config_hash=config.hash)
+        write_aggregate(
+            checked.folder, identity=functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
+        )
         result = checked.result()
         Console(stderr=True).print(results_table(result))
     return {"dataset": data.name, **final_line(result, checked.folder)}
@@ -113,11 +130,14 @@ class _Data:
         self._config = config
         self._loaded: LoadedDataset | None = None
 
+    @functools.cached_property
+    def raw(self) -> LoadedDataset:
+        """Without encodings."""
+        return read_data(self._config)
+
     def __call__(self) -> LoadedDataset:
         if self._loaded is None:
-            raw = read_data(self._config)
-            build_splits(self._config, raw, seed=0)  # a wrong split shows before encodings are computed
-            self._loaded = encode(self._config, raw, logger.info)
+            self._loaded = encode(self._config, self.raw, logger.info)
         return self._loaded
 
     @property
@@ -127,15 +147,13 @@ class _Data:
         return (declared or self().card).name
 
 
-def _is_finished(directory: RunDirectory, config: Config) -> bool:
+def _is_finished(directory: RunDirectory) -> bool:
     record = directory.record
-    return record is not None and record.status == "finished" and record.config_hash == config.hash
+    return record is not None and record.status == "finished"
 
 
-def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
-    tree = config.tree
-    loaded = data()
-    splits = build_splits(config, loaded, run.seed, run.split_index)
+def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunInputs) -> _Parts:
+    run, splits = inputs.run, inputs.splits
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
     seed_everything(run.seed)
     model = build_model(config, info)
@@ -143,51 +161,43 @@ def _prepare(config: Config, fabric: Fabric, data: _Data, run: Run) -> _Parts:
     task = build_task(config, info)
     if loaded.store.y is not None:
         with config_errors(config, "dataset.task_type"):
-            task.check_targets(_targets(loaded, splits))
+            task.check_targets(_targets(loaded, splits.parts()))
     optimizer = build_optimizer(config, model)
     loaders = build_loaders(config, loaded, splits, run.seed, fabric)
     schedule = build_schedule(config, optimizer)
-    facts = {
-        "name": info.name,
-        "fingerprint": loaded.store.fingerprint,
-        "split_mode": tree.dataset.split_mode,
-        "split_index": run.split_index,
-        "sizes": {name: part.numel() for name, part in splits.parts().items()},
-    }
-    settings = build_settings(config, info)
-    return _Parts(info, model, task, loaders, optimizer, schedule, settings, facts, pretrained)
+    return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
 
 
-def _targets(loaded: LoadedDataset, splits: Splits) -> Tensor:
+def _targets(loaded: LoadedDataset, parts: Mapping[str, Tensor]) -> Tensor:
     """All targets; of one graph's nodes those in a split, since the others may have none."""
-    y: Tensor = loaded.store.y
-    return y[torch.cat(list(splits.parts().values()))] if loaded.card.transductive else y
+    y = loaded.store.y
+    assert y is not None
+    return y[torch.cat(list(parts.values()))] if loaded.card.transductive else y
 
 
 def _train(
     config: Config,
     fabric: Fabric,
     parts: _Parts,
-    run: Run,
+    inputs: RunInputs,
     directory: RunDirectory,
     resumes: bool,
     reporters: Sequence[Reporter],
 ) -> None:
-    info, title = parts.info, f"{config.name} {run.run_id}"
-    sizes = "/".join(f"{size:,}" for size in parts.facts["sizes"].values())
+    run, info = inputs.run, parts.info
+    title = f"{config.name} {run.run_id}"
     logger.info(
-        "%s: %s, %s-level %s, split %s (%s); %s, %s parameters, on %s",
+        "%s: %s, %s-level %s, split %s; %s, %s parameters, on %s",
         title,
         info.name,
         info.task,
         info.task_type,
-        parts.facts["split_mode"],
-        sizes,
+        split_texts([inputs.facts], ",")[0],
         " ".join(layer_names(parts.model)),
         f"{count_parameters(parts.model):,}",
         fabric.device,
     )
-    for note in parts.pretrained.notes if parts.pretrained else ():
+    for note in (*inputs.notes, *(parts.pretrained.notes if parts.pretrained else ())):
         logger.info(note)
     record = RunRecord.start(
         previous=directory.record if resumes else None,
@@ -199,7 +209,8 @@ def _train(
         metric=info.metric,
         maximize=info.maximize,
         params=count_parameters(parts.model),
-        data=parts.facts,
+        data=inputs.facts,
+        inputs=inputs.identity.inputs,
     )
     seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
     directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
 from graphbench.errors import UserError
@@ -19,11 +21,15 @@ from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.task import build_task
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
+from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+    from graphbench.models.contract import Model
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Checked:
 
     def result(self) -> Aggregate:
         """Mean and deviation over the runs that are finished."""
-        return aggregate(self.folder, config_hash=self.config.hash, only=[run.run_id for run in self.runs])
+        return aggregate(self.folder, identity=RunIdentity(self.config.hash), only=[run.run_id for run in self.runs])
 
 
 def describe(config: Config) -> dict[str, Any]:
@@ -103,6 +109,8 @@ def check(
     if not runs:
         raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts))
+    if starts and config.tree.train.mode in INFERENCE_MODES:
+        _check_distinct(config, planned)
     description, info = _described(config)
     from graphbench.factory.training import (
         build_fabric,  # importing Lightning takes a second; --dry_run has no use for it
@@ -111,8 +119,34 @@ def check(
     checked = Checked(config, runs, description, build_fabric(config), info.maximize)
     if not overwrite:
         for run in runs:
-            checked.directory(run).refuse_another(config.hash)
+            checked.directory(run).refuse_another(declared_identity(config, run))
     return checked
+
+
+def declared_identity(config: Config, run: Run) -> RunIdentity:
+    """What a run is made of, as far as it is known without data: a part of its whole identity."""
+    inputs = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in config.code.items()}
+    if config.tree.run_multiple_splits:
+        inputs["seed"] = str(run.seed)
+    return RunIdentity(config.hash, inputs)
+
+
+def _check_distinct(config: Config, planned: Sequence[Run]) -> None:
+    """Refuses to count one trained model several times.
+
+    Raises:
+        UserError: two runs would apply the same checkpoint.
+    """
+    applied: dict[Path, int] = {}
+    for run in planned:
+        path = find_run(config.tree.pretrained.dir, run.run_id)
+        if path in applied:
+            raise UserError(
+                f"pretrained.dir: {path} would be applied as run {applied[path]} and as run {run.run_id}, and one "
+                "model's numbers averaged as if they were several. Leave out --repeat and run_multiple_splits, or name "
+                "the folder above a run per seed or split."
+            )
+        applied[path] = run.run_id
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -137,10 +171,19 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo]:
     return description, info
 
 
-def _outline(config: Config, info: DataInfo) -> nn.Module:
+class _WithoutInitialisation(TorchFunctionMode):
+    """Leaves out the functions of ``torch.nn.init``, which on the meta device import PyTorch's compiler (a second)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def _outline(config: Config, info: DataInfo) -> Model:
     """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutInitialisation():
             return build_model(config, info)
     except (RuntimeError, NotImplementedError):  # a plug-in looks at values while it is built
         return build_model(config, info)

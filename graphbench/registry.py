@@ -35,9 +35,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from graphbench.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -89,6 +92,7 @@ NAMESPACES: Mapping[str, Namespace] = {
 
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
+_plugin_sources: dict[str, bytes] = {}
 
 
 def register(
@@ -190,7 +194,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     """
     try:
         if not source.endswith(".py"):
-            return importlib.import_module(source)
+            return _with_source(importlib.import_module(source))
         path = Path(source).resolve()
         name = f"graphbench_plugin_{path.stem}_{abs(hash(str(path)))}"
         if name in sys.modules:
@@ -205,13 +209,27 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-        return module
+        return _with_source(module)
     except UserError:
         raise
     except Exception as error:  # a plug-in can fail in any way; the user gets one message, not our traceback
         raise UserError(
             f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {type(error).__name__}: {error}."
         ) from error
+
+
+def plugin_source(plugin: ModuleType) -> bytes:
+    """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
+    return _plugin_sources[plugin.__name__]
+
+
+def _with_source(plugin: ModuleType) -> ModuleType:
+    if plugin.__name__ not in _plugin_sources:
+        folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
+        files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
+        _plugin_sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
+    return plugin
 
 
 @dataclass(frozen=True)
@@ -277,7 +295,9 @@ def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter
     return [Parameter(argument.name, annotation, default, from_context, argument.name)]
 
 
-def construct(component: Callable[..., Any], arguments: Mapping[str, Any], context: object = None) -> Any:
+def construct(
+    component: Callable[..., Any], arguments: Mapping[str, Any], context: DataclassInstance | None = None
+) -> Any:
     """Calls ``component`` with what its signature asks for.
 
     A parameter takes its value from ``arguments`` (what the user set for this component), else, if it is annotated

@@ -24,7 +24,7 @@ SHORT = {
     **{f"dataset.SBM.{part}_graphs": "4" for part in ("train", "val", "test")},
     **{"optim.max_epoch": "1", "optim.num_warmup_epochs": "0"},
 }
-ABOUT_ALL = ("tests/test_architecture.py", "tests/config/test_settings.py")
+ABOUT_ALL = ("tests/test_architecture.py", "tests/test_layout.py", "tests/config/test_settings.py")
 SUITES = (
     *("tests/layers", "tests/blockwise", "tests/encoders", "tests/transforms", "tests/tasks", "tests/data"),
     "tests/test_dataset_training.py",

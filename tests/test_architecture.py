@@ -36,22 +36,24 @@ MAY_IMPORT = {
         *("structures", "config", "data", "transforms", "encoders", "layers", "heads", "models", "blockwise"),
         *("tasks", "train"),
     },
-    "preflight": {"structures", "config", "factory", "runs"},
-    "experiment": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight"},
+    "preflight": {"structures", "config", "factory", "runs", "train"},
+    "run_inputs": {"config", "data", "factory", "preflight", "runs", "train"},
+    "experiment": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight", "run_inputs"},
     "comparison": {"config", "preflight", "runs"},
     "cli": {"config", "experiment", "preflight", "comparison", "runs"},
-    "sweeps": {"config", "experiment", "preflight", "train", "runs"},
+    "sweeps": {"config", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},
     "tables": {"runs", "factory", "sweeps"},
     "prepare": {"config", "factory", "data"},
     "reproduce": {"sweeps", "tables"},
     "report": {"runs", "tables", "sweeps", "plots"},
     "plots": {
+        *("preflight", "run_inputs"),
         *("config", "factory", "structures", "ops", "layers", "models", "data", "train", "runs", "experiment"),
         "sweeps",
     },
     "benchmarks": {
         *("structures", "ops", "layers", "encoders", "heads", "models", "transforms", "data", "tasks", "train"),
-        *("config", "factory", "experiment", "runs", "tables"),
+        *("config", "factory", "experiment", "runs", "tables", "blockwise"),
     },
 }
 

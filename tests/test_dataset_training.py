@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphbench import experiment
+from graphbench import run_inputs
 from graphbench.config import load_config
 from graphbench.data.card import DatasetCard
 from graphbench.data.splits import Splits
 from graphbench.experiment import run
-from graphbench.factory.data import build_splits
+from graphbench.factory.data import build_splits, read_data
+from graphbench.preflight import planned_runs
 from tests.dataset_case import TrainingCase, declared
 from tests.paths import ROOT
 from tests.real_data import shared_cache
@@ -64,12 +66,16 @@ def test_two_epochs(
         monkeypatch.setattr(DatasetCard, "check", lambda card, *rest: check(card.replace(statistics={}), *rest))
     for module, attribute, value in case.replaced:
         monkeypatch.setattr(module, attribute, value)
-    monkeypatch.setattr(experiment, "build_splits", partial(_few_graphs, build_splits))
+    monkeypatch.setattr(run_inputs, "build_splits", partial(_few_graphs, build_splits))
     changed = SHORT | {"dataset.dir": data, "out_dir": tmp_path / "results"} | dict(case.overrides)
     overrides = [str(word).replace("{data}", str(data)) for pair in changed.items() for word in pair]
     assert run(load_config(ROOT / "configs" / case.config, overrides)) is not None
     (record,) = (tmp_path / "results").glob("*/*/record.json")
-    assert json.loads(record.read_text())["status"] == "finished"
+    content = json.loads(record.read_text())
+    assert content["status"] == "finished"
+    again = load_config(record.parent / "config.yaml")  # the run's own: the same data, split and settings
+    made = run_inputs.run_inputs(again, read_data(again), planned_runs(again, 1)[0])
+    assert (again.hash, made.identity.inputs) == (content["config_hash"], content["inputs"])
     epochs = [json.loads(line) for line in (record.parent / "val/stats.json").read_text().splitlines()]
     assert [epoch["epoch"] for epoch in epochs] == [0, 1]
     assert all(isinstance(epoch["loss"], float) for epoch in epochs)
@@ -87,4 +93,8 @@ def test_every_format_of_the_shipped_configurations_is_trained_on() -> None:
 
 def _few_graphs(splits: Callable[..., Splits], config: Any, loaded: Any, *arguments: Any, **named: Any) -> Splits:
     whole = splits(config, loaded, *arguments, **named)
-    return whole if loaded.card.transductive else Splits(*(part[:GRAPHS] for part in whole.parts().values()))
+    return (
+        whole
+        if loaded.card.transductive
+        else replace(whole, **{name: part[:GRAPHS] for name, part in whole.parts().items()})
+    )

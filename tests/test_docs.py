@@ -43,6 +43,14 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor[1:] in _anchors(found), f"{path.name} links to {target}{anchor}"
 
 
+@pytest.mark.parametrize("name", ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_of_the_package_exist(name: str) -> None:
+    paths = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|json|yaml|md))`", (ROOT / name).read_text())
+    assert paths
+    missing = [path for path in paths if not (ROOT / path).exists() and not (ROOT / "graphbench" / path).exists()]
+    assert not missing
+
+
 def _anchors(path: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

@@ -152,11 +152,6 @@ def test_pretrained_models_that_cannot_be_used(folder: Path, trained: Path, caps
     assert not (folder / "results/contacts-wide/0/record.json").exists()
     for mode in ("inference-only", "log-attn-weights"):
         assert "set pretrained.dir" in _refused(capsys, "contacts.yaml", "train.mode", mode)
-    message = _refused(
-        capsys, "contacts.yaml", "pretrained.dir", str(trained), "train.mode", "inference-only",
-        "pretrained.reset_prediction_head", "true",
-    )  # fmt: skip
-    assert "predicts with the trained head" in message
 
 
 # ---- modes -----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ def _case(name: str, size: int, target: float, section: str) -> Case:
     def theirs(epoch: int) -> Iterable[object]:
         return peer_loader
 
-    ours_per_batch, peer_per_batch = [], []
+    ours_per_batch: list[float] = []
+    peer_per_batch: list[float] = []
     for pair in range(PAIRS):
         measured = [(ours_per_batch, ours), (peer_per_batch, theirs)]
         for values, batches in reversed(measured) if pair % 2 else measured:

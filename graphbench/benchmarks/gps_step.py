@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +78,8 @@ class OursStack(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Node states after the last block."""
-        h, e = batch.x, batch.edge_attr
+        h: Any = batch.x
+        e: Any = batch.edge_attr
         for layer in self.layers:
             h, e, batch = layer(h, e, batch)
         return h
@@ -125,7 +127,8 @@ class PeerStack(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Node states after the last layer."""
-        h, e = batch.x, batch.edge_attr
+        h: Any = batch.x
+        e: Any = batch.edge_attr
         for layer in self.layers:
             h = layer(h, batch.edge_index, batch.ragged.graph_id, edge_attr=e)
             e = layer.conv.edge

@@ -16,6 +16,7 @@ from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_reporters, build_schedule, build_settings
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.seeding import seed_everything
 from graphbench.train.trainer import Trainer
@@ -54,7 +55,7 @@ def run(device: torch.device) -> list[Case]:
             run=directory,
             reporters=build_reporters(config, "ours", info, "0"),
         )
-        with directory.open(config_hash="0", config_text=""):
+        with directory.open(identity=RunIdentity("0"), config_text=""):
             seed_everything(0)
             start = now(device)
             trainer.run()
@@ -66,6 +67,7 @@ def run(device: torch.device) -> list[Case]:
         batch, parts = loaders.full_batch, {name: rows.to(device) for name, rows in splits.parts().items()}
         best, best_state = -1.0, None
         seed_everything(0)
+        assert batch.y is not None
         start = now(device)
         for _ in range(EPOCHS):
             trained.train()

@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,9 @@ PAIRS = 2
 def run(device: torch.device) -> list[Case]:
     """The model of ``configs/lrgb/sfi-pascal.yaml`` and one batch of generated graphs, forward, backward and update."""
     config = load_config(CONFIG)
-    info = dataclasses.replace(declared_info(config), max_nodes=MOST_NODES)
+    declared = declared_info(config)
+    assert declared is not None
+    info = dataclasses.replace(declared, max_nodes=MOST_NODES)
     graphs = config.tree.train.batch_size
     with tempfile.TemporaryDirectory() as cache:
         batch = _batch(graphs, info, build_transforms(config), Path(cache)).to(device)
@@ -59,7 +62,7 @@ def _step(overrides: list[str], info: DataInfo, batch: GraphBatch) -> Callable[[
     return step
 
 
-def _batch(graphs: int, info: DataInfo, transforms: dict, cache: Path) -> GraphBatch:
+def _batch(graphs: int, info: DataInfo, transforms: dict[str, Any], cache: Path) -> GraphBatch:
     """Planar graphs like the region boundaries of superpixels: part of a triangulation of random points."""
     random = np.random.default_rng(0)
     sizes = random.normal(NODES, 15, graphs).astype(int).clip(395, MOST_NODES).tolist()

@@ -26,12 +26,14 @@ from torch_geometric.nn.models import SGFormer
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, paired, seconds_of
 from graphbench.config import load_config
+from graphbench.data.loading.loader import GraphLoaders
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
 from graphbench.runs.environment import forget_peak_memory, peak_memory
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
 from graphbench.train.seeding import seed_everything
@@ -84,7 +86,9 @@ class Training:
         self.splits = build_splits(self.config, self._loaded, 0)
         self._fabric = build_fabric(self.config)
         self._fabric.launch()
-        self.loaders = build_loaders(self.config, self._loaded, self.splits, 0, self._fabric)
+        loaders = build_loaders(self.config, self._loaded, self.splits, 0, self._fabric)
+        assert isinstance(loaders, GraphLoaders)
+        self.loaders = loaders
         self._folder, self._runs, self.epochs, self.device = folder, 0, epochs, device
         seed_everything(0)
         self.model = build_model(self.config, self.info).to(device)
@@ -105,7 +109,7 @@ class Training:
             build_settings(self.config, self.info),
             run=directory,
         )
-        with directory.open(config_hash="0", config_text=""):
+        with directory.open(identity=RunIdentity("0"), config_text=""):
             trainer.run()
 
     def seconds(self, runs: int) -> list[float]:
@@ -120,7 +124,9 @@ def by_hand(ours: Training) -> Callable[[], None]:
     projection, and q and k have no bias; :func:`_check_size` accounts for every parameter.
     """
     branches = ours.model.get_submodule("attention_branch"), ours.model.get_submodule("local_branch")
-    batch, parts = ours.loaders.full_batch, {part: rows.to(ours.device) for part, rows in ours.splits.parts().items()}
+    batch = ours.loaders.full_batch
+    assert batch.y is not None
+    y, parts = batch.y, {part: rows.to(ours.device) for part, rows in ours.splits.parts().items()}
     x, graph = as_dense(batch.x), torch.zeros(batch.num_nodes, dtype=torch.int64, device=ours.device)
     layers = [len(branch.layers) for branch in branches]
     dropout = [branch.dropout.p for branch in branches]
@@ -145,14 +151,12 @@ def by_hand(ours: Training) -> Callable[[], None]:
             trained.train()
             optimizer.zero_grad()
             out = trained(x, batch.edge_index, graph)
-            nn.functional.nll_loss(out[parts["train"]], batch.y[parts["train"]]).backward()
+            nn.functional.nll_loss(out[parts["train"]], y[parts["train"]]).backward()
             optimizer.step()
             trained.eval()
             with torch.no_grad():
                 predicted = trained(x, batch.edge_index, graph).argmax(1)
-                accuracy = {
-                    part: (predicted[rows] == batch.y[rows]).float().mean().item() for part, rows in parts.items()
-                }
+                accuracy = {part: (predicted[rows] == y[rows]).float().mean().item() for part, rows in parts.items()}
             if accuracy["val"] > best:
                 best, best_state = accuracy["val"], copy.deepcopy(trained.state_dict())
         assert best_state is not None

@@ -18,7 +18,7 @@ from graphbench.blockwise.neighborhood import NeighborhoodBatch
 from graphbench.blockwise.part import named, nodes_of_graph
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.expander import ExpanderEdges
-from graphbench.layers.contract import BlockwiseAttention, GraphLayer, LocalLayer, StatefulAttention
+from graphbench.layers.contract import Block, BlockwiseAttention, GraphLayer, LocalLayer, StatefulAttention
 from graphbench.layers.gps import GPSBlock, SubLayer
 from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
@@ -109,7 +109,7 @@ class Blockwise:
         for block, first, last in self._blocks():
             neighborhood = self.graph.neighborhood(block)
             batch = NeighborhoodBatch.of(neighborhood)
-            h_local = readable(h.tensor.index_select(0, neighborhood.nodes).to(batch.device), layer)
+            h_local: Any = readable(h.tensor.index_select(0, neighborhood.nodes).to(batch.device), layer)
             e_local = None if e is None else self._slice(e, *neighborhood.edges)
             with named(layer):
                 new, e_new, _ = layer.step(h_local, e_local, batch)
@@ -145,7 +145,7 @@ class Blockwise:
         return out.rows()
 
     def step(
-        self, block: nn.Module, h: HostRows, e: HostRows | None, pairs: HostRows | None = None
+        self, block: Block, h: HostRows, e: HostRows | None, pairs: HostRows | None = None
     ) -> tuple[HostRows, HostRows | None]:
         """``block(h, e)`` for a block of a stacked model, ``(h, e, batch) -> (h', e', batch')``.
 
@@ -167,7 +167,8 @@ class Blockwise:
                 summed = (x,)
 
         def finish(x: Tensor, batch: GraphBatch) -> Tensor:
-            return block.norm_out(x + block.feed_forward(x), batch)
+            new: Tensor = block.norm_out(x + block.feed_forward(x), batch)
+            return new
 
         return self.rows(finish, *(summed or (h,)), part=block.norm_out), e
 
@@ -185,7 +186,8 @@ class Blockwise:
         def finish(new: Tensor, old: Tensor, *before: Tensor) -> Tensor:
             x = old + branch.dropout(new) if branch.adds_residual else new
             with named(branch.norm):
-                return sum(before, branch.norm(x, nodes_of_graph(x.shape[0], x.device)))
+                normed: Tensor = branch.norm(x, nodes_of_graph(x.shape[0], x.device))
+                return sum(before, normed)
 
         assert part is not None
         if isinstance(part, LocalLayer):
@@ -212,7 +214,8 @@ class Blockwise:
     def _blocks(self) -> list[tuple[int, int, int]]:
         return [(block, *span) for block, span in enumerate(pairwise(self.graph.bounds))]
 
-    def _slice(self, rows: HostRows, first: int, last: int) -> Features:
+    def _slice(self, rows: HostRows, first: int, last: int) -> Any:
+        """Rows on the device: a tensor, or the sparse raw features, which only a layer that reads them is handed."""
         return rows.tensor[first:last].to(self.graph.device)
 
 
@@ -234,6 +237,7 @@ class _Collected:
             return
         if self._rows is None:
             self._rows = self._graph.empty(self._total, values)
+        assert isinstance(self._rows.tensor, Tensor)
         self._rows.tensor[first : first + values.shape[0]] = values.detach()
         self._rows.release()
 

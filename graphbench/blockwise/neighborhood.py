@@ -63,5 +63,6 @@ def _block_adjacency(batch: NeighborhoodBatch, norm: str, self_loops: bool) -> A
         if weight is None:
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
         weight = normalised(weight, source, target, degree.double(), norm)
-    nothing = Csr(*(entry.new_empty(0) for _ in range(3)))
-    return Adjacency(nodes, source, target, Csr(ptr, entry, source[entry]), nothing, weight)
+    nothing = entry.new_empty(0)
+    outgoing = Csr(nothing, nothing, nothing)
+    return Adjacency(nodes, source, target, Csr(ptr, entry, source[entry]), outgoing, weight)

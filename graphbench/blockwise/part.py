@@ -34,7 +34,7 @@ class PartOfGraph(Ragged):
         self._rows = rows
 
     @property
-    def num_rows(self) -> int:  # type: ignore[override]
+    def num_rows(self) -> int:
         """Number of rows at hand."""
         return self._rows
 

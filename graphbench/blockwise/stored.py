@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from graphbench.data.large.arrays import allocate
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.subgraph import edge_rows, has_edge_rows, node_rows
 from graphbench.data.store import GraphStore
-from graphbench.structures import Features, GraphBatch, Ragged
+from graphbench.structures import GraphBatch, Ragged
 from graphbench.structures.node_blocks import HostRows, Neighborhood, NodeBlocks
 
 CPU = torch.device("cpu")
@@ -111,7 +112,7 @@ class StoredBlocks(NodeBlocks):
         first, last = self.bounds[block : block + 2]
         return int(self.incoming.ptr[first]), int(self.incoming.ptr[last])
 
-    def _moved(self, values: Features | None) -> Features | None:
+    def _moved(self, values: Any) -> Any:
         if values is None:
             return None
         moved = values.to(self.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -23,12 +23,14 @@ class Config:
         tree: every key and every component section in use, defaults included; frozen.
         origin: ``file:line`` (or ``command line``) of every key that was set.
         notices: sentences for the log (keys without effect).
+        code: plug-in -> its source, as it was imported.
     """
 
     name: str
     tree: CfgNode
     origin: Mapping[str, str]
     notices: tuple[str, ...]
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
     def where(self, key: str) -> str:
         """Where a key, or the first key below it, was set; the key itself when it has its default."""
@@ -63,6 +65,14 @@ class Config:
     def hash(self) -> str:
         """Twelve hex digits over the settings."""
         return settings_hash(self.settings)
+
+    def of_run(self, seed: int, split_index: int) -> Config:
+        """The configuration of one run alone: loaded from a file, it makes this run again, and no other."""
+        tree = self.tree.clone()
+        tree.defrost()
+        tree.seed, tree.dataset.split_index, tree.run_multiple_splits = seed, split_index, []
+        tree.freeze()
+        return replace(self, tree=tree)
 
     def plain(self) -> dict[str, Any]:
         """The complete configuration as nested dictionaries."""

@@ -46,7 +46,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     leaves: Leaves = {}
     read_file(path, leaves, SCHEMA)
     leaves.update(parse_overrides(overrides))
-    _load_plugins(leaves, path)
+    code = _load_plugins(leaves, path)
 
     schema = {**SCHEMA, **_further_encodings(leaves)}
     values: dict[str, Any] = {name: key.default for name, key in schema.items()}
@@ -65,20 +65,27 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         if inferred is not None:
             values["compat"], notice = inferred
             notices.append(notice)
+    if "dataset.split" not in leaves:
+        builder = registry.lookup("data/datasets", values["dataset.format"])
+        values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
     notices += _unused_sections(values, origin)
 
     tree = nested(values)
     tree.freeze()
     tag = values["name_tag"]
-    return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices))
+    return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code)
 
 
-def _load_plugins(leaves: Leaves, path: Path) -> None:
+def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
+    """Imports plug-ins, and gives their sources."""
+    code = {}
     sources, where = leaves.get("plugins", ([], ""))
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
         neighbor = path.parent / source
-        registry.load_plugin(str(neighbor) if source.endswith(".py") and neighbor.is_file() else source, where)
+        found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
+        code[source] = registry.plugin_source(registry.load_plugin(found, where))
+    return code
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:

@@ -26,9 +26,10 @@ from graphbench import registry
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.loader import num_examples
+from graphbench.data.split_protocols import default_sizes
 from graphbench.data.splits import Published
 from graphbench.data.store import GraphStore
-from graphbench.errors import unknown
+from graphbench.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,13 @@ class LoadedDataset:
         card: the declared card, or the measured one where nothing was declared.
         published: splits that came with the data, by split mode (``standard``, ``geom-gcn``, ``folds``); each entry
             is chosen by ``dataset.split_index``, or is a recipe that draws a split from the seed.
+        code: user's function that made the graphs -> sha256 of its source.
     """
 
     store: GraphStore
     card: DatasetCard
     published: Mapping[str, Published] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:
@@ -60,11 +63,13 @@ class DatasetBuilder(ABC):
         names: values of ``dataset.name``; empty where any is allowed.
         offered_by: collections (:class:`DatasetCollection`) that offer these data sets, too: ``dataset.format`` ->
             name there -> name here. ``"TU_*": "*"`` means all names that begin with ``TU_``, without these letters.
+        drawn_sizes: default of ``dataset.split`` where ``standard`` is drawn at random; None where it is not.
     """
 
     registered_name: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
     offered_by: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    drawn_sizes: ClassVar[tuple[float, ...] | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Makes the class known to the collections that it names."""
@@ -84,6 +89,11 @@ class DatasetBuilder(ABC):
         if name not in cls.names:
             raise unknown(f"{cls.registered_name} data set (dataset.name)", name, cls.names)
         return name
+
+    @classmethod
+    def default_sizes(cls, name: str, mode: str) -> tuple[float, ...]:
+        """``dataset.split`` of a data set where the user gives none."""
+        return cls.drawn_sizes if cls.drawn_sizes and mode == "standard" else default_sizes(mode)
 
     @property
     @abstractmethod
@@ -139,6 +149,17 @@ class DatasetCollection(DatasetBuilder):
             if prefix != pattern and name.startswith(prefix) and name != prefix:
                 return builder, name.removeprefix(prefix)
         raise unknown(f"{cls.registered_name} data set (dataset.name)", name, members)
+
+    @classmethod
+    def default_sizes(cls, name: str, mode: str) -> tuple[float, ...]:
+        """That of the member; an unknown name is refused where the member is built."""
+        if mode != "standard":
+            return default_sizes(mode)
+        try:
+            member, own_name = cls._member(name)
+        except UserError:
+            return default_sizes(mode)
+        return member.default_sizes(own_name, mode)
 
     @property
     def card(self) -> DatasetCard | None:

@@ -23,6 +23,13 @@ from graphbench.errors import UserError, unknown
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
 _FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
 _ALIASES = {"public": "standard"}
+_DRAWN = ("random", "random-class")
+_SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000)}
+
+
+def default_sizes(mode: str) -> tuple[float, ...]:
+    """``dataset.split`` of a protocol where the user gives none; (0.8, 0.1, 0.1) where it has no use for sizes."""
+    return _SIZES.get(mode, (0.8, 0.1, 0.1))
 
 
 def check_mode(
@@ -98,7 +105,13 @@ def make_splits(
             made = PROTOCOLS[pattern](request)
         else:
             made = _published(pattern, request)
-        return made.check(num_examples, f"split_mode '{mode}'")
+        for part, members in made.check(num_examples, f"split_mode '{mode}'").parts().items():
+            if not members.numel():
+                raise UserError(f"split_mode '{mode}': part '{part}' is empty; each of the three needs examples.")
+        came = request.published.get(pattern, ())
+        if callable(came) or pattern in _DRAWN:
+            return replace(made, seed=seed)
+        return replace(made, count=int(cv[2]) if cv else max(len(came), 1))
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 
@@ -133,7 +146,9 @@ def _random(request: SplitRequest) -> Splits:
     Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
     label (-1).
     """
-    train, val, test = ratios = _three(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts")
+    train, val, test = ratios = _three(
+        request, default_sizes("random"), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts"
+    )
     examples = _labelled(request)
     if all(isinstance(value, int) and value > 0 for value in ratios):
         if sum(ratios) > len(examples):
@@ -179,7 +194,9 @@ def _random_class(request: SplitRequest) -> Splits:
     order, one permutation each, then one of everything left; with the seed of that release (123) and torch's
     generator these are its very nodes.
     """
-    per_class, val, test = _three(request, (20, 500, 1000), "[per class, val, test], e.g. [20, 500, 1000]")
+    per_class, val, test = _three(
+        request, default_sizes("random-class"), "[per class, val, test], e.g. [20, 500, 1000]"
+    )
     if any(value != int(value) or value < 1 for value in (per_class, val, test)):
         raise UserError(
             f"split_mode 'random-class': dataset.split must be three counts [per class, val, test], received "
@@ -211,11 +228,12 @@ def _fixed(request: SplitRequest) -> Splits:
     """Read from a file; without one, the first, next and last counts of ``dataset.split`` in the data's own order."""
     if request.split_file is not None:
         return read_split_file(request.split_file)
-    if request.sizes is None:
-        raise UserError("split_mode 'fixed' needs dataset.split_file (JSON) or three counts in dataset.split.")
-    train, val, test = _three(request, (), "three counts, e.g. [800, 100, 100]")
+    train, val, test = _three(request, default_sizes("fixed"), "three counts, e.g. [800, 100, 100]")
     if any(value != int(value) or value < 0 for value in (train, val, test)):
-        raise UserError(f"split_mode 'fixed': dataset.split must be three counts, received {[train, val, test]}.")
+        raise UserError(
+            "split_mode 'fixed' needs dataset.split_file (JSON); without one dataset.split must be three counts, "
+            f"received {[train, val, test]}."
+        )
     return Splits.consecutive((train, val, test))
 
 

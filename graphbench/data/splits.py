@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,21 +31,37 @@ class Splits:
         train: examples the loss is computed on.
         val: examples that choose the epoch.
         test: examples that are reported.
+        count: splits or folds that it was chosen from.
+        seed: that it was drawn with; None where nothing was drawn.
+        masked: length of the masks it was made from; None without masks.
     """
 
     train: Tensor
     val: Tensor
     test: Tensor
+    count: int = 1
+    seed: int | None = None
+    masked: int | None = None
 
     @classmethod
     def of(cls, train: Any, val: Any, test: Any) -> Splits:
         """From three lists or arrays of example numbers."""
-        return cls(*(torch.as_tensor(np.asarray(part), dtype=torch.int64).reshape(-1) for part in (train, val, test)))
+        parts = [torch.as_tensor(np.asarray(part), dtype=torch.int64).reshape(-1) for part in (train, val, test)]
+        return cls(train=parts[0], val=parts[1], test=parts[2])
 
     @classmethod
-    def from_masks(cls, train: Any, val: Any, test: Any) -> Splits:
-        """From boolean masks over all examples."""
-        return cls.of(*(np.flatnonzero(np.asarray(mask)) for mask in (train, val, test)))
+    def from_masks(cls, train: Any, val: Any, test: Any, *, what: str = "masks") -> Splits:
+        """From boolean masks over all examples.
+
+        Raises:
+            UserError: the masks are not equally long.
+        """
+        masks = [np.asarray(mask).reshape(-1) for mask in (train, val, test)]
+        if len({mask.size for mask in masks}) > 1:
+            raise UserError(
+                f"{what}: the three masks of a split must be equally long, received {[mask.size for mask in masks]}."
+            )
+        return replace(cls.of(*map(np.flatnonzero, masks)), masked=masks[0].size)
 
     @classmethod
     def consecutive(cls, counts: Sequence[int]) -> Splits:
@@ -61,8 +77,13 @@ class Splits:
         """Returns itself if the parts are disjoint and every number exists.
 
         Raises:
-            UserError: naming the part and an offending number.
+            UserError: naming the part and an offending number, or masks of another graph.
         """
+        if self.masked not in (None, num_examples):
+            raise UserError(
+                f"{what}: its masks are of {self.masked} examples, the data set has {num_examples}: they belong to "
+                "another graph."
+            )
         seen = torch.zeros(max(num_examples, 1), dtype=torch.int8)
         for code, (name, index) in enumerate(self.parts().items(), start=1):
             outside = index[(index < 0) | (index >= num_examples)]
@@ -130,4 +151,4 @@ def read_mask_files(paths: Sequence[Path]) -> tuple[Splits, ...]:
         UserError: a file is damaged or holds something else.
     """
     names = [f"{part}_mask" for part in PARTS]
-    return tuple(Splits.from_masks(*read_npz(path, *names)) for path in paths)
+    return tuple(Splits.from_masks(*read_npz(path, *names), what=str(path)) for path in paths)

@@ -92,7 +92,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
         seed=seed if dataset.split_seed is None else dataset.split_seed,
-        sizes=dataset.split if config.is_set("dataset.split") else None,
+        sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
         allowed=loaded.card.split_modes,

@@ -101,14 +101,10 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
     if not keys.dir:
         return None
     inference = config.tree.train.mode in INFERENCE_MODES
-    if inference and keys.reset_prediction_head and config.is_set("pretrained.reset_prediction_head"):
-        raise UserError(
-            f"{config.where('pretrained.reset_prediction_head')}: train.mode {config.tree.train.mode} predicts with "
-            "the trained head; set pretrained.reset_prediction_head to False."
-        )
     run = find_run(keys.dir, run_id)
     best = read_best(run)
-    notes = load_parameters(model, best["model"], reset_head=keys.reset_prediction_head and not inference)
+    reset_head = keys.reset_prediction_head and not inference  # what is applied keeps its head, whatever the key says
+    notes = load_parameters(model, best["model"], reset_head=reset_head, complete=inference)
     if keys.freeze_main:
         freeze_body(model)
     return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *warnings(run), *notes))

@@ -131,9 +131,18 @@ class LocalLayer(GraphLayer):
         """
 
     def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node and edge states; the batch as it came."""
-        h, e = self(h, e, batch)
-        return h, e, batch
+        """New node and edge states; the batch as it came.
+
+        Raises:
+            TypeError: :meth:`forward` returned something else than a pair.
+        """
+        result = self(h, e, batch)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"{type(self).__name__}.forward must return (node states, edge states), received a "
+                f"{type(result).__name__}: return e as it came where edges have no states of their own."
+            )
+        return *result, batch
 
 
 class Attention(GraphLayer):

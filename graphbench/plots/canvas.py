@@ -66,7 +66,7 @@ def style() -> Any:
         import matplotlib
     except ImportError as error:
         raise UserError(f"figures need matplotlib ({error}); install it with: pip install -e '.[plots]'") from error
-    return matplotlib.rc_context(STYLE)
+    return matplotlib.rc_context(STYLE)  # type: ignore[arg-type]  # its stubs list every key
 
 
 def new_figure(width: float, height: float) -> Figure:

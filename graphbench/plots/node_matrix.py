@@ -59,7 +59,7 @@ def visit_layers(model: nn.Module, batch: GraphBatch, kind: type, visit: Callabl
         visit: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
     """
     hooks = [
-        layer.register_forward_hook(partial(visit, name), with_kwargs=True)
+        model.get_submodule(name).register_forward_hook(partial(visit, name), with_kwargs=True)
         for name, layer in model.named_modules()
         if isinstance(layer, kind)
     ]

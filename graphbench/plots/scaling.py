@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ _LABELS = {"seconds": "seconds per training step", "peak_mib": "peak memory (MiB
 _TAIL = 3
 """Measured points from whose slope larger ones are extrapolated."""
 
-_HOLLOW = {"marker": "o", "markersize": 3, "markerfacecolor": "white"}
+_HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 3, "markerfacecolor": "white"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -258,7 +258,7 @@ def _check_limit(memory_limit: float | None) -> None:
 
 
 def _machine() -> dict[str, Any]:
-    facts = environment(ROOT)
+    facts = environment(ROOT / "graphbench")
     return {
         **{name: facts[name] for name in _MACHINE_KEYS if name != "torch"},
         "torch": facts["packages"].get("torch"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,12 @@ from torch import nn
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.errors import UserError
-from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.data import encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
+from graphbench.preflight import Run
+from graphbench.run_inputs import data_inputs
+from graphbench.runs.identity import described
 from graphbench.runs.record import RunRecord
 from graphbench.structures import GraphBatch
 from graphbench.train.pretrained import find_run, load_parameters, read_best
@@ -77,7 +80,11 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         raise UserError(f"{run}: record.json is missing or unreadable.")
     config = load_config(run / "config.yaml")
     raw = read_data(config)
-    splits = build_splits(config, raw, record.seed, record.data["split_index"])
+    made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
+    different = record.identity.differences(replace(made.identity, config_hash=record.config_hash))
+    if different:
+        raise UserError(f"{run}: was made of another {described(different)}; its model cannot be shown on this.")
+    splits = made.splits
     examples = splits.parts()[split]
     count = raw.store.num_graphs if raw.card.transductive else len(examples)
     if not 0 <= graph < count:

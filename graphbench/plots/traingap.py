@@ -60,7 +60,8 @@ class Gap:
     @property
     def values(self) -> np.ndarray:
         """(runs, E); larger is more over-fitting."""
-        return self.train - self.test if self.maximize else self.test - self.train
+        gap: np.ndarray = self.train - self.test if self.maximize else self.test - self.train
+        return gap
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +161,7 @@ def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence
     difference = "train minus test" if maximize else "test minus train"
     axes.set_ylabel(f"{difference}\n{canvas.metric_name(metric)}")
     axes.margins(x=0.02)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False, handlelength=3.2)
 
 

@@ -14,7 +14,7 @@ from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
-from graphbench.tables.provenance import commit_of
+from graphbench.tables.provenance import commits_of
 
 
 def left_out(configurations: Sequence[Configuration]) -> list[str]:
@@ -79,7 +79,7 @@ def _runs(runs: Sequence[RunRecord]) -> str:
             *(number(value, "-" if value is None else f"{value:.3f}") for value in times),
             number(run.resumed, str(run.resumed)),
             text((run.started or "").replace("T", " ")[:16]),
-            text(commit_of(run)),
+            text(" ".join(commits_of(run))),
         ])  # fmt: skip
     return table(columns, rows)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.runs import atomic, json_text
 from graphbench.runs.history import SPLITS
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 
@@ -64,7 +65,7 @@ class Aggregate:
 def aggregate(
     config_dir: Path | str,
     *,
-    config_hash: str | None = None,
+    identity: RunIdentity | None = None,
     only: Iterable[str | int] | None = None,
     expected: Iterable[str | int] = (),
 ) -> Aggregate:
@@ -72,7 +73,8 @@ def aggregate(
 
     Args:
         config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records.
-        config_hash: leave out runs of another configuration; default: that of the latest finished run.
+        identity: leave out runs that were made of something else: another configuration, other data, another split of
+            the same name, other plug-ins or weights; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
         expected: run ids that are named as missing where they are not there, whatever else is.
     """
@@ -80,23 +82,21 @@ def aggregate(
     present = source.run_ids()
     run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
     records = {run_id: source.read(run_id) for run_id in run_ids}
-    finished = [record for record in records.values() if record is not None and record.status == "finished"]
-    if config_hash is None and finished:
-        config_hash = max(finished, key=lambda record: record.ended or "").config_hash
+    different = _made_of_something_else(records, identity)
     runs, left_out = [], {}
     for run_id, record in records.items():
         if record is None:
             left_out[run_id] = "record.json missing or unreadable" if run_id in present else "missing"
         elif record.status != "finished":
             left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
-        elif record.config_hash != config_hash:
-            left_out[run_id] = "other configuration"
+        elif run_id in different:
+            left_out[run_id] = different[run_id]
         else:
             runs.append(record)
     return Aggregate(source.config, runs[0].metric if runs else None, tuple(runs), _means(runs), left_out)
 
 
-def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -> Aggregate:
+def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = None) -> Aggregate:
     """Averages all finished runs and writes ``agg/{train,val,test}/{best,stats}.json``.
 
     ``best.json`` holds each metric's mean at the best validation epochs, ``<metric>_std`` (null for one run) and
@@ -104,7 +104,7 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
     """
     folder = Path(config_dir)
     with _lock(folder):  # of seeds that end at the same time, the last one to write has read all records
-        result = aggregate(folder, config_hash=config_hash)
+        result = aggregate(folder, identity=identity)
         for split in SPLITS:
             best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
             for mean in result.means:
@@ -115,6 +115,20 @@ def write_aggregate(config_dir: Path | str, *, config_hash: str | None = None) -
             lines = _per_epoch([folder / run.run_id / split / "stats.json" for run in result.runs])
             atomic.write_text(folder / "agg" / split / "stats.json", "".join(line + "\n" for line in lines))
     return result
+
+
+def _made_of_something_else(records: Mapping[str, RunRecord | None], known: RunIdentity | None) -> dict[str, str]:
+    """Run id -> what differs from what is known, and from the finished runs that ended later."""
+    finished = {run_id: record for run_id, record in records.items() if record and record.status == "finished"}
+    different: dict[str, str] = {}
+    for run_id, record in sorted(finished.items(), key=lambda item: item[1].ended or "", reverse=True):
+        known = known or record.identity
+        names = known.differences(record.identity)
+        if names:
+            different[run_id] = f"other {', '.join(names)}"
+        else:
+            known = known.joined(record.identity)
+    return different
 
 
 def _means(runs: Sequence[RunRecord]) -> tuple[Mean, ...]:

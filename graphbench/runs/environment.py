@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -16,9 +17,9 @@ import torch
 T = TypeVar("T")
 
 PACKAGES = (
+    "graphbench-gt",
     "torch",
     "torch-geometric",
-    "pytorch-lightning",
     "lightning-fabric",
     "numpy",
     "scipy",
@@ -34,11 +35,12 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
     """Facts about software and hardware, JSON-ready.
 
     Args:
-        repository: folder whose git commit is recorded; default: the one this package was loaded from.
+        repository: folder of the code; default: that of this package.
 
     Returns:
         ``python``, ``packages`` (installed ones only), ``platform``, ``host``, ``cpu``, ``cores``, ``threads`` (of
-        torch), ``gpu``, ``git_commit``, ``git_dirty``; None where a fact cannot be found out.
+        torch), ``gpu``, ``git_commit``, ``git_dirty``, ``source`` (digest of all Python files); None where a fact
+        cannot be found out: no commit where the code is installed beside a repository, not part of it.
     """
     folder = repository or Path(__file__).resolve().parent
     commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
@@ -53,6 +55,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         "gpu": _attempt(_gpu),
         "git_commit": commit,
         "git_dirty": dirty,
+        "source": _attempt(lambda: _source(folder)),
     }
 
 
@@ -92,7 +95,17 @@ def _git(folder: Path) -> tuple[str, bool]:
             ["git", "-C", str(folder), *command], capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
 
-    return run("rev-parse", "HEAD"), bool(run("status", "--porcelain", "--untracked-files=no"))
+    if not run("ls-files", "--", "*.py"):
+        raise FileNotFoundError(f"the repository around {folder} does not hold its code")
+    untracked = run("ls-files", "--others", "--", "*.py")  # ignored ones as well: the registry reads them, too
+    return run("rev-parse", "HEAD"), bool(untracked or run("status", "--porcelain", "--untracked-files=no"))
+
+
+def _source(folder: Path) -> str:
+    total = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        total.update(f"{file.relative_to(folder).as_posix()}\0".encode() + file.read_bytes())
+    return total.hexdigest()
 
 
 def _cpu() -> str | None:

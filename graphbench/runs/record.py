@@ -16,6 +16,7 @@ from graphbench.config.config import flat
 from graphbench.config.settings import settings_hash, settings_of
 from graphbench.runs import atomic, json_text
 from graphbench.runs.environment import environment
+from graphbench.runs.identity import RunIdentity
 
 SCHEMA_VERSION = 2
 """2 since records hold the settings of their configuration."""
@@ -87,8 +88,10 @@ class RunRecord:
         time_per_epoch: seconds, mean over the epochs (training and evaluation).
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes; of the GPU, or resident memory of the process without one.
-        data: facts about the data set: name, fingerprint, ...
-        environment: see :func:`graphbench.runs.environment.environment`.
+        data: facts about the data set: name, fingerprint, split, ...
+        inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
+        environment: of the latest start, see :func:`graphbench.runs.environment.environment`.
+        commits: all that it ran under, in their order, each with a plus where the code had changes.
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
         resumed: how often the run was taken up again.
@@ -112,7 +115,9 @@ class RunRecord:
     total_time: float | None = None
     peak_memory: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    commits: tuple[str, ...] = ()
     started: str | None = None
     ended: str | None = None
     resumed: int = 0
@@ -134,7 +139,21 @@ class RunRecord:
         facts = {"environment": environment(), "started": _now(), **facts}
         if previous is not None:
             facts |= {"started": previous.started, "resumed": previous.resumed + 1}
-        return cls(**facts)
+        commits = (*(previous.all_commits if previous else ()), commit_text(facts["environment"]))
+        return cls(**facts, commits=tuple(dict.fromkeys(commits)))
+
+    @property
+    def identity(self) -> RunIdentity:
+        """What the run was made of; of older records what they say."""
+        known = {"data": self.data.get("fingerprint"), **self.inputs}
+        if self.settings.get("run_multiple_splits"):
+            known["seed"] = str(self.seed)
+        return RunIdentity(self.config_hash, {name: digest for name, digest in known.items() if digest})
+
+    @property
+    def all_commits(self) -> tuple[str, ...]:
+        """``commits``; of older records the last one, which is all they know."""
+        return self.commits or (commit_text(self.environment),)
 
     def end(self, status: str, reason: str | None = None, **facts: Any) -> RunRecord:
         """A copy with the final status, today's date and what became known (scores, times, ...)."""
@@ -161,6 +180,7 @@ class RunRecord:
             content = json.loads(text)
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
+            facts["commits"] = tuple(facts.get("commits", ()))
             record = cls(**facts)
             return record if record.schema_version >= 2 else record.with_values(record.settings)
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
@@ -197,6 +217,11 @@ class RunRecord:
             return self
         settings = settings_of(values)
         return dataclasses.replace(self, settings=settings, config_hash=settings_hash(settings))
+
+
+def commit_text(environment: Mapping[str, Any]) -> str:
+    """A commit, ``unknown`` without one, with a plus where the code had changes."""
+    return (environment.get("git_commit") or "unknown") + ("+" if environment.get("git_dirty") else "")
 
 
 def _score(content: Mapping[str, Any]) -> Score:

@@ -3,7 +3,8 @@
 ::
 
     <out_dir>/<config name>/
-        config.yaml                       the full configuration (of the latest start)
+        config.yaml                       the full configuration (of the latest start); in a run's folder that of this
+                                          run alone, with its seed and its split
         <run id>/                         the seed, or the split index
             config.yaml record.json logging.log
             train/stats.json val/stats.json test/stats.json
@@ -11,8 +12,8 @@
         <run id>.old-<date>/              renamed aside by ``overwrite``; nothing is ever deleted
         agg/{train,val,test}/{stats.json,best.json}
 
-A finished run of the same configuration is skipped, an unfinished one resumes, one of another configuration is
-refused. A lock keeps a second process out; the operating system releases it when its holder dies.
+A finished run that was made of the same is skipped, an unfinished one resumes, one of another configuration, other data
+or another split is refused. A lock keeps a second process out; the operating system releases it when its holder dies.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Literal
 
 from graphbench.errors import Interrupted, Pruned, UserError
 from graphbench.runs import atomic
+from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
 
 Decision = Literal["fresh", "resume", "skip"]
@@ -54,27 +56,34 @@ class RunDirectory:
         """The record on disk, None where there is none (or a damaged one)."""
         return RunRecord.read(self.record_file)
 
-    def refuse_another(self, config_hash: str) -> None:
-        """Refuses a folder with a run of another configuration.
+    def refuse_another(self, identity: RunIdentity) -> None:
+        """Refuses a folder with a run that was made of something else.
+
+        Args:
+            identity: of the run that is to be in the folder, as far as it is known already.
 
         Raises:
-            UserError: saying how to go on.
+            UserError: saying what differs and how to go on.
         """
         record = self.record
-        if record is not None and record.config_hash != config_hash:
+        different = {} if record is None else record.identity.differences(identity)
+        if record is not None and different:
+            see = f"; see {self.path / 'config.yaml'}" if CONFIGURATION in different else ""
             raise UserError(
-                f"{self.path}: holds a run ({record.status}) of another configuration (hash "
-                f"{record.config_hash[:12]}, this one has {config_hash[:12]}; see {self.path / 'config.yaml'}). "
-                f"{_ADVICE}"
+                f"{self.path}: holds a run ({record.status}) of another {described(different)}{see}. Go back to what "
+                f"it was made of, or keep both: {_ADVICE}"
             )
 
     @contextmanager
-    def open(self, *, config_hash: str, config_text: str, overwrite: bool = False) -> Iterator[Decision]:
+    def open(
+        self, *, identity: RunIdentity, config_text: str, run_text: str | None = None, overwrite: bool = False
+    ) -> Iterator[Decision]:
         """Locks the folder, decides, prepares it and writes the log file until the block ends.
 
         Args:
-            config_hash: hash of the full configuration, seed left out.
-            config_text: the full configuration, written to ``config.yaml``.
+            identity: what the run is made of.
+            config_text: the full configuration, written to ``config.yaml`` beside the runs.
+            run_text: that of this run alone, written into its folder; None: the same.
             overwrite: rename what is there aside instead of skipping, resuming or refusing.
 
         Returns:
@@ -82,22 +91,35 @@ class RunDirectory:
             A process that is not the writer gets ``fresh``: broadcast the first one's decision.
 
         Raises:
-            UserError: another process works here, or the folder holds a run of another configuration.
+            UserError: another process works here, or the folder holds a run that was made of something else.
         """
         if not self.writer:
             yield "fresh"
             return
         with self._lock():
-            decision = self._decide(config_hash, overwrite)
+            decision = self._decide(identity, overwrite)
             if decision == "skip":
                 yield decision
                 return
-            atomic.write_text(self.path / "config.yaml", config_text)
+            atomic.write_text(self.path / "config.yaml", run_text or config_text)
             atomic.write_text(self.config_dir / "config.yaml", config_text)
             self.ckpt.mkdir(exist_ok=True)
             atomic.sweep(self.ckpt)
             with self._log():
                 yield decision
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Keeps a file that the run was made of beside its ``config.yaml``, where loading that finds it.
+
+        Args:
+            name: path as the configuration has it; one that is absolute or leaves the folder is found without.
+            content: of the file.
+        """
+        path = Path(name)
+        if self.writer and not path.is_absolute() and ".." not in path.parts:
+            (self.path / path).parent.mkdir(parents=True, exist_ok=True)
+            with atomic.replacing(self.path / path) as file:
+                file.write(content)
 
     def recorded(self, record: RunRecord, work: Callable[[], Outcome]) -> RunRecord:
         """Runs ``work`` and keeps ``record.json`` true before, during and after it.
@@ -121,7 +143,7 @@ class RunDirectory:
         if self.writer:
             record.write(self.record_file)
 
-    def _decide(self, config_hash: str, overwrite: bool) -> Decision:
+    def _decide(self, identity: RunIdentity, overwrite: bool) -> Decision:
         present = self.path.is_dir() and any(self.path.iterdir())
         if present and overwrite:
             atomic.rename(self.path, self._aside())
@@ -134,10 +156,10 @@ class RunDirectory:
             if self.ckpt.is_dir() or any((self.path / split).is_dir() for split in ("train", "val", "test")):
                 raise UserError(
                     f"{self.path}: holds results without a readable record.json, so that it is unknown which "
-                    f"configuration they belong to. {_ADVICE}"
+                    f"configuration they belong to: {_ADVICE}"
                 )
             return "fresh"  # killed between making the folder and writing the record
-        self.refuse_another(config_hash)
+        self.refuse_another(identity)
         return "skip" if record.status == "finished" else "resume"
 
     def _aside(self) -> Path:
@@ -200,5 +222,5 @@ def _status(error: BaseException) -> str:
 
 
 _ADVICE = (
-    "Choose another name_tag, seed or out_dir, or pass --overwrite: the old folder is then renamed aside, not deleted."
+    "choose another name_tag, seed or out_dir, or pass --overwrite: the old folder is then renamed aside, not deleted."
 )

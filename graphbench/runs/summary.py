@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from graphbench.runs.aggregate import Aggregate, Mean
 from graphbench.runs.history import SPLITS
+from graphbench.runs.split_text import split_texts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,14 +91,15 @@ def _cells(compared: Compared) -> dict[str, str]:
     from rich.markup import escape
 
     result, runs, missing = compared.result, compared.result.runs, len(compared.result.left_out)
-    statistics = {heading: result.mean("test", name) for name, heading in STATISTICS.items()}
+    times = [run.time_per_epoch for run in runs if run.time_per_epoch is not None]
+    of_test = {heading: result.mean("test", name) for name, heading in STATISTICS.items()}
     return {
         "configuration": f"[bold]{escape(result.config)}[/]\n[dim]{escape(compared.layers)}[/]",
         "test": _in_two_lines(result.mean("test")) if runs or not compared.failure else "[red]failed[/]",
         "val": _in_two_lines(result.mean("val")),
-        **{heading: f"{mean.mean:.1%}" if mean else "-" for heading, mean in statistics.items()},
+        **{heading: f"{mean.mean:.1%}" if mean else "-" for heading, mean in of_test.items()},
         "params": f"{runs[0].params:,}" if runs else "-",
-        "s/epoch": f"{sum(run.time_per_epoch for run in runs) / len(runs):.2f}" if runs else "-",
+        "s/epoch": f"{fmean(times):.2f}" if times else "-",
         "runs": f"{len(runs)} of {len(runs) + missing}" if missing else str(len(runs)),
     }
 
@@ -118,9 +121,8 @@ def _data_notes(compared: Sequence[Compared]) -> list[str]:
 
 def _protocol(result: Aggregate) -> str:
     """Numbers under the same text can be compared, up to the notes of :func:`_data_notes`."""
-    data = result.runs[0].data
-    sizes = "/".join(f"{size:,}" for size in data["sizes"].values())
-    return f"{data['name']} ({data['split_mode']} {sizes}): {result.metric} at the best validation epoch"
+    splits = "; ".join(split_texts([run.data for run in result.runs], ","))
+    return f"{result.runs[0].data['name']} ({splits}): {result.metric} at the best validation epoch"
 
 
 def format_mean(entry: Mean | None) -> str:

@@ -140,7 +140,7 @@ class SparseRows:
         _rows_only(dim)
         if start == 0 and length == len(self):
             return self
-        first, last = (int(each) for each in self.ptr[[start, start + length]])
+        first, last = self.ptr[[start, start + length]].tolist()
         return SparseRows(
             self.ptr[start : start + length + 1] - first, self.column[first:last], self.value[first:last], self.width
         )
@@ -199,7 +199,7 @@ class SparseRows:
         value = self.value.to(to, non_blocking=non_blocking)
         if value is self.value:
             return self
-        ptr, column = (each.to(to, non_blocking=non_blocking) for each in (self.ptr, self.column))
+        ptr, column = (index.to(to, non_blocking=non_blocking) for index in (self.ptr, self.column))
         return SparseRows(ptr, column, value, self.width)
 
     def pin_memory(self) -> SparseRows:

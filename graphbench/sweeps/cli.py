@@ -104,6 +104,11 @@ def _main(options: argparse.Namespace) -> int:
             print(_dry_line(sweep, entry))
     _print_size(sweep, planned, trials)
     items = [item for entry in planned for item in entry.missing]
+    if not options.dry_run and (items or options.launcher != "slurm"):  # asking a queue how far it is reads no data
+        from graphbench.sweeps.finished import check_finished
+
+        for note in check_finished(planned):
+            print(f"note: {note}", file=sys.stderr)
     arrays = _submit(sweep, planned, items, options) if options.launcher == "slurm" else None
     if options.dry_run or (arrays and items and not options.wait):
         return 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphbench.runs.record import RunRecord
+from graphbench.runs.split_text import split_texts
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Provenance:
         date: of the last end, ISO.
         commits: eight digits each, with a plus where the working tree had changes.
         hardware: processor and cores of each kind.
-        split: each mode with its sizes, from the smallest to the largest.
+        split: each mode, which of how many, sizes from the smallest to the largest.
     """
 
     params: tuple[int, int] | None
@@ -40,9 +41,9 @@ class Provenance:
             sum(seconds) / len(seconds) if seconds else None,
             max((run.peak_memory for run in runs if run.peak_memory is not None), default=None),
             max((run.ended or "" for run in runs), default="")[:10],
-            tuple(sorted({commit_of(run) for run in runs})),
+            tuple(sorted({commit for run in runs for commit in commits_of(run)})),
             tuple(dict.fromkeys(_hardware(run) for run in runs)),
-            _splits(runs),
+            split_texts([run.data for run in runs]),
         )
 
     def cells(self) -> dict[str, str]:
@@ -59,26 +60,12 @@ class Provenance:
         }
 
 
-def commit_of(record: RunRecord) -> str:
-    """Eight digits, with a plus where the working tree had changes."""
-    commit = record.environment.get("git_commit")
-    return (commit or "unknown")[:8] + ("+" if record.environment.get("git_dirty") else "")
+def commits_of(record: RunRecord) -> tuple[str, ...]:
+    """Eight digits of each that it ran under, with a plus where the working tree had changes."""
+    return tuple(commit.rstrip("+")[:8] + "+" * commit.endswith("+") for commit in record.all_commits)
 
 
 def _hardware(record: RunRecord) -> str:
     environment = record.environment
     device = environment.get("gpu") or environment.get("cpu") or "unknown"
     return f"{device}, {environment.get('cores')} cores"
-
-
-def _splits(runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    """``random 140/500/1000``; the sizes of cross-validation folds differ: ``150-152/18-19/18-19``."""
-    by_mode: dict[str, list[tuple[int, ...]]] = {}
-    for run in runs:
-        sizes = tuple(run.data.get("sizes", {}).values())
-        by_mode.setdefault(str(run.data.get("split_mode", "unknown")), []).append(sizes)
-    texts = []
-    for mode, sizes_of_runs in by_mode.items():
-        spans = [(min(part), max(part)) for part in zip(*sizes_of_runs)]
-        texts.append(f"{mode} " + "/".join(str(low) if low == high else f"{low}-{high}" for low, high in spans))
-    return tuple(text.strip() for text in texts)

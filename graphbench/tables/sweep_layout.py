@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from graphbench.runs.aggregate import Mean
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.significance import SIGNIFICANT
@@ -205,6 +206,16 @@ def _by_label(cells: Sequence[Cell]) -> str:
     return ", ".join(f"{label} ({', '.join(columns)})" for label, columns in groups.items())
 
 
+def _other_splits(cells: Sequence[Cell]) -> list[str]:
+    """Names of splits under which two cells have different examples."""
+    known, others = RunIdentity(""), dict[str, tuple[str, str]]()
+    for run in (run for cell in cells for run in cell.result.runs):
+        splits = RunIdentity("", {name: digest for name, digest in run.inputs.items() if name.startswith("split ")})
+        others |= splits.differences(known)
+        known = known.joined(splits)
+    return list(others)
+
+
 def _inconsistencies(table: SweepTable) -> list[str]:
     """Columns whose numbers differ in split, data or metric of selection."""
     notes = []
@@ -221,6 +232,9 @@ def _inconsistencies(table: SweepTable) -> list[str]:
             if len(by_value) > 1:
                 shown = "; ".join(f"{', '.join(labels)}: {value}" for value, labels in by_value.items())
                 notes.append(f"{column.name}, not the same {what}: {shown}.")
+        others = _other_splits(members)
+        if others:
+            notes.append(f"{column.name}, not the same examples: {', '.join(others)} differs between rows.")
         chosen = {cell.result.metric for cell in members if cell.measured and cell.measured.name != cell.result.metric}
         if chosen:
             notes.append(f"{column.name}: epochs were chosen by {', '.join(sorted(map(str, chosen)))} on validation.")

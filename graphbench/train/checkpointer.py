@@ -11,15 +11,17 @@ import pickle
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.train.failures import first_line
 from graphbench.train.settings import TrainerSettings
+
+if TYPE_CHECKING:  # Lightning takes a second, and a dry run reads checkpoints without it
+    from lightning_fabric import Fabric
 
 FORMAT = 1
 logger = logging.getLogger(__name__)

@@ -79,7 +79,9 @@ def warnings(run: Path) -> list[str]:
     return [f"pretrained: {run} is not finished ({record.status}); a later epoch of it may be better"]
 
 
-def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_head: bool) -> list[str]:
+def load_parameters(
+    model: nn.Module, stored: Mapping[str, Tensor], *, reset_head: bool, complete: bool = False
+) -> list[str]:
     """Copies every parameter and buffer that both models have.
 
     Tables of categories (embeddings) may differ in their number of rows, because vocabularies grow at their end (OGB's
@@ -89,12 +91,13 @@ def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_hea
         model: just built; its head is an attribute ``head``.
         stored: the other model's ``state_dict``.
         reset_head: leave the head as it was initialised.
+        complete: the model is applied as it is: refuse one with parameters that nothing has trained.
 
     Returns:
         Sentences for the log: what was copied, which tables in part, which parameters only one of the models has.
 
     Raises:
-        UserError: a shape differs in another way, or the models share nothing.
+        UserError: a shape differs in another way, the models share nothing, or ``complete`` and one lacks a parameter.
     """
     parameters = model.state_dict()  # shares memory with the model
     tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
@@ -106,6 +109,14 @@ def load_parameters(model: nn.Module, stored: Mapping[str, Tensor], *, reset_hea
             "pretrained.dir: the two models share no parameter outside the head; is it a run of another model.type?"
         )
     _check_shapes(parameters, stored, shared, tables)
+    untrained = sorted(wanted - offered)
+    untrained += [name for name in shared if parameters[name].shape[:1] > stored[name].shape[:1]]
+    if complete and untrained:
+        raise UserError(
+            f"pretrained.dir: {len(untrained)} parameters of this model are not in the checkpoint and would predict "
+            f"untrained: {', '.join(untrained[:8])}{', ...' if len(untrained) > 8 else ''}. Leave the keys of the "
+            "architecture out, so that they are those of the pretrained run."
+        )
     notes = [f"pretrained: {len(shared)} parameters and buffers copied"]
     for name in shared:
         target, source = parameters[name], stored[name]

@@ -107,10 +107,59 @@ def test_what_has_influence_counts(key: str) -> None:
     assert load(key, other).hash != load().hash
 
 
-def test_a_dumped_configuration_has_the_same_settings(tmp_path: Path) -> None:
-    for path in (SFI, GPS):
-        config = load_config(path)
-        dumped = tmp_path / path.name
-        dumped.write_text(config.dump())
-        again = load_config(dumped)
-        assert again.settings == config.settings == settings_of(flat(config.plain()))
+def reloaded(config: Config, folder: Path) -> Config:
+    (folder / "dumped.yaml").write_text(config.dump())
+    return load_config(folder / "dumped.yaml")
+
+
+def test_a_dumped_configuration_is_the_same_configuration(tmp_path: Path) -> None:
+    """Of every shipped file: each value, and with it the hash."""
+    files = [path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts}]
+    assert len(files) > 250
+    for config in map(load_config, files):
+        again = reloaded(config, tmp_path)
+        assert again.plain() == config.plain(), config.name
+        assert again.hash == config.hash
+    assert again.settings == config.settings == settings_of(flat(config.plain()))
+
+
+AMAZON = """
+dataset:
+  {{format: {family}, name: {name}, split_mode: {mode}{split}, node_encoder: true, node_encoder_name: LinearNode}}
+model: {{type: gnn}}
+gnn: {{head: node}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "mode", "default"),
+    [
+        ("PyG-Amazon", "photo", "standard", [0.6, 0.2, 0.2]),
+        ("PyG", "AmazonPhoto", "standard", [0.6, 0.2, 0.2]),
+        ("PyG-Coauthor", "cs", "standard", [0.6, 0.2, 0.2]),
+        ("PyG-CitationFull", "dblp", "standard", [0.6, 0.2, 0.2]),
+        ("PyG-Amazon", "photo", "random", [0.8, 0.1, 0.1]),
+        ("PyG-Amazon", "photo", "random-class", [20, 500, 1000]),
+        ("PyG-Planetoid", "Cora", "standard", [0.8, 0.1, 0.1]),
+    ],
+)
+def test_a_split_that_is_not_written_is_the_one_that_is_dumped(
+    family: str, name: str, mode: str, default: list[float], tmp_path: Path
+) -> None:
+    """One configuration, one hash, one split: whether ``dataset.split`` was written makes no difference."""
+
+    def load_split(split: str) -> Config:
+        (tmp_path / "a.yaml").write_text(AMAZON.format(family=family, name=name, mode=mode, split=split))
+        return load_config(tmp_path / "a.yaml")
+
+    left_out = load_split("")
+    assert left_out.tree.dataset.split == default
+    assert reloaded(left_out, tmp_path).hash == left_out.hash == load_split(f", split: {default}").hash
+    assert load_split(", split: [0.7, 0.1, 0.2]").hash != left_out.hash
+
+
+def test_the_configuration_of_one_run_is_that_run(tmp_path: Path) -> None:
+    config = load("run_multiple_splits", "[0, 4]")
+    again = reloaded(config.of_run(7, 4), tmp_path)
+    assert (again.tree.seed, again.tree.dataset.split_index, again.tree.run_multiple_splits) == (7, 4, [])
+    assert again.hash == load("dataset.split_index", "4").hash

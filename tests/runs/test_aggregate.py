@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from graphbench.runs.aggregate import aggregate, write_aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.summary import final_line, results_table
 
@@ -60,7 +61,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     put(tmp_path, "4", 0.0, config_hash="other")
     (tmp_path / "5").mkdir()
     put(tmp_path, "0.old-20260101-000000", 0.1)
-    result = aggregate(tmp_path, config_hash="h", only=range(7))
+    result = aggregate(tmp_path, identity=RunIdentity("h"), only=range(7))
     assert [run.run_id for run in result.runs] == ["0", "1"]
     assert result.mean("test").mean == pytest.approx(0.85)
     assert result.left_out == {
@@ -72,7 +73,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     }
     everything = aggregate(tmp_path)
     assert {run.run_id for run in everything.runs} == {"0", "1"}
-    assert aggregate(tmp_path, config_hash="h", only=[1]).mean("test").mean == 0.9
+    assert aggregate(tmp_path, identity=RunIdentity("h"), only=[1]).mean("test").mean == 0.9
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import torch
 from graphbench.runs import environment as environment_module
 from graphbench.runs.environment import environment, forget_peak_memory, peak_memory
 from graphbench.runs.record import Outcome, RunRecord, Score
+from graphbench.tables.provenance import commits_of
 
 OUTCOME = Outcome("max_epoch", 3, 10, (Score("test", "accuracy", 0.1 + 0.2, True, 7),), 83, 0.5, 5.0, 1 << 30)
 
@@ -89,6 +92,54 @@ def test_environment_never_fails(monkeypatch, tmp_path: Path) -> None:
 def test_no_repository_is_no_commit(tmp_path: Path) -> None:
     facts = environment(tmp_path)
     assert (facts["git_commit"], facts["git_dirty"]) == (None, None)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_commit_is_that_of_the_code_not_of_the_repository_around_it(tmp_path: Path) -> None:
+    """Installed in a virtual environment inside another repository, the code has no commit there."""
+    package = tmp_path / ".venv" / "graphbench"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    _git(tmp_path, "init", "-q")
+    (tmp_path / "theirs.txt").write_text("")
+    _git(tmp_path, "add", "theirs.txt")
+    _git(tmp_path, "commit", "-qm", "theirs")
+    assert environment(package)["git_commit"] is None
+    _git(tmp_path, "add", "-f", ".venv")
+    _git(tmp_path, "commit", "-qm", "vendored")
+    assert environment(package)["git_commit"] == _git(tmp_path, "rev-parse", "HEAD")
+
+
+def test_untracked_and_ignored_code_counts_as_changed(tmp_path: Path) -> None:
+    package = tmp_path / "graphbench"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (tmp_path / ".gitignore").write_text("draft*.py\n")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-qm", "all")
+    clean = environment(package)
+    (tmp_path / "notes.txt").write_text("no code")
+    assert (environment(package)["git_dirty"], environment(package)["source"]) == (False, clean["source"])
+    (package / "draft_layer.py").write_text("x = 1\n")
+    changed = environment(package)
+    assert (clean["git_dirty"], changed["git_dirty"]) == (False, True)
+    assert changed["source"] != clean["source"]
+
+
+def test_a_resumed_run_names_every_commit_it_ran_under() -> None:
+    def at(commit: str, dirty: bool, previous: RunRecord | None = None) -> RunRecord:
+        return make(previous=previous, environment={"git_commit": commit * 20, "git_dirty": dirty})
+
+    record = at("aa", True, at("bb", False, at("aa", True)))
+    assert record.commits == ("aa" * 20 + "+", "bb" * 20)
+    assert commits_of(RunRecord.from_json(record.to_json())) == ("a" * 8 + "+", "b" * 8)
+    older = dataclasses.replace(record, commits=())
+    assert commits_of(older) == ("a" * 8 + "+",)
 
 
 def test_peak_memory_of_this_process() -> None:

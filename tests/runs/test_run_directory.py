@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from tests.paths import ROOT
@@ -20,7 +21,7 @@ OUTCOME = Outcome("max_epoch", 0, 1, (), 1, 1.0, 1.0, None)
 
 
 def enter(run: RunDirectory, config_hash: str = "h1", overwrite: bool = False, work=lambda: OUTCOME) -> str:
-    with run.open(config_hash=config_hash, config_text="a: 1\n", overwrite=overwrite) as decision:
+    with run.open(identity=RunIdentity(config_hash), config_text="a: 1\n", overwrite=overwrite) as decision:
         if decision != "skip":
             record = RunRecord.start(config="c", config_hash=config_hash, seed=0, run_id="0")
             run.recorded(record, work)
@@ -79,7 +80,7 @@ def test_an_unfinished_run_resumes(tmp_path: Path, error: BaseException, status:
 def test_another_configuration_is_refused_with_advice(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path, "c", 0)
     enter(run)
-    with pytest.raises(UserError, match=r"finished\) of another configuration \(hash h1, this one has h2.*--overwrite"):
+    with pytest.raises(UserError, match=r"finished\) of another configuration \(h1 there, h2 here\).*--overwrite"):
         enter(run, "h2")
     assert run.record.config_hash == "h1"
 
@@ -110,8 +111,8 @@ def test_killed_before_the_record_was_written(tmp_path: Path) -> None:
 
 def test_two_processes_in_one_folder(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from graphbench.runs.run_directory import RunDirectory\n"
-        f"with RunDirectory({str(tmp_path)!r}, 'c', 0).open(config_hash='h1', config_text=''):\n"
+        "import sys, time; from graphbench.runs.run_directory import RunDirectory, RunIdentity\n"
+        f"with RunDirectory({str(tmp_path)!r}, 'c', 0).open(identity=RunIdentity('h1'), config_text=''):\n"
         "    print('inside', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen(

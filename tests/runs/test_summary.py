@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.summary import Compared, comparison_tables
 
@@ -25,7 +26,7 @@ def runs(folder: Path, *values: float, status: str = "finished", zero_flow: floa
         )
         record = record.end(status, "too hot", scores=tuple(scores), params=12345, time_per_epoch=0.25 * (1 + number))
         record.write(folder / str(number) / "record.json")
-    return aggregate(folder, config_hash="h")
+    return aggregate(folder, identity=RunIdentity("h"))
 
 
 def printed(*compared: Compared) -> list[tuple[str, list[list[str]], str]]:

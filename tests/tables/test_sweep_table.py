@@ -267,6 +267,12 @@ def test_numbers_of_one_column_that_are_not_of_one_kind_are_noted(sweep: Sweep) 
     assert "- Cora, not the same data: a, b: 01010101; c: abababab.\n" in text
 
 
+def test_rows_with_other_examples_under_the_name_of_one_split_are_noted(sweep: Sweep) -> None:
+    for label, digest in (("a", "01"), ("b", "01"), ("c", "ab")):
+        sweep.record(sweep.runs(label, seeds=1), 0, 0.8, inputs={"split 3": digest, "data": "f"})
+    assert "- Cora, not the same examples: split 3 differs between rows.\n" in sweep.text()
+
+
 def test_a_column_without_published_values_takes_the_scale_of_its_neighbour(sweep: Sweep) -> None:
     sweep.runs("a", 0.81, seeds=1)
     sweep.runs("a", 0.77, dataset="Actor", seeds=1)

@@ -27,6 +27,7 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
 from graphbench.registry import construct, lookup
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
@@ -182,7 +183,7 @@ def parse(*arguments: str) -> argparse.Namespace:
 def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
     """Trains once, or what is left; in the first process everything that must not depend on interruptions."""
     run = RunDirectory(options.folder, "tiny", 0, writer=fabric.is_global_zero)
-    with run.open(config_hash="h", config_text="tiny\n") as decision:
+    with run.open(identity=RunIdentity("h"), config_text="tiny\n") as decision:
         decision = fabric.broadcast(decision)
         torch.manual_seed(5)
         shape = {"batch_size": options.batch_size, "rank": fabric.global_rank, "world_size": fabric.world_size}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +76,7 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        graphs = _read_file(Path(self.path).expanduser()) if self.path is not None else _call(str(self.function))
+        graphs, code = (_read_file(Path(self.path).expanduser()), {}) if self.path else _call(str(self.function))
         if isinstance(graphs, Mapping | GraphObject):
             graphs = [graphs]
         if not isinstance(graphs, list | tuple) or not graphs:
@@ -90,7 +91,7 @@ class CustomGraphs(DatasetBuilder):
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
-        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store))
+        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store), code)
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -144,7 +145,7 @@ class CustomGraphs(DatasetBuilder):
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
         if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(store.num_nodes, -1).unbind(1) for mask in masks]
+        columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
@@ -169,7 +170,8 @@ def _read_file(path: Path) -> Any:
         ) from error
 
 
-def _call(function: str) -> Any:
+def _call(function: str) -> tuple[Any, dict[str, str]]:
+    """The graphs, and the hash of the source that made them."""
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
@@ -179,7 +181,7 @@ def _call(function: str) -> Any:
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return called()
+    return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
 
 
 def _describe(value: Any) -> str:

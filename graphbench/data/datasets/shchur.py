@@ -24,7 +24,6 @@ from graphbench.registry import FromContext, register
 
 _GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark"
 _GRAPH2GAUSS = "https://github.com/abojchevski/graph2gauss"
-_RATIOS = (0.6, 0.2, 0.2)
 
 
 class _SparseArrays(DatasetBuilder):
@@ -34,6 +33,7 @@ class _SparseArrays(DatasetBuilder):
     and test; it takes the training fraction from ``dataset.split``.
     """
 
+    drawn_sizes = (0.6, 0.2, 0.2)
     name: str
     source: str
     facts: ClassVar[Mapping[str, NodeFacts]]
@@ -170,7 +170,7 @@ def drawn_split(request: SplitRequest) -> Splits:
     Raises:
         UserError: the fraction lies outside 0 .. 1.
     """
-    fraction = (request.sizes or _RATIOS)[0]
+    fraction = (request.sizes or _SparseArrays.drawn_sizes)[0]
     if not isinstance(fraction, int | float) or not 0 < fraction < 1:
         raise UserError(
             f"dataset.split must begin with the fraction that trains, between 0 and 1, received {fraction!r}."

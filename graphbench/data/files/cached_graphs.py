@@ -59,7 +59,7 @@ def cached_graphs(
         return store.tensors() | extra | {"fingerprint": torch.tensor(list(bytes.fromhex(store.fingerprint)))}
 
     tensors = cached_tensors(roots.cache / folder, name, key, compute)
-    splits = Splits(*(tensors.pop(f"split.{part}") for part in PARTS))
+    splits = Splits.of(*(tensors.pop(f"split.{part}") for part in PARTS))
     fingerprint = bytes(tensors.pop("fingerprint").tolist()).hex()
     return GraphStore.from_tensors(tensors).with_fingerprint(fingerprint), splits
 

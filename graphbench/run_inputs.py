@@ -1,0 +1,137 @@
+"""What every run of a configuration is made of, known before the first one starts: split, identity, pretrained run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphbench.config import Config
+from graphbench.data.builder import LoadedDataset
+from graphbench.data.splits import Splits
+from graphbench.data.store_tensors import digest
+from graphbench.errors import UserError
+from graphbench.factory.data import build_splits
+from graphbench.preflight import Run, declared_identity
+from graphbench.runs.identity import RunIdentity
+from graphbench.runs.record import RunRecord
+from graphbench.train.pretrained import find_run, read_best
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """One run and what it is made of.
+
+    Attributes:
+        run: which.
+        splits: its examples.
+        identity: digests of everything.
+        facts: about the data, for the record.
+        notes: sentences for the log.
+    """
+
+    run: Run
+    splits: Splits
+    identity: RunIdentity
+    facts: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
+    """Makes the split of a run and compares it with that of the pretrained run it starts from.
+
+    Args:
+        config: with the architecture it adopts.
+        loaded: the data, encodings or not.
+        run: which.
+
+    Raises:
+        UserError: no such split, or examples to be judged on may have trained the pretrained model.
+    """
+    made = data_inputs(config, loaded, run)
+    return _with_pretrained(config, made) if config.tree.pretrained.dir else made
+
+
+def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
+    """As :func:`run_inputs`, without the pretrained run."""
+    splits = build_splits(config, loaded, run.seed, run.split_index)
+    facts = {
+        "name": loaded.card.name,
+        "fingerprint": loaded.store.fingerprint,
+        "split_mode": config.tree.dataset.split_mode,
+        "split_index": run.split_index,
+        "split_count": splits.count,
+        "split_seed": splits.seed,
+        "sizes": {name: part.numel() for name, part in splits.parts().items()},
+    }
+    known = declared_identity(config, run)
+    inputs = {
+        **known.inputs,
+        **{f"function {source}": code for source, code in loaded.code.items()},
+        "data": loaded.store.fingerprint,
+        split_name(facts): digest(splits.parts()),
+    }
+    return RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), facts)
+
+
+def split_name(facts: Mapping[str, Any]) -> str:
+    """Under which name a run's split is among its inputs: runs that share it must have the same examples."""
+    seed = facts.get("split_seed")
+    return f"split {facts['split_index']}" if seed is None else f"split of seed {seed}"
+
+
+def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:
+    path = find_run(config.tree.pretrained.dir, made.run.run_id)
+    identity = made.identity.joined(
+        RunIdentity(made.identity.config_hash, {f"weights of {path}": digest(read_best(path)["model"])})
+    )
+    judged = [_compare_splits(trained, record, made) for trained, record in _lineage(path)]
+    facts = {**made.facts, "pretrained": {"run": str(path), "judged": judged}}
+    return RunInputs(made.run, made.splits, identity, facts, tuple(f"pretrained: {text}." for text in judged))
+
+
+def _lineage(path: Path) -> Iterator[tuple[Path, RunRecord | None]]:
+    """A run, the run that it started from, and so on: all have seen their training examples."""
+    seen: set[Path] = set()
+    while path not in seen:
+        seen.add(path)
+        record = RunRecord.read(path / "record.json")
+        yield path, record
+        earlier = record.data.get("pretrained") if record else None
+        path = Path(earlier["run"]) if earlier else path
+
+
+def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> str:
+    """What a pretrained model is judged on, in words.
+
+    Raises:
+        UserError: on the data it was trained on, split otherwise.
+    """
+    if record is None:
+        return f"{path} has no readable record.json: what it was trained on is not known"
+    here, there = ours.facts, record.data
+    if there.get("fingerprint") != here["fingerprint"] and there.get("name") != here["name"]:
+        return f"{path} was trained on other data ({there.get('name')}); whether the two share examples is not known"
+    digests = [value for name, value in record.inputs.items() if name.startswith("split ")]
+    if digests:
+        same, known = digests == [ours.identity.inputs[split_name(here)]], "the very examples"
+    else:  # of an older record: whatever else it says
+        seed = None if here["split_seed"] is None else record.settings.get("dataset.split_seed") or record.seed
+        there = {**there, "split_seed": seed}
+        same = all(there.get(name) == here[name] for name in ("split_mode", "split_index", "split_seed", "sizes"))
+        known = "as far as its older record tells"
+    if same:
+        return f"{path} is judged on the split it was trained with, {known}"
+    raise UserError(
+        f"pretrained.dir: {path} was trained on another split of these examples ({_split_text(there)}; this run has "
+        f"{_split_text(here)}), so that some that trained it would be in validation and test. Give this run the same "
+        f"one (seed or dataset.split_seed, dataset.split_index, dataset.split_mode, as in {path / 'config.yaml'}), or "
+        "let pretrained.dir name the folder above a run per seed or split. Other graphs need another dataset.name."
+    )
+
+
+def _split_text(facts: Mapping[str, Any]) -> str:
+    seed = facts.get("split_seed")
+    return f"{facts.get('split_mode')}, index {facts.get('split_index')}" + ("" if seed is None else f", seed {seed}")

@@ -1,0 +1,113 @@
+"""Lists records whose numbers need a second look: ``python scripts/audit_records.py RECORDS...``.
+
+RECORDS are folders at any height above ``record.json`` files, or packed files. Versions before 2026-11-23 did not store
+what a run was made of and compared its configuration only. Listed are
+
+    mixed      runs of one configuration on different data, splits, plug-ins or weights, which were averaged together
+    resumed    runs taken up again without a comparison of their data: possibly trained on two data sets
+    judged     pretrained models applied or fine-tuned without a comparison of splits: possibly on training examples
+    two splits configurations whose hash stood for two splits (dataset.split written or not); the sizes tell which
+    epochs     means per epoch in agg/*/stats.json over the runs that improved in it, under the number of all runs
+    unknown    records without digests of what they were made of; they compare as unknown, the rest of them holds
+
+and nothing is changed. Exit code 0, whatever is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from graphbench import registry
+from graphbench.config.settings import baseline
+from graphbench.errors import UserError
+from graphbench.runs.aggregate import aggregate
+from graphbench.runs.history import SPLITS
+from graphbench.runs.record import RunRecord
+from graphbench.runs.records import RecordSource, record_sources
+
+
+def audit(roots: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
+    """Kind, configuration and sentence of everything that is listed.
+
+    Raises:
+        UserError: no record below ``roots``.
+    """
+    sources = [source for root in roots for source in record_sources(root)]
+    if not sources:
+        raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
+    for source in sources:
+        records = [record for run_id in source.run_ids() if (record := source.read(run_id))]
+        for kind, text in (*_of_runs(source, records), *_of_epochs(source)):
+            yield kind, str(source.path), text
+
+
+def _of_runs(source: RecordSource, records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    for run_id, reason in aggregate(source.path).left_out.items():
+        if reason.startswith("other ") and reason != "other configuration":
+            yield "mixed", f"run {run_id}: {reason}"
+    older = [record for record in records if not record.inputs]
+    for kind, sentence, members in (
+        ("resumed", "taken up again", [record for record in older if record.resumed]),
+        ("judged", "from a pretrained model", [record for record in older if "pretrained.dir" in record.settings]),
+        ("two splits", "dataset.split written or not", [record for record in older if _is_ambiguous(record)]),
+        ("unknown", "split, plug-ins, weights", older),
+    ):
+        if members:
+            sizes = dict.fromkeys("/".join(map(str, record.data.get("sizes", {}).values())) for record in members)
+            yield kind, f"{sentence}: runs {', '.join(record.run_id for record in members)} ({', '.join(sizes)})"
+
+
+def _is_ambiguous(record: RunRecord) -> bool:
+    """Whether the sizes of the split had another default than the one that its hash was made with."""
+
+    def setting(key: str) -> object:
+        return record.settings.get(key, baseline(key))
+
+    family = str(setting("dataset.format"))
+    if not record.settings or "dataset.split" in record.settings or family not in registry.names("data/datasets"):
+        return False
+    builder = registry.lookup("data/datasets", family)
+    sizes = builder.default_sizes(str(setting("dataset.name")), str(setting("dataset.split_mode")))
+    return bool(list(sizes) != baseline("dataset.split"))
+
+
+def _of_epochs(source: RecordSource) -> Iterator[tuple[str, str]]:
+    for split in SPLITS:
+        runs = [_epochs(source.path / run_id / split / "stats.json") for run_id in source.run_ids()]
+        counts = Counter((epoch, name) for run in runs for epoch, values in run.items() for name in values)
+        for epoch, mean in _epochs(source.path / "agg" / split / "stats.json").items():
+            few = [name for name in mean if counts[epoch, name] and counts[epoch, name] < (mean.get("n") or 0)]
+            if few and not any(name.endswith("_n") for name in mean):
+                yield "epochs", f"agg/{split}/stats.json: {', '.join(few)} (epoch {epoch} first); train once more"
+                break
+
+
+def _epochs(file: Path) -> dict[int, dict[str, float]]:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return {line.pop("epoch"): line for line in map(json.loads, lines)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a line for everything that is listed, and a count of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders, or packed files")
+    options = parser.parse_args(arguments)
+    counts: Counter[str] = Counter()
+    try:
+        for kind, configuration, text in audit(options.records):
+            counts[kind] += 1
+            print(f"{kind:10} {configuration}: {text}")
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    print("listed: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""What a run was made of: its configuration and every input, each with a digest of its content.
+
+Skipping, resuming, averaging and applying runs all ask the same question: is it made of the same? An input that only
+one side knows (records from before this was stored, data that is not read yet) compares as unknown, not as different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+CONFIGURATION = "configuration"
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What two runs must have in common to be the same run, or to be averaged.
+
+    Attributes:
+        config_hash: of the settings of its configuration.
+        inputs: digest by name: ``data`` (fingerprint of the graphs), ``split 3`` or ``split of seed 3`` (its indices),
+            ``plug-in FILE``, ``function FILE``, ``weights of RUN``; and ``seed``, where runs differ in splits only.
+            Runs that differ by design (in their seed, in their split) have inputs of other names.
+    """
+
+    config_hash: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    def differences(self, other: RunIdentity) -> dict[str, tuple[str, str]]:
+        """Name -> digest here and there, of all that both know and that is not the same."""
+        here, there = ({CONFIGURATION: each.config_hash, **each.inputs} for each in (self, other))
+        return {name: (here[name], there[name]) for name in here if name in there and here[name] != there[name]}
+
+    def joined(self, other: RunIdentity) -> RunIdentity:
+        """What is known of either."""
+        return RunIdentity(self.config_hash, {**other.inputs, **self.inputs})
+
+
+def described(differences: Mapping[str, tuple[str, str]]) -> str:
+    """``data (dd165e1c there, a5179b09 here) and split 0 (...)``, from the differences of a stored run."""
+    return " and ".join(f"{name} ({there[:12]} there, {here[:12]} here)" for name, (there, here) in differences.items())

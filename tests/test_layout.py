@@ -1,0 +1,129 @@
+"""Tests mirror the package: a module's tests are found in the folder of its room."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+
+PACKAGE, TESTS = ROOT / "graphbench", ROOT / "tests"
+MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+FOLDERS = sorted({path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")} - {Path()})
+ABOUT_ALL_COMPONENTS = re.compile(r"registry\.(names|components)\(|NAMESPACES")
+OUTSIDE = ("study", "additions")
+"""Folders of tests that mirror something else than the package."""
+
+TESTED_THROUGH = {
+    "benchmarks": "benchmarks/test_cli.py",
+    "blockwise/model.py": "blockwise/test_forward.py",
+    "blockwise/neighborhood.py": "blockwise/test_forward.py",
+    "blockwise/part.py": "blockwise/test_forward.py",
+    "config/components.py": "config/test_settings.py",
+    "config/data_keys.py": "config/test_load.py",
+    "config/layer_type.py": "config/test_load.py",
+    "config/model_keys.py": "config/test_load.py",
+    "config/run_keys.py": "config/test_load.py",
+    "config/yaml_files.py": "config/test_load.py",
+    "data/context.py": "data/test_builder.py",
+    "data/datasets/tu_files.py": "data/datasets/test_tu.py",
+    "data/gather.py": "data/loading/test_loader.py",
+    "data/graph_records.py": "data/datasets/test_custom.py",
+    "data/store_checks.py": "data/test_store.py",
+    "data/stored_pairs.py": "data/test_store.py",
+    "encoders/inputs.py": "encoders/test_features.py",
+    "encoders/mlp.py": "encoders/test_positional.py",
+    "factory/config_errors.py": "factory/test_samplers.py",
+    "factory/encoders.py": "factory/test_what_layers_read.py",
+    "factory/layers.py": "factory/test_layer_variants.py",
+    "factory/loaders.py": "factory/test_samplers.py",
+    "factory/task.py": "factory/test_training.py",
+    "heads/contract.py": "heads/test_heads.py",
+    "heads/mlp.py": "heads/test_heads.py",
+    "layers/module_list.py": "layers/test_contract.py",
+    "models/contract.py": "models/test_model_contract.py",
+    "ops/backend.py": "ops/test_contract.py",
+    "ops/bucket_pairs.py": "ops/test_softmax_attention.py",
+    "ops/gpu_tiles.py": "ops/test_softmax_attention_gpu.py",
+    "plots/points.py": "plots/test_scaling.py",
+    "report": "report/test_cli.py",
+    "structures/adjacency.py": "ops/test_propagate.py",
+    "structures/edge_set.py": "structures/test_pairs.py",
+    "structures/layer_state.py": "structures/test_graph_batch.py",
+    "structures/node_blocks.py": "blockwise/test_forward.py",
+    "tables/provenance.py": "tables/test_sweep_table.py",
+    "tasks/contract.py": "tasks/test_task.py",
+    "train/contract.py": "train/test_optimizers.py",
+    "train/failures.py": "train/test_trainer.py",
+    "train/inference.py": "train/test_pretrained.py",
+    "train/run_log.py": "train/test_loggers.py",
+    "train/schedule.py": "train/test_trainer.py",
+    "train/signals.py": "train/test_checkpointer.py",
+    "train/state.py": "train/test_checkpointer.py",
+    "transforms/algorithms/all_pairs.py": "transforms/test_shortest_paths.py",
+    "transforms/context.py": "transforms/test_contract.py",
+}
+"""Modules (or folders) without a test of their name, and the test file that goes through them."""
+
+
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.parts[0] not in OUTSIDE], ids=str)
+def test_a_folder_of_tests_is_a_room(folder: Path) -> None:
+    assert (PACKAGE / folder).is_dir() or (PACKAGE / folder.with_suffix(".py")).is_file()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_a_module_is_tested_in_its_room(module: Path) -> None:
+    """By a file of its name, by one of its package's name, by one that imports it, or by the suite of its base class.
+
+    Whole programs are tested at the top of ``tests``: that counts for the modules at the top of the package.
+    """
+    named = [module.with_suffix(""), *module.parents[:-1]]
+    if any((TESTS / name.parent / f"test_{name.name}.py").is_file() for name in named):
+        return
+    room = module.parts[0] if len(module.parts) > 1 else ""
+    files = [path for path in _imports() if not room or path.relative_to(TESTS).parts[0] == room]
+    dotted = ".".join(("graphbench", *module.with_suffix("").parts))
+    if any(dotted in _imports()[path] for path in files):
+        return
+    if len(module.parts) > 1 and re.search(r"^@(registry\.)?register\(", (PACKAGE / module).read_text(), re.MULTILINE):
+        assert any(ABOUT_ALL_COMPONENTS.search(path.read_text()) for path in files), f"no test of all of {room}"
+        return
+    test = next((TESTED_THROUGH[name] for name in map(str, (module, *module.parents)) if name in TESTED_THROUGH), None)
+    assert test, f"no file in tests/{room} is named after {dotted} or imports it, and TESTED_THROUGH names none"
+    assert dotted in _reached(TESTS / test), f"tests/{test} does not reach {dotted}"
+
+
+def _reached(test: Path) -> set[str]:
+    """All modules of the package that a test file imports, directly or through others."""
+    seen: set[str] = set()
+    queue = [*_imported_by(test)]
+    while queue:
+        name = queue.pop()
+        path = ROOT.joinpath(*name.split("."))
+        file = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+        if file and name not in seen:
+            seen.add(name)
+            queue += _imported_by(file)
+    return seen
+
+
+@functools.cache
+def _imports() -> dict[Path, set[str]]:
+    """Test files and what each imports."""
+    return {path: _imported_by(path) for path in TESTS.rglob("*.py")}
+
+
+@functools.cache
+def _imported_by(file: Path) -> set[str]:
+    """Modules that a file imports, or whose names it imports."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.update({node.module, *(f"{node.module}.{alias.name}" for alias in node.names)})
+    return modules
