@@ -143,8 +143,8 @@ class Polynormer(EncodedModel):
         batch -> prediction of the head
 
     Differences from the paper: it trains the local layers first, then all; here these are two runs, one with
-    ``global_layers: 0`` and one that starts from it (``pretrained.dir``, ``adopt_architecture: false``), or one run with both. The linear
-    attention is of every graph by itself; PyG's changes with the other graphs of a batch.
+    ``global_layers: 0`` and one that starts from it (``pretrained.dir``, ``adopt_architecture: false``), or one run
+    with both. The linear attention is of every graph by itself; PyG's changes with the other graphs of a batch.
     """
 
     def __init__(
