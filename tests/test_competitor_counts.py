@@ -66,9 +66,9 @@ def test_count_of_the_graph_transformer() -> None:
     assert parameters("gt-pattern", folder="gnnbench") == 522_982 + 80 - 21
 
 
-def test_count_of_deeper_gcn() -> None:
-    """Printed on the leaderboard of ogbg-molhiv."""
+def test_counts_of_the_leaderboard_of_molhiv() -> None:
     assert parameters("deepergcn-molhiv") == 531_976
+    assert parameters("pna-molhiv") == 326_081
 
 
 def test_count_of_egt() -> None:
