@@ -45,6 +45,7 @@ TESTED_THROUGH = {
     "heads/contract.py": "heads/test_heads.py",
     "heads/mlp.py": "heads/test_heads.py",
     "layers/module_list.py": "layers/test_contract.py",
+    "models/adjacency_rows.py": "models/test_adjacency_models.py",
     "models/contract.py": "models/test_model_contract.py",
     "ops/backend.py": "ops/test_contract.py",
     "ops/bucket_pairs.py": "ops/test_softmax_attention.py",
