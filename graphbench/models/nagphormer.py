@@ -43,7 +43,7 @@ class NAGphormer(EncodedModel):
     Equations, A^ = D^-1/2 (A + I) D^-1/2, X the encoded nodes (features and Laplacian eigenvectors)::
 
         t_ik = W (A^^k X)_i + b,   z_i = LN(Transformer(t_i0, .., t_iK))                 pre-norm, GELU
-        a_ik = softmax over k = 1 .. K of (u . [z_i0 | z_ik] + c)
+        a_ik = softmax over k = 1 .. K of u . [z_i0 | z_ik]
         y_i = head(relu(W' (z_i0 + sum_k a_ik z_ik) + b'))                               W' halves the width
 
     Args:
@@ -57,8 +57,9 @@ class NAGphormer(EncodedModel):
     Shape:
         batch -> prediction of the head
 
-    Differences from the released code: parameters of the Transformer are initialised as torch does. Tokens of all nodes
-    of a batch are one batch of sequences; there, nodes are drawn in batches of their own.
+    Differences from the released code: the scores have no bias, which the softmax would cancel. Parameters of the
+    Transformer are initialised as torch does. Tokens of all nodes of a batch are one batch of sequences; there, nodes
+    are drawn in batches of their own.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class NAGphormer(EncodedModel):
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(dim)
-        self.readout = nn.Linear(2 * dim, 1)
+        self.readout = nn.Linear(2 * dim, 1, bias=False)
         self.lin_out = nn.Linear(dim, dim // 2)
         self.head = head(dim // 2)
 
