@@ -23,7 +23,7 @@ from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.models.virtual_node import MessagePassing, MessagePassingSettings
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, Ragged, as_dense
+from graphbench.structures import GraphBatch, Ragged
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class GraphTrans(EncodedModel):
         dropout: FromContext[float] = 0.0,
         transformer: TransformerSettings = TransformerSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(encoder, edge_encoder)
         if transformer.readout not in ("nodes", "token"):
             raise ArgumentError("readout", f"readout must be nodes or token, received '{transformer.readout}'")
         self.stack = MessagePassing(dim_encoded, dim, layers, local, stack, dropout=dropout)
@@ -122,7 +122,7 @@ class GraphTrans(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
-        x = self.norm_in(self.lin(self.stack(as_dense(h), e, batch)))
+        x = self.norm_in(self.lin(self.stack(h, e, batch)))
         prediction: Tensor
         if self.token is None:
             prediction = self.head(self._transformed(x, batch), batch)

@@ -18,12 +18,13 @@ from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures import Features, GraphBatch, as_dense
 
 
 @dataclass(frozen=True)
@@ -108,28 +109,30 @@ class MessagePassing(nn.Module):
             for _ in range(layers - 1 if settings.virtual_node else 0)
         )
         self.settings = settings
+        # Everything but the first convolution adds or concatenates the encoded nodes.
+        self.reads_dense = settings.virtual_node or settings.local_residual or settings.jump == "cat"
         self.dim = dim
         self.width = dim_in + dim if settings.jump == "cat" else dim
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+    def forward(self, features: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, width) node states."""
+        h = as_dense(features) if self.reads_dense else features
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
         encoded = h
         for number, layer in enumerate(self.layers):
-            x = h if v is None else h + v.index_select(0, batch.ragged.graph_id)
-            h, e_new = layer(x, self._edges_of(e, number), batch)
+            x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
+            new, e_new = layer(readable(x, layer), self._edges_of(e, number), batch)
             if self.settings.edge_tables == "shared":
                 e = e_new
             last = number == len(self.layers) - 1
             if number < len(self.norms):
-                h = self.norms[number](h)
-                h = self.dropout(h if last else h.relu())
-            if self.settings.local_residual:
-                h = h + x
+                new = self.norms[number](new)
+                new = self.dropout(new if last else new.relu())
+            h = new + as_dense(x) if self.settings.local_residual else new
             if v is not None and not last:
-                new = self.dropout(self.virtual_updates[number](v + segment_sum(x, batch.ragged)))
-                v = v + new if self.settings.local_residual else new
-        return torch.cat([encoded, h], dim=1) if self.settings.jump == "cat" else h
+                update = self.dropout(self.virtual_updates[number](v + segment_sum(as_dense(x), batch.ragged)))
+                v = v + update if self.settings.local_residual else update
+        return torch.cat([as_dense(encoded), as_dense(h)], dim=1) if self.settings.jump == "cat" else as_dense(h)
 
     def _edges_of(self, e: Tensor | None, number: int) -> Tensor | None:
         if e is None or self.settings.edge_tables == "shared":
@@ -180,12 +183,12 @@ class OGBGNN(EncodedModel):
         dropout: FromContext[float] = 0.0,
         stack: MessagePassingSettings = MessagePassingSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(encoder, edge_encoder)
         self.stack = MessagePassing(dim_encoded, dim, layers, local, stack, dropout=dropout)
         self.head = head(self.stack.width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
-        prediction: Tensor = self.head(self.stack(as_dense(h), e, batch), batch)
+        prediction: Tensor = self.head(self.stack(h, e, batch), batch)
         return prediction
