@@ -52,6 +52,7 @@ TESTED_THROUGH = {
     "ops/gpu_tiles.py": "ops/test_softmax_attention_gpu.py",
     "plots/points.py": "plots/test_scaling.py",
     "report": "report/test_cli.py",
+    "runs/split_text.py": "runs/test_summary.py",
     "structures/adjacency.py": "ops/test_propagate.py",
     "structures/edge_set.py": "structures/test_pairs.py",
     "structures/layer_state.py": "structures/test_graph_batch.py",
