@@ -39,6 +39,8 @@ class PNASimple(LocalLayer):
     deviation is 0 below 0.0032, as in PyG. :class:`~graphbench.layers.local.pna.PNA` is GraphGPS's.
     """
 
+    mean_log_degree: Tensor
+
     def __init__(
         self, dim_in: FromContext[int], dim_out: FromContext[int], *, degrees: FromContext[Sequence[int] | None] = None
     ) -> None:
