@@ -10,12 +10,14 @@ conftest.py imports this first: autograd counts the devices at the first backwar
 
 from __future__ import annotations
 
+import importlib.util
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -24,15 +26,13 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from graphbench.ops import backend
 from tests.paths import ROOT
 
 PACKAGE = str(ROOT / "graphbench")
 # The host cannot go on before the device has finished: shapes, and values that decide what is computed next.
 _WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "equal"}
 _COPYING = {"copy_", "_to_copy"}
-# Solved in rounds until they are exact; on a GPU a Triton kernel does it.
-_ROUNDS = "ops/sparse_flow/"
-
 
 GPU = torch.cuda.is_available()
 # Experimental in 2.13. Autograd does not work with two devices in one process.
@@ -107,6 +107,19 @@ def second_device() -> Iterator[list[str]]:
 
 
 _WAITS: list[str] = []
+# Called with every operation of the device: its name (copies: "to_device", "to_host"), its tensors and its result.
+Observer = Callable[[str, list[Tensor], Any], None]
+_OBSERVERS: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Inside, ``observer`` hears of every operation of the second device; not where a GPU takes its place."""
+    _OBSERVERS.append(observer)
+    try:
+        yield
+    finally:
+        _OBSERVERS.remove(observer)
 
 
 @contextmanager
@@ -125,6 +138,28 @@ def _gpu() -> Iterator[list[str]]:
             yield _WAITS
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def triton_stubbed(launch: Callable[[str], None] = lambda kernel: None) -> Iterator[None]:
+    """Inside, the second device is taken for a GPU, and ``launch`` is told of Triton kernels in place of running them.
+
+    What they would have written is undefined: this shows launches and waits, never values. Where there is a GPU, or no
+    Triton, nothing is changed.
+    """
+    if GPU or importlib.util.find_spec("triton") is None:
+        yield
+        return
+    import triton
+
+    def run(kernel: Any, *_: Any, **__: Any) -> None:
+        launch(f"{kernel.fn.__module__.removeprefix('graphbench.ops.')}.{kernel.fn.__name__}")
+
+    with (
+        mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),
+        mock.patch.object(triton.runtime.JITFunction, "run", run),
+    ):
+        yield
 
 
 class _Dispatch(TorchDispatchMode):
@@ -158,6 +193,10 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     known = {id(each.raw): each for each in tensors if isinstance(each, Elsewhere)}
     plain_args, plain_kwargs = tree_map(_raw, (args, kwargs))
     result = func(*plain_args, **plain_kwargs)
+    if any(there) or goes_there:
+        kind = _direction(name, there, goes_there) if name in _COPYING else name
+        for observer in _OBSERVERS:
+            observer(kind, tensors, result)
     if name == "copy_":
         return args[0]
 
@@ -171,6 +210,12 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return tree_map(placed, result)
 
 
+def _direction(name: str, there: list[bool], goes_there: bool) -> str:
+    """Name of a copy: between host and device, or the operation's where both ends lie there."""
+    source, target = (there[1], there[0]) if name == "copy_" else (there[0], goes_there)
+    return name if source == target else "to_device" if target else "to_host"
+
+
 def _raw(each: Any) -> Any:
     return each.raw if isinstance(each, Elsewhere) else each
 
@@ -178,8 +223,7 @@ def _raw(each: Any) -> Any:
 def _note(name: str) -> None:
     ours = [each for each in traceback.extract_stack() if each.filename.startswith(PACKAGE)]
     place = f"{Path(ours[-1].filename).relative_to(PACKAGE)}:{ours[-1].lineno}" if ours else "test"
-    if not place.startswith(_ROUNDS):
-        _WAITS.append(f"{name} {place}")
+    _WAITS.append(f"{name} {place}")
 
 
 def _empty(size: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:

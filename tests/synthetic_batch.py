@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,37 @@ SIZES = [7, 1, 12, 5]
 
 def batch_like(info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path) -> GraphBatch:
     """Four graphs (one for a transductive task is as good as four) with features and targets as ``info`` says."""
-    edges = [_ring(n) for n in SIZES]
+    return store_like(info, transforms, cache_dir, SIZES).gather(range(len(SIZES)))
+
+
+def store_like(
+    info: DataInfo, transforms: Mapping[str, Any], cache_dir: Path, sizes: Sequence[int], rings: int | None = None
+) -> GraphStore:
+    """Graphs of the given sizes with features, targets and encodings as ``info`` and ``transforms`` say.
+
+    Args:
+        info: facts of a data set.
+        transforms: of the encoders.
+        cache_dir: of the transforms.
+        sizes: nodes per graph.
+        rings: None for one ring per graph; else a chain closed to a ring of six after every so many nodes, as in
+            molecules.
+    """
+    edges = [_ring(n) if rings is None else _molecule(n, rings) for n in sizes]
     counts = [each.shape[1] for each in edges]
     index = torch.cat(edges, dim=1)
     level = {"graph": "graph", "node": "node", "link_pred": "pair", "edge": "pair"}[info.task]
     store = GraphStore.from_arrays(
-        SIZES,
+        sizes,
         counts,
         index,
-        x=_features(sum(SIZES), info.node_in, info.vocabularies.get("node")),
+        x=_features(sum(sizes), info.node_in, info.vocabularies.get("node")),
         edge_attr=_features(sum(counts), info.edge_in, info.vocabularies.get("edge")),
     )
     if level == "pair":  # the edges are as good a question as any
         store = store.replace(edge_sets={"label": StoredEdges(store.edge_ptr, index)})
-    rows = {"graph": len(SIZES), "node": sum(SIZES), "pair": sum(counts)}[level]
-    store = store.replace(y=_targets(rows, info), y_level=level)
-    return apply(store, transforms, cache_dir).gather(range(len(SIZES)))
+    rows = {"graph": len(sizes), "node": sum(sizes), "pair": sum(counts)}[level]
+    return apply(store.replace(y=_targets(rows, info), y_level=level), transforms, cache_dir)
 
 
 def _ring(n: int) -> Tensor:
@@ -41,6 +56,13 @@ def _ring(n: int) -> Tensor:
         return torch.empty(2, 0, dtype=torch.int64)
     node = torch.arange(n)
     return torch.cat([torch.stack([node, (node + 1) % n]), torch.stack([(node + 1) % n, node])], dim=1)
+
+
+def _molecule(n: int, rings: int) -> Tensor:
+    node, start = torch.arange(n), torch.arange(0, n - 5, rings)
+    one = torch.cat([node[:-1], start])
+    other = torch.cat([node[1:], start + 5])
+    return torch.cat([torch.stack([one, other]), torch.stack([other, one])], dim=1)
 
 
 def _features(rows: int, columns: int, vocabulary: tuple[int, ...] | None) -> Tensor | None:

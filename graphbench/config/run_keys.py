@@ -111,6 +111,11 @@ VAL = {
         "(models gnn, GPSModel and TwoBranch)",
         allowed=("full_batch", "blocks", "random_node"),
     ),
+    "node_budget": Key(
+        0,
+        "largest number of nodes in an evaluation batch (GPUs like few large ones); 0: batches as in training",
+        minimum=0,
+    ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
     "radius": Key("extend", "", inert=NO_EFFECT),

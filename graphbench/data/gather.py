@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from graphbench.data.row_selection import GraphSelection, RowSelection, to_device, widened
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
@@ -43,7 +45,19 @@ def gather(store: GraphStore, graphs: np.ndarray) -> GraphBatch:
         edge_sets={name: edge_set.gather(selection, first_node) for name, edge_set in store.edge_sets.items()},
         pairs=PairBlocks(pairs.take(store.pairs), sizes) if pairs and store.pairs is not None else None,
         hops=None if store.hops is None else store.hops.gather(selection.rows(store.hop_ptr), nodes),
+        # Numbered from 0 inside each graph, as nodes are.
+        edge_order=None if store.edge_order is None else edges.take_nodes(store.edge_order, edges.offsets[:-1]),
     )
+
+
+def sorted_edges(store: GraphStore) -> Tensor:
+    """(2, E) int32 on the host: the edges of every graph sorted by target and by source, numbered inside the graph."""
+    graph = np.repeat(np.arange(store.num_graphs), store.edge_counts.numpy())
+    source, target = store.edge_index.cpu().numpy()
+    first = store.edge_ptr.numpy()[graph]
+    # Edges are grouped by graph, the key that counts first (and is named last): every graph stays where it is.
+    orders = [np.lexsort((end, graph)) - first for end in (target, source)]
+    return torch.from_numpy(np.stack(orders).astype(np.int32))
 
 
 def _target_rows(store: GraphStore, selection: GraphSelection, nodes: RowSelection) -> RowSelection:

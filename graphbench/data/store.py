@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.gather import gather
+from graphbench.data.gather import gather, sorted_edges
 from graphbench.data.graph_records import GraphLike, columns, concatenated
 from graphbench.data.row_selection import GraphSelection
 from graphbench.data.store_checks import check_ends, check_lengths
@@ -259,12 +259,19 @@ class GraphStore:
         return self.edge_index.device
 
     @property
+    def edge_order(self) -> Tensor | None:
+        """(2, E) int32 edges of every graph sorted by target and by source; on a device only, where sorting is slow."""
+        order: Tensor | None = self._cache.get("edge_order")
+        return order
+
+    @property
     def nbytes(self) -> int:
         """Bytes of everything that :meth:`to` moves."""
         encodings = (*self.pe.values(), *self.edge_pe.values(), *self.pair_pe.values())
         features = (*named_features(self.x).values(), self.edge_attr, self.y)
         moved = (self.edge_index, *features, *encodings, self.pairs, self.hops, *self.edge_sets.values())
-        return sum(values.nbytes for values in moved if values is not None)
+        order = 2 * self.num_edges * torch.int32.itemsize
+        return sum(values.nbytes for values in moved if values is not None) + order
 
     def to(self, device: torch.device | str) -> GraphStore:
         """The same graphs on another device, where :meth:`gather` then builds its batches."""
@@ -275,7 +282,10 @@ class GraphStore:
                 return {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in value.items()}
             return None if value is None else value.to(device, non_blocking=non_blocking)
 
-        return self._of_same_graphs(**{name: moved(getattr(self, name)) for name in _MOVABLE})
+        store = self._of_same_graphs(**{name: moved(getattr(self, name)) for name in _MOVABLE})
+        if non_blocking:
+            store._cache["edge_order"] = moved(self._once("edge_order_on_host", lambda: sorted_edges(self)))
+        return store
 
 
 # Computed values that depend on nothing but the graphs themselves, and the fields that move between devices.

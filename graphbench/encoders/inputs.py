@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
+from graphbench.ops.embedding_sum import embedding_sum
 from graphbench.structures import Features, GraphBatch, as_dense
 
 
@@ -80,18 +83,31 @@ def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int | Non
 
 
 def embed(table: nn.Embedding, categories: Tensor, reader: str) -> Tensor:
-    """Rows of ``table``.
+    """(..., dim) rows of ``table`` for categories (...).
 
     Raises:
-        ValueError: a category outside the vocabulary (on CPU; an accelerator reports a failed assertion instead,
-            because reading the values would wait for it in every step).
+        ValueError: as :func:`embed_columns`.
     """
+    return embed_columns([table], categories.reshape(-1, 1), reader).view(*categories.shape, table.embedding_dim)
+
+
+def embed_columns(tables: Sequence[nn.Embedding], columns: Tensor, reader: str) -> Tensor:
+    """(N, dim) sum of the rows of ``tables``, one per column of the categories (N, C).
+
+    Raises:
+        ValueError: a category outside the vocabulary (on CPU; an accelerator makes its row NaN, because reading the
+            values would wait for it in every step).
+    """
+    index = columns.long()
     try:
-        rows: Tensor = table(categories.long())
-        return rows
+        return embedding_sum(index, [table.weight for table in tables])
     except IndexError:
-        low, high = (int(value) for value in torch.aminmax(categories))
-        raise ValueError(
-            f"{reader} has a vocabulary of {table.num_embeddings} categories (0 to {table.num_embeddings - 1}), "
-            f"received categories from {low} to {high}"
-        ) from None
+        low, high = ([int(limit) for limit in limits] for limits in torch.aminmax(columns, dim=0))
+        for c, table in enumerate(tables):
+            if low[c] < 0 or high[c] >= table.num_embeddings:
+                column = f", column {c}," if len(tables) > 1 else ""
+                raise ValueError(
+                    f"{reader}{column} has a vocabulary of {table.num_embeddings} categories (0 to "
+                    f"{table.num_embeddings - 1}), received categories from {low[c]} to {high[c]}"
+                ) from None
+        raise

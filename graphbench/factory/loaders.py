@@ -111,13 +111,15 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
     }
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
-        with config_errors(config, *keys, "train.batch_size", "dataset.split"):
+        filled = {"node_budget": "train.node_budget", "eval_node_budget": "val.node_budget"}
+        with config_errors(config, *keys, "train.batch_size", "dataset.split", filled=filled):
             return GraphLoaders(
                 loaded.store,
                 splits,
                 batch_size=train.batch_size,
                 batching=train.batching,
                 node_budget=train.node_budget,
+                eval_node_budget=config.tree.val.node_budget,
                 resident=train.resident,
                 transductive=loaded.card.transductive,
                 hide_edges=loaded.card.task == "link_pred",

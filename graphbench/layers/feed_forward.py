@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.linear import activated_linear
 
 
 class FeedForward(nn.Module):
@@ -43,6 +44,6 @@ class FeedForward(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(N, dim), without residual and norm."""
-        inner = self.dropout(self.act(self.lin_in(h)))
+        inner = self.dropout(activated_linear(h, self.lin_in, self.act))
         out: Tensor = self.dropout_out(self.lin_out(inner))
         return out

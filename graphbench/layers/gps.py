@@ -14,6 +14,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import make_norm
+from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
 
 
@@ -72,10 +73,12 @@ class GPSBlock(Block):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """Node states (N, dim), edge states, and the batch for the next block."""
         outputs = []
-        for branch in self.branches:
-            if branch.part is not None:
-                h_branch, e, batch = branch(h, e, batch)
-                outputs.append(h_branch)
+        present = [branch for branch in self.branches if branch.part is not None]
+        states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
+        for branch in present:
+            residual = next(states) if branch.adds_residual else None
+            h_branch, e, batch = branch(next(states), e, batch, residual)
+            outputs.append(h_branch)
         x = sum(outputs[1:], outputs[0]) if outputs else h
         return self.norm_out(x + self.feed_forward(x), batch), e, batch
 
@@ -102,15 +105,20 @@ class SubLayer(nn.Module):
         self.edges = edges
         self.adds_residual = not (isinstance(layer, LocalLayer) and layer.has_residual)
 
-    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The layer's term (N, dim) of the sum, and edge states and batch for the next sublayer."""
+    def forward(
+        self, h: Tensor, e: Tensor | None, batch: GraphBatch, residual: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """The layer's term (N, dim) of the sum, and edge states and batch for the next sublayer.
+
+        ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once.
+        """
         assert self.part is not None
         if self.edges is None:
             new, e, batch = self.part.step(h, e, batch)
         else:
             new, batch = self._on_edge_set(h, batch, self.edges)
         if self.adds_residual:
-            new = h + self.dropout(new)
+            new = (h if residual is None else residual) + self.dropout(new)
         return self.norm(new, batch), e, batch
 
     def _on_edge_set(self, h: Tensor, batch: GraphBatch, name: str) -> tuple[Tensor, GraphBatch]:

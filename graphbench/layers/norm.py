@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError, nearest
-from graphbench.ops.segment import segment_mean, segment_sum
+from graphbench.ops.graph_layer_norm import graph_layer_norm
+from graphbench.ops.segment import segment_mean
 from graphbench.structures import GraphBatch
 
 NORMS = ("batch", "layer", "graph", "none")
@@ -84,14 +85,7 @@ class GraphLayerNorm(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Normalises every graph by the statistics of its nodes."""
-        ragged = batch.ragged
-        entries = (ragged.size_tensor.clamp(min=1) * self.dim).to(h.dtype).unsqueeze(1)
-        # Sums over channels first, so that the sum over nodes has one column.
-        mean = segment_sum(h.sum(1, keepdim=True), ragged) / entries
-        centred = h - mean.index_select(0, ragged.graph_id)
-        variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
-        scale = (variance + self.eps).rsqrt().index_select(0, ragged.graph_id)
-        return torch.addcmul(self.bias, centred * scale, self.weight)
+        return graph_layer_norm(h, self.weight, self.bias, batch.ragged, eps=self.eps)
 
     def extra_repr(self) -> str:
         """The width, in ``print(model)``."""

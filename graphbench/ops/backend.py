@@ -31,9 +31,14 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     return implementations[backend]
 
 
+def on_gpu(x: Tensor) -> bool:
+    """Whether a tensor lies where Triton kernels run."""
+    return x.is_cuda
+
+
 def has_triton(x: Tensor) -> bool:
     """Whether Triton kernels can be asked to run where a tensor lies."""
-    return x.is_cuda and _triton_is_installed()
+    return on_gpu(x) and triton_is_installed()
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -42,5 +47,6 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 
 
 @functools.cache
-def _triton_is_installed() -> bool:
+def triton_is_installed() -> bool:
+    """Whether the compiler of the kernels is there."""
     return importlib.util.find_spec("triton") is not None

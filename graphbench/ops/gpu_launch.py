@@ -9,6 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
+from graphbench.ops import backend
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 
@@ -28,7 +29,7 @@ def has_kernels(operator: str, q: Tensor) -> bool:
     Raises:
         ValueError: it lies on a device that Triton cannot reach.
     """
-    if not (q.is_cuda or INTERPRETED):
+    if not (backend.on_gpu(q) or INTERPRETED):
         raise ValueError(f"backend 'gpu' of {operator} needs tensors on a GPU, received tensors on '{q.device}'")
     return not q.is_cuda or torch.cuda.get_device_capability(q.device) >= (8, 0)
 
@@ -53,6 +54,19 @@ def triton_type(wide: torch.dtype) -> triton.language.dtype:
 def span_of(width: int) -> int:
     """The power of two that a tile of so many columns takes; Triton multiplies from 16 on."""
     return max(16, 1 << (width - 1).bit_length())
+
+
+def parts_of(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[tuple[Tensor, Tensor, Tensor], int]:
+    """((q, k, v), number of those in one tensor): three tensors, or views of one (N, 3, H, d), given as ``q``."""
+    if k is None or v is None:
+        packed = q.unbind(1)
+        return (packed[0], packed[1], packed[2]), 3
+    return (q, k, v), 1
+
+
+def empty_parts(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Room for the gradients of what :func:`parts_of` takes."""
+    return torch.empty_like(q), None if k is None else torch.empty_like(k), None if v is None else torch.empty_like(v)
 
 
 def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) -> Tensor:

@@ -33,7 +33,7 @@ def locate(tiles, ptr, SIZE: tl.constexpr):
 
 @triton.jit
 def load_rows(x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
-    """[rows, SPAN] of one head; 0 where there is nothing."""
+    """[rows, SPAN] of one head; 0 where there is nothing. Rows are HEADS heads apart, whoever these belong to."""
     o_c = tl.arange(0, SPAN)
     o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
     return tl.load(x + o_x, mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :], other=0.0).to(ACC)

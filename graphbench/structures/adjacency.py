@@ -92,6 +92,7 @@ def adjacency(
     *,
     norm: Literal["sym", "row", "none"] = "none",
     self_loops: bool = False,
+    order: Tensor | None = None,
 ) -> Adjacency:
     """Sorts the edges both ways and computes the weights of a normalisation.
 
@@ -103,6 +104,7 @@ def adjacency(
         num_nodes: N.
         norm: normalisation.
         self_loops: give every node exactly one self loop (loops among the edges get weight 0).
+        order: (2, E) int64 numbers of the edges sorted by target and by source, where they are known.
 
     Raises:
         ValueError: ``norm`` is unknown.
@@ -122,14 +124,36 @@ def adjacency(
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
         degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, weight)
         weight = normalised(weight, source, target, degree, norm)
+    by_target, by_source = (None, None) if order is None else order.unbind(0)
+    if self_loops and order is not None:
+        by_target = _with_loops(edge_index[1], order[0], num_nodes)
+        by_source = _with_loops(edge_index[0], order[1], num_nodes)
+    nodes = torch.arange(num_nodes + 1, device=source.device)
     return Adjacency(
         num_nodes,
         source,
         target,
-        _sorted(target, source, num_nodes),
-        _sorted(source, target, num_nodes),
+        _sorted(target, source, nodes, by_target),
+        _sorted(source, target, nodes, by_source),
         weight,
     )
+
+
+def _with_loops(key: Tensor, entry: Tensor, num_nodes: int) -> Tensor:
+    """(E + N,) edges sorted by ``key``, and behind the edges of every node its loop, numbered from E on.
+
+    Args:
+        key: (E,) int64 node of every edge.
+        entry: (E,) int64 edges sorted by it.
+        num_nodes: N.
+    """
+    edges = len(entry)
+    numbers = torch.arange(edges + num_nodes, device=key.device)
+    ordered, nodes = key.index_select(0, entry), numbers[:num_nodes]
+    # In front of an edge lie the edges before it and a loop per smaller node.
+    place = torch.cat([ordered, torch.searchsorted(ordered, nodes, right=True)])
+    place = torch.add(place, torch.cat([numbers[:edges], nodes]))
+    return torch.empty_like(numbers).scatter_(0, place, torch.cat([entry, numbers[edges:]]))
 
 
 def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, norm: str) -> Tensor:
@@ -146,11 +170,17 @@ def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, n
     return weight * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
 
 
-def _sorted(key: Tensor, other: Tensor, num_nodes: int) -> Csr:
-    entry = torch.argsort(key, stable=True)
-    count = torch.zeros(num_nodes + 1, dtype=torch.int64, device=key.device)
-    count.scatter_add_(0, key + 1, torch.ones_like(key))
-    return Csr(count.cumsum(0), entry, other[entry])
+def _sorted(key: Tensor, other: Tensor, nodes: Tensor, entry: Tensor | None) -> Csr:
+    """Edges grouped by ``key``; ``nodes`` are 0 .. N, ``entry`` the edges sorted by it where that is known."""
+    if key.device.type == "cpu" and entry is None:
+        entry = torch.argsort(key, stable=True)
+        count = torch.zeros_like(nodes)
+        count.scatter_add_(0, key + 1, torch.ones_like(key))
+        return Csr(count.cumsum(0), entry, other[entry])
+    # On a GPU few kernels count more than what they compute.
+    ordered = key.sort(stable=True) if entry is None else (key.index_select(0, entry), entry)
+    ptr = torch.searchsorted(ordered[0], nodes)
+    return Csr(ptr, ordered[1], other.index_select(0, ordered[1]))
 
 
 def in_pieces(adj: Adjacency) -> Adjacency:

@@ -53,6 +53,7 @@ class GraphBatch(Memo):
         edge_sets: further pairs of nodes by name, e.g. ``"expander"``.
         pairs: distances of all pairs, or None.
         hops: k-hop neighbour lists, or None.
+        edge_order: (2, E) int64 numbers of the edges sorted by target and by source, where the data have them.
         state: what encoders and layers computed for later layers; set with :meth:`with_state`.
     """
 
@@ -67,6 +68,7 @@ class GraphBatch(Memo):
     edge_sets: Mapping[str, EdgeSet] = field(default_factory=dict)
     pairs: PairBlocks | None = None
     hops: HopNeighbors | None = None
+    edge_order: Tensor | None = None
     state: LayerState = field(default_factory=LayerState)
 
     @property
@@ -111,7 +113,9 @@ class GraphBatch(Memo):
         return self.derived(_two_hop_adjacency, direct, norm, self_loops)
 
     def replace(self, **changes: Any) -> GraphBatch:
-        """A copy with some fields exchanged; derived values start afresh."""
+        """A copy with some fields exchanged; derived values start afresh, and other edges have another order."""
+        if "edge_index" in changes:
+            changes.setdefault("edge_order", None)
         return dataclasses.replace(self, **changes)
 
     def with_state(self, state: LayerState | None = None, **changes: Any) -> GraphBatch:
@@ -167,6 +171,7 @@ class GraphBatch(Memo):
             edge_sets={name: function(value) for name, value in self.edge_sets.items()},
             pairs=each(self.pairs),
             hops=each(self.hops),
+            edge_order=each(self.edge_order),
         )
 
     @classmethod
@@ -232,7 +237,8 @@ def _cat(parts: Sequence[Features | None]) -> Features | None:
 
 
 def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
-    sorted_edges = adjacency(batch.edge_index, batch.num_nodes, norm=norm, self_loops=self_loops)
+    order = batch.edge_order
+    sorted_edges = adjacency(batch.edge_index, batch.num_nodes, norm=norm, self_loops=self_loops, order=order)
     # One large graph on a GPU may have hubs, whose lists are cut; many small graphs have none.
     return sorted_edges if batch.device.type == "cpu" or batch.num_graphs > 1 else in_pieces(sorted_edges)
 

@@ -52,6 +52,17 @@ def test_equals_reference(options: dict[str, Any], on: str, lost: str, floating:
     assert_same(*both, on_device(ragged))
 
 
+def test_parts_of_one_tensor() -> None:
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged, 5, 5)
+    packed = torch.stack([x.detach() for x in qkv], dim=1).requires_grad_()
+
+    def using(backend: str):
+        return lambda x, s: decay_attention(*x.unbind(1), ragged, index, s, decay=0.6, packed=x, backend=backend)
+
+    assert_same(using("gpu"), using("reference"), [packed, start])
+
+
 def test_error_in_float32() -> None:
     """Of output, q, k and v; the three numbers of the start points are too few for a mean."""
     ragged = Ragged.from_sizes([20, 3], DEVICE)

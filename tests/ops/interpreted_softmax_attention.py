@@ -44,6 +44,18 @@ def test_equals_reference(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(using("gpu"), using("reference"), inputs)
 
 
+@pytest.mark.parametrize("size", [17, 40], ids=["kernels", "fused"])
+def test_parts_of_one_tensor(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_LARGE", 32)
+    ragged = Ragged.from_sizes([0, size, 1], DEVICE)
+    qkv = torch.randn(ragged.num_rows, 3, 2, 20, dtype=torch.float64, device=DEVICE, requires_grad=True)
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        return lambda x: softmax_attention(*x.unbind(1), ragged, packed=x, backend=backend)
+
+    assert_same(using("gpu"), using("reference"), [qkv])
+
+
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
 def test_error_in_float32(bias: bool) -> None:
     using, inputs = case([20, 3], bias)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow import gpu, reference, sparse_flow
+from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import normal, values_and_gradients
 
@@ -73,6 +73,17 @@ def test_equals_reference(alpha: float, sizes: list[int], small_blocks: None) ->
     ragged = Ragged.from_sizes(sizes, DEVICE)
     found = errors(ragged, alpha, inputs_for(ragged, 5, 4))
     assert max(found.values()) < 1e-12, found
+
+
+def test_zeros_are_counted_on_the_way(small_blocks: None) -> None:
+    ragged = Ragged.from_sizes([0, 70, 1, 17, 40], DEVICE)
+    *scores, v, lam = (x.detach() for x in inputs_for(ragged, 5, 4))
+    problem = FlowProblem(*scores, ragged, lam)
+    out, fraction = counted_flow(problem, v, backend="gpu")
+    torch.testing.assert_close(out, gpu.sparse_flow(*scores, v, ragged, lam, problem.alpha, 0.0), rtol=0, atol=0)
+    expected = flow_diagnostics(problem).zero_fraction
+    assert 0 < expected[1] < 1
+    torch.testing.assert_close(fraction, expected, rtol=1e-15, atol=0, equal_nan=True)
 
 
 @pytest.mark.exhaustive
@@ -246,7 +257,7 @@ def test_saves_numbers_per_row_and_no_flow() -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
     assert kept
-    assert sum(kept) == (5 * 4 + 6) * 50 + 1
+    assert sum(kept) == (5 * 4 + 7) * 50 + 1
 
 
 @pytest.mark.parametrize("wide", ["d", "e"])

@@ -84,6 +84,10 @@ def operators(adj, n: int) -> dict:
         "max_at_target": (lambda m, **b: max_at_target(adj, m, **b), [normal(e, 2, 2)]),
         "edge_softmax": (lambda x, **b: edge_softmax(adj, x, **b), [normal(e, 2)]),
         "relu_sum": (lambda h, m, **b: relu_sum(adj, h, m, **b), [normal(n, 3), normal(e, 3)]),
+        "relu_sum_and_own": (
+            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b),
+            [normal(n, 3), normal(e, 3), normal(1)],
+        ),
         "gated_mean": (
             lambda t, s, m, v, **b: gated_mean(adj, t, s, m, v, **b)[0],
             [normal(n, 3), normal(n, 3), normal(e, 3), normal(n, 3)],

@@ -13,6 +13,7 @@ from torch import Tensor
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import (
     FlowProblem,
+    counted_flow,
     cpu,
     flow_diagnostics,
     flow_pattern,
@@ -319,12 +320,16 @@ def test_pattern_is_what_the_operator_multiplies_with(mode: str, monkeypatch: py
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 1, 40], [9, 9, 9], [5, 12, 7, 12, 11, 6], [400, 2, 30]])
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])
-def test_zero_fraction_of_many_graphs_at_once_is_that_of_the_diagnostics(sizes: list[int], mode: str) -> None:
+def test_zeros_counted_on_the_way_are_those_of_the_diagnostics(sizes: list[int], mode: str) -> None:
     ragged = Ragged.from_sizes(sizes)
-    *scores, _, lam = (x.detach() for x in inputs_for(ragged))
+    *scores, v, lam = (x.detach() for x in inputs_for(ragged))
     options = {"lam": lam, "alpha": 0.5, "mode": mode, "iters": 4}
-    expected = flow_diagnostics(FlowProblem(*scores, ragged, **options)).zero_fraction
-    torch.testing.assert_close(zero_fraction(FlowProblem(*scores, ragged, **options)), expected, equal_nan=True)
+    problem = FlowProblem(*scores, ragged, **options)
+    expected = flow_diagnostics(problem).zero_fraction
+    torch.testing.assert_close(zero_fraction(problem), expected, equal_nan=True)
+    out, fraction = counted_flow(problem, v)
+    torch.testing.assert_close(fraction, expected, equal_nan=True)
+    assert torch.equal(out, sparse_flow(*scores, v, ragged, **options))
 
 
 @pytest.mark.parametrize("mode", ["exact", "proximal", "dense"])

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,28 @@ def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_co
     if kind != torch.float64:
         assert ".f64" not in code, "a constant or an argument widens the arithmetic"
     return code
+
+
+def check_machine_code(program: Any, *, tensor_cores: bool = False, allowed: int = 0) -> None:
+    """No register is spilled to memory, and products run on tensor cores where that is promised.
+
+    ``allowed``: bytes per thread that a function of the CUDA library takes.
+    """
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(program.asm["cubin"])
+        file.flush()
+        usage = _tool(tools / "cuobjdump", "--dump-resource-usage", file.name)
+        code = _tool(tools / "nvdisasm", "-c", file.name)
+    stack = re.search(r"STACK:(\d+)", usage)
+    assert stack, usage
+    assert int(stack[1]) <= allowed, f"{stack[1]} bytes per thread of stack, for spilled registers"
+    if tensor_cores:
+        assert re.search(r"\b(HMMA|HGMMA)\b", code), "no product runs on tensor cores"
+
+
+def _tool(program: Path, *arguments: str) -> str:
+    return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def check_missing_triton(operator: str) -> None:

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.errors import ArgumentError
+
 Order = Literal["shuffled", "bucketed"]
 
 _WINDOW = 0.05
@@ -159,18 +161,23 @@ def in_order(sizes: Tensor, batch_size: int, node_budget: int = 0) -> list[Tenso
     return list(positions.split(batch_size))
 
 
-def check_budget(sizes: Tensor, node_budget: int) -> None:
+def check_budget(sizes: Tensor, node_budget: int, parameter: str = "node_budget") -> None:
     """Refuses a budget that the largest graph exceeds.
 
     Args:
         sizes: (n,) nodes per graph.
         node_budget: most nodes in a batch; 0: no limit.
+        parameter: its name, for the message.
+
+    Raises:
+        ArgumentError: naming the largest graph.
     """
     largest = int(sizes.max()) if len(sizes) else 0
     if node_budget < 0 or 0 < node_budget < largest:
-        raise ValueError(
-            f"node_budget must be 0 (no limit) or hold the largest graph, which has {largest} nodes; "
-            f"received {node_budget}"
+        raise ArgumentError(
+            parameter,
+            f"{parameter} must be 0 (no limit) or hold the largest graph, which has {largest} nodes; "
+            f"received {node_budget}",
         )
 
 

@@ -56,6 +56,8 @@ class GraphLoaders(DataLoaders):
         batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
             :mod:`graphbench.data.loading.batching`.
         node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
+        eval_node_budget: the same for evaluation alone; 0: batches as in training. Predictions depend on it by rounding
+            only, but for layers that say that they read their batch-mates; the number of launches does.
         resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
             a quarter of its free memory. Without a GPU it means nothing.
         batch_transform: computed for every batch, on its device: takes the batch and returns it with more.
@@ -76,6 +78,7 @@ class GraphLoaders(DataLoaders):
         resample_negatives: bool = False,
         batching: Order = "shuffled",
         node_budget: int = 0,
+        eval_node_budget: int = 0,
         resident: Resident = "auto",
         batch_transform: Callable[[GraphBatch], GraphBatch] | None = None,
         device: torch.device | str = "cpu",
@@ -96,15 +99,16 @@ class GraphLoaders(DataLoaders):
             raise ValueError("resample_negative is for many graphs with targets per pair of nodes")
         if resample_negatives and resident == "always":
             raise ValueError("resample_negative draws pairs on the host: leave resident at auto")
-        if transductive and (node_budget or batching != "shuffled"):
+        if transductive and (node_budget or eval_node_budget or batching != "shuffled"):
             raise ValueError(
                 "a transductive data set is one batch: node_budget and bucketed batching are for many graphs"
             )
         splits.check(num_examples(store, transductive))
         check_budget(store.sizes, node_budget)
+        check_budget(store.sizes, eval_node_budget, "eval_node_budget")
         self._store, self._splits = store, splits
         self._batch_size = batch_size
-        self._budget = node_budget
+        self._budget = eval_node_budget or node_budget  # of evaluation
         self._transductive = transductive
         self._seed = seed
         self._device, self._rank, self._world_size = torch.device(device), rank, world_size

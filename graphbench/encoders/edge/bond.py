@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
-from graphbench.encoders.inputs import edge_features, embed
+from graphbench.encoders.inputs import edge_features, embed_columns
 from graphbench.layers.module_list import Modules
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -37,5 +36,4 @@ class Bond(FeatureEncoder):
         a = edge_features(batch, "Bond")
         if a.dim() != 2 or a.shape[1] != len(self.bond_emb):
             raise ValueError(f"Bond reads {len(self.bond_emb)} columns, received edge_attr of shape {tuple(a.shape)}")
-        columns = [embed(table, a[:, c], f"Bond, column {c},") for c, table in enumerate(self.bond_emb)]
-        return torch.stack(columns).sum(0)
+        return embed_columns(list(self.bond_emb), a, "Bond")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
-from graphbench.encoders.inputs import embed, node_features
+from graphbench.encoders.inputs import embed_columns, node_features
 from graphbench.errors import ArgumentError
 from graphbench.layers.module_list import Modules
 from graphbench.registry import FromContext, register
@@ -50,5 +49,4 @@ class Atom(FeatureEncoder):
         x = node_features(batch, "Atom")
         if x.dim() != 2 or x.shape[1] != len(self.atom_emb):
             raise ValueError(f"Atom reads {len(self.atom_emb)} columns, received x of shape {tuple(x.shape)}")
-        columns = [embed(table, x[:, c], f"Atom, column {c},") for c, table in enumerate(self.atom_emb)]
-        return torch.stack(columns).sum(0)
+        return embed_columns(list(self.atom_emb), x, "Atom")

@@ -102,10 +102,10 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
-        q, k, v = self._projections(h)
-        dropout = self.dropout if self.training else 0.0
-        psi = self.distances(batch)
-        mixed = decay_attention(q, k, v, batch.ragged, psi, self.start, dropout_p=dropout, **self.mask.arguments)
+        qkv = self._projections(h)
+        q, k, v = qkv.unbind(1)
+        options = {"dropout_p": self.dropout if self.training else 0.0, "packed": qkv, **self.mask.arguments}
+        mixed = decay_attention(q, k, v, batch.ragged, self.distances(batch), self.start, **options)
         out: Tensor = self.out(mixed.reshape(h.shape))
         return out
 
@@ -132,7 +132,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
-        q, k, _ = self._projections(h)
+        q, k, _ = self._projections(h).unbind(1)
         sizes = batch.ragged.sizes
         distances = self.distances(batch).split([size * size for size in sizes])
         graphs = zip(q.split(sizes), k.split(sizes), distances, strict=True)

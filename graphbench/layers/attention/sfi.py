@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,11 +12,14 @@ from torch import Tensor, nn
 from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
+from graphbench.layers.linear import joint_linear
 from graphbench.ops.propagate import propagate
-from graphbench.ops.sparse_flow import FlowProblem, flow_pattern, sparse_flow, zero_fraction
+from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
+# Maps of the nodes that the flow depends on.
+_PROBLEM = ("q", "k", "q_friction", "k_friction")
 _CHOICES = {
     "mode": ("sparse", "dense", "none"),
     "lam_norm": ("dataset", "graph", "batch"),
@@ -124,38 +128,44 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             self.k_friction = nn.Linear(dim, heads * dim)
             self.log_lam = nn.Parameter(torch.zeros(()))
         known = mode == "sparse" and lam_norm == "dataset" and max_nodes is not None
+        # (h, zero_flow) of the last forward pass in evaluation, until it is asked for.
+        self._zero_flow: tuple[Tensor, Tensor] | None = None
         self.register_buffer("max_nodes", torch.tensor(max_nodes) if known else None)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual."""
-        x = self.norm(h)
-        v = self._heads(self.v, x)
+        projected = self._projections(self.norm(h), ("v", *_PROBLEM))
+        v = projected.pop("v")
         mixed = propagate(batch.adjacency(norm="sym", self_loops=True), v) if self.adjacency else None
         if self.mode != "none":
-            dropout = self.dropout if self.training else 0.0
-            flow = sparse_flow(v=v, dropout_p=dropout, **self._problem(x, batch))
+            flow = self._flow(h, projected, v, batch)
             fraction = (self.gamma / (1 + self.gamma)).to(flow.dtype)
             mixed = fraction * flow if mixed is None else torch.lerp(mixed, flow, fraction)
         assert mixed is not None  # refused by the constructor
         out: Tensor = self.out(mixed.flatten(1))
         return out
 
-    def _problem(self, x: Tensor, batch: GraphBatch) -> dict[str, Any]:
-        """The energy that Z minimises, as arguments of :mod:`graphbench.ops.sparse_flow`."""
-        sparse = self.mode == "sparse"
-        return {
-            "q": self._heads(self.q, x),
-            "k": self._heads(self.k, x),
-            "q_friction": self._heads(self.q_friction, x) if sparse else None,
-            "k_friction": self._heads(self.k_friction, x) if sparse else None,
-            "ragged": batch.ragged,
-            "lam": self._lam(batch) if sparse else x.new_zeros(()),
-            **self.solver,
-        }
+    def _flow(self, h: Tensor, projected: dict[str, Tensor], v: Tensor, batch: GraphBatch) -> Tensor:
+        """Z times the values, (N, heads, dim). Evaluation counts the zeros of Z on the way, for the statistics."""
+        self._zero_flow = None
+        problem = self._problem(projected, batch)
+        if self.mode == "sparse" and not self.training and not torch.is_grad_enabled():
+            flow, fraction = counted_flow(FlowProblem(**problem), v)
+            self._zero_flow = (h, fraction)
+            return flow
+        return sparse_flow(v=v, dropout_p=self.dropout if self.training else 0.0, **problem)
 
-    def _heads(self, lin: nn.Module, x: Tensor) -> Tensor:
-        projected: Tensor = lin(x)
-        return projected.view(x.shape[0], self.heads, x.shape[1])
+    def _problem(self, projected: dict[str, Tensor], batch: GraphBatch) -> dict[str, Any]:
+        """The energy that Z minimises, as arguments of :mod:`graphbench.ops.sparse_flow`."""
+        absent = dict.fromkeys(name for name in _PROBLEM if name not in projected)
+        lam = self._lam(batch) if self.mode == "sparse" else projected["q"].new_zeros(())
+        return {**projected, **absent, "ragged": batch.ragged, "lam": lam, **self.solver}
+
+    def _projections(self, x: Tensor, names: Sequence[str] = _PROBLEM) -> dict[str, Tensor]:
+        """(N, heads, dim) of those of the maps of ``x`` that the mode has."""
+        maps = {name: lin for name in names if isinstance(lin := getattr(self, name, None), nn.Linear)}
+        rows = zip(maps, joint_linear(x, list(maps.values())), strict=True)
+        return {name: row.view(x.shape[0], self.heads, x.shape[1]) for name, row in rows}
 
     def _lam(self, batch: GraphBatch) -> Tensor:
         """The energy's lam: a scalar, or (G,) one value per graph."""
@@ -172,17 +182,19 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Z without dropout, (heads, n, n) per graph; row i is what node i receives. No heads in mode ``"none"``."""
-        x = self.norm(h)
         if self.mode == "none":
-            return [x.new_empty(0, size, size) for size in batch.ragged.sizes]
-        return flow_pattern(FlowProblem(**self._problem(x, batch)))
+            return [h.new_empty(0, size, size) for size in batch.ragged.sizes]
+        return flow_pattern(FlowProblem(**self._problem(self._projections(self.norm(h)), batch)))
 
     def statistics(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> dict[str, Tensor]:
         """``zero_flow`` (G,): fraction of exact zeros in Z, NaN for an empty graph; only in mode ``"sparse"``."""
         if self.mode != "sparse":
             return {}
+        counted, self._zero_flow = self._zero_flow, None
+        if counted is not None and counted[0] is h:
+            return {"zero_flow": counted[1]}
         with torch.no_grad():
-            return {"zero_flow": zero_fraction(FlowProblem(**self._problem(self.norm(h), batch)))}
+            return {"zero_flow": zero_fraction(FlowProblem(**self._problem(self._projections(self.norm(h)), batch)))}
 
     def extra_repr(self) -> str:
         """Mode, heads and what the flow depends on, in ``print(model)``."""

@@ -48,9 +48,10 @@ class Transformer(GlobalAttention, HasAttentionWeights):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
-        q, k, v = self._projections(h)
-        dropout = self.dropout if self.training else 0.0
-        mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout, bias=self.pair_bias(batch))
+        qkv = self._projections(h)
+        q, k, v = qkv.unbind(1)
+        dropout, bias = self.dropout if self.training else 0.0, self.pair_bias(batch)
+        mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout, bias=bias, packed=qkv)
         out: Tensor = self.out(mixed.reshape(h.shape))
         return out
 
@@ -60,7 +61,7 @@ class Transformer(GlobalAttention, HasAttentionWeights):
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
-        q, k, _ = self._projections(h)
+        q, k, _ = self._projections(h).unbind(1)
         sizes = batch.ragged.sizes
         scale = q.shape[2] ** -0.5
         graphs = zip(q.split(sizes), k.split(sizes), strict=True)
@@ -71,10 +72,10 @@ class Transformer(GlobalAttention, HasAttentionWeights):
             scores = [score + block.t().view_as(score) for score, block in zip(scores, blocks, strict=True)]
         return [score.softmax(2) for score in scores]
 
-    def _projections(self, h: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values, (N, heads, dim / heads)."""
+    def _projections(self, h: Tensor) -> Tensor:
+        """(N, 3, heads, dim / heads) queries, keys and values."""
         qkv: Tensor = self.qkv(h)
-        return qkv.view(h.shape[0], 3, self.heads, h.shape[1] // self.heads).unbind(1)
+        return qkv.view(h.shape[0], 3, self.heads, h.shape[1] // self.heads)
 
     def extra_repr(self) -> str:
         """Heads and dropout, in ``print(model)``."""

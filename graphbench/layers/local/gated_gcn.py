@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.linear import joint_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gated_mean
@@ -83,15 +84,11 @@ class GatedGCNCore(GraphLayer):
         if e is None:
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
-        neighbours, logit = gated_mean(
-            adj,
-            self.gate_target(h),
-            self.gate_source(h),
-            self.gate_edge(e),
-            self.lin_neighbor(h),
-            gate=None if self.pe_gate is None else self.pe_gate(adj, batch),
-        )
-        h_new = self.dropout(self.act(self.node_norm(self.lin_self(h) + neighbours)))
+        maps = (self.gate_target, self.gate_source, self.lin_neighbor, self.lin_self)
+        target, source, value, own = joint_linear(h, maps)
+        gate = None if self.pe_gate is None else self.pe_gate(adj, batch)
+        neighbours, logit = gated_mean(adj, target, source, self.gate_edge(e), value, gate=gate)
+        h_new = self.dropout(self.act(self.node_norm(own + neighbours)))
         if self.node_residual:
             h_new = h + h_new
         if not self.update_edges:

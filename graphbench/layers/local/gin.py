@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
+from graphbench.layers.linear import activated_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
@@ -113,7 +114,17 @@ class GINE(GIN):
         message = e if self.edge_lin is None else self.edge_lin(e)
         adj = batch.adjacency()
         if self.pe_gate is None:
-            neighbours = relu_sum(adj, h, message)
+            return self._mapped(relu_sum(adj, h, message, eps=self.eps)), e
+        neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
+        return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps)), e
+
+    def _mapped(self, h: Tensor) -> Tensor:
+        first, *others = self.mlp
+        if isinstance(first, nn.Linear):
+            act, *others = others
+            h = activated_linear(h, first, act)
         else:
-            neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
-        return self.mlp(torch.addcmul(neighbours, h, 1 + self.eps)), e
+            h = first(h)
+        for layer in others:
+            h = layer(h)
+        return h

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton, triton_is_installed
 from graphbench.ops.circular_conv import cpu, reference
 from graphbench.ops.circular_conv.fourier import reads_columns
 from graphbench.structures import Ragged
 
 __all__ = ["circular_conv", "reads_columns"]
 
-# torch.fft runs on every device and nothing asks the device anything: what a GPU computes is the same code.
-_IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": cpu.circular_conv, "cpu": cpu.circular_conv}
+
+def _gpu(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
+    """Small graphs directly, where Triton can; the others by torch.fft, which runs on every device."""
+    if triton_is_installed():
+        from graphbench.ops.circular_conv import gpu
+
+        if gpu.reaches(u, ragged):
+            return gpu.circular_conv(u, filters, gate, ragged)
+    return cpu.circular_conv(u, filters, gate, ragged)
+
+
+_IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": _gpu, "cpu": cpu.circular_conv}
 
 
 def circular_conv(
@@ -31,7 +41,7 @@ def circular_conv(
         ragged: the partition of the rows of ``u``.
         gate: (N, d) factor of the output, or None for 1. The same as multiplying the result, but what is multiplied
             is computed again in the backward pass instead of being kept: (N, d) less memory, a tenth more time.
-        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``; the last two are the same code.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``; the last two differ for small graphs on a GPU.
 
     Returns:
         (N, d) of the type of ``u``. Half precision is computed in float32, also under autocast.
@@ -49,4 +59,6 @@ def circular_conv(
         )
     if gate is not None and gate.shape != u.shape:
         raise ValueError(f"gate must be {tuple(u.shape)}, as u, received {tuple(gate.shape)}")
+    if backend == "auto" and has_triton(u):
+        backend = "gpu"
     return choose("circular_conv", backend, _IMPLEMENTATIONS)(u, filters, gate, ragged)

@@ -40,6 +40,7 @@ def decay_attention(
     mask_on: Literal["scores", "probs"] = "scores",
     unreachable: Literal["far", "full", "mask"] = "far",
     dropout_p: float = 0.0,
+    packed: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
     r"""``out[i] = sum_j softmax_j(M[i, j] q[i] . k[j] / sqrt(d)) v[j]`` over the nodes j of i's graph, per head.
@@ -68,6 +69,8 @@ def decay_attention(
             weight 0 (``mask``). M = 1 for pairs with the graph token in any case.
         dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
             torch's global generator.
+        packed: (N, 3, H, d), of which q, k and v are views, or None: kernels then read it as it is, and its gradient
+            is written in one piece.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` (which runs on every device) or ``"gpu"`` (Triton). ``"auto"``
             takes ``"gpu"`` for CUDA tensors where Triton is installed.
 
@@ -94,6 +97,6 @@ def decay_attention(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
     mask = Decay(decay, slope, kind, end, mask_on, unreachable)
-    if backend == "auto" and has_triton(q):
-        backend = "gpu"
+    if backend == "gpu" or (backend == "auto" and has_triton(q)):
+        return _gpu(q, k, v, ragged, index, start, mask, dropout_p, packed)
     return choose("decay_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, index, start, mask, dropout_p)

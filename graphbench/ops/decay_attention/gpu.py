@@ -21,15 +21,34 @@ from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.dropout.cpu import draw_seed
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import (
+    WIDEST,
+    empty_parts,
+    has_kernels,
+    loadable,
+    parts_of,
+    row_tiles,
+    span_of,
+    triton_type,
+    wide_of,
+)
 from graphbench.structures import Ragged
 
 
 def decay_attention(
-    q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, index: Tensor, start: Tensor, mask: Decay, dropout_p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    index: Tensor,
+    start: Tensor,
+    mask: Decay,
+    dropout_p: float,
+    packed: Tensor | None = None,
 ) -> Tensor:
     """See :func:`graphbench.ops.decay_attention.decay_attention`.
 
+    ``packed`` is (N, 3, H, d), of which q, k and v are views, or None.
     Half precision is read and written as it is and computed in float32. Heads wider than 128, and devices older than
     sm_80, go through the torch code.
 
@@ -41,9 +60,10 @@ def decay_attention(
     if not has_kernels("decay_attention", q) or max(q.shape[2], v.shape[2]) > WIDEST or dropout_p == 1:
         return dense(q, k, v, ragged, index, start, mask, dropout_p)
     seed = draw_seed() % 2**31 if dropout_p else 0
-    inputs = (x.contiguous() for x in (q, k, v, start))
+    inputs = (packed.contiguous(), None, None) if packed is not None else [x.contiguous() for x in (q, k, v)]
+    start = start.contiguous()
     with torch.autocast(q.device.type, enabled=False):
-        result: Tensor = _Attention.apply(*inputs, index, ragged, mask, dropout_p, seed)  # type: ignore[no-untyped-call]
+        result: Tensor = _Attention.apply(*inputs, start, index, ragged, mask, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -53,9 +73,9 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
+        qkv: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
         start: Tensor,
         index: Tensor,
         ragged: Ragged,
@@ -63,40 +83,45 @@ class _Attention(torch.autograd.Function):
         p: float,
         seed: int,
     ) -> Tensor:
+        inputs = (qkv, k, v)
+        (q, k, v), parts = parts_of(*inputs)
         index = loadable(index, wide_of(v.dtype))
-        rows, keys, constants = _constants(q, v, index, mask, p)
+        rows, keys, constants = _constants(q, v, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
-        out, log_sum = torch.empty_like(v), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
+        out, log_sum = v.new_empty(v.shape), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(q, k, v, start, out, log_sum)
+        ctx.save_for_backward(*inputs, start, out, log_sum)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, start, out, log_sum = ctx.saved_tensors
-        ragged, wide, grad = ctx.ragged, log_sum.dtype, grad.contiguous()
-        rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p)
-        along = (grad.to(wide) * out.to(wide)).sum(2)
-        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        *inputs, start, out, log_sum = ctx.saved_tensors
+        ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)
+        (q, k, v), number = parts_of(*inputs)
+        (dq, dk, dv), _ = parts_of(*gradients)
+        rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
+        along = torch.empty_like(log_sum)
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
         parts = along.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, grad, log_sum, along,
+                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, log_sum, along,
                     dq, dk, dv, parts, ragged.max_size, ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys, **constants,
                 )  # fmt: skip
         of_start = parts.sum(0).to(start.dtype) if ctx.needs_input_grad[3] else None
-        return dq, dk, dv, of_start, None, None, None, None, None
+        return *gradients, of_start, None, None, None, None, None
 
 
-def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tuple[int, int, dict[str, Any]]:
+def _constants(
+    q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float, parts: int = 1
+) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
     wide = wide_of(v.dtype)
     rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
@@ -108,6 +133,7 @@ def _constants(q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float) -> tu
             "P": float(p),
             "KEEP": 1.0 / (1.0 - p),
             "HEADS": q.shape[1],
+            "PARTS": parts,
             "D": q.shape[2],
             "E": v.shape[2],
             "SPAN_D": span_of(q.shape[2]),

@@ -1,6 +1,7 @@
 """Triton kernels of attention with a decay mask. Notation and equations: README; prefixes, tiles: ``ops/gpu_tiles.py``.
 
-``bop`` is the first pair of the graph in the batch, ``b_start`` the start point of the head.
+``bop`` is the first pair of the graph in the batch, ``b_start`` the start point of the head; q, k and v are PARTS parts
+of one tensor (N, PARTS, H, .), or three tensors with PARTS = 1.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -61,8 +62,9 @@ def damped(
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def forward(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, row_length, seed,
-    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
@@ -71,7 +73,7 @@ def forward(
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_start = tl.load(starts + i_h).to(ACC)
     # [ROWS, SPAN_D]
-    b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+    b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
     o_rows = (bos + o_q) * HEADS + i_h
     # [ROWS]
     b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
@@ -80,7 +82,7 @@ def forward(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)), ACC)
+        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), ACC)
         b_z, _b_m, _b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
@@ -90,7 +92,7 @@ def forward(
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
         # [KEYS, SPAN_E]
-        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_out = b_out * b_shrink[:, None] + dot(b_p.to(ACC), b_v, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
@@ -101,16 +103,17 @@ def forward(
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def backward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, grad, log_sum, along, dq, dk, dv, dstart, row_length, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, dstart, row_length, seed,
     OF_QUERIES: tl.constexpr,
-    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values.
 
-    ``along`` is the product of output and gradient of every row, (N, H).
+    ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
@@ -119,14 +122,19 @@ def backward(
     b_dq, b_dstart = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
     # [KEYS, SPAN]
     b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    if OF_QUERIES:
+        # [ROWS]
+        b_out = load_rows(out, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_own = tl.sum(b_out * load_rows(grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC), 1)
+        tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
             o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
         else:
             o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
         # [ROWS, SPAN_D], [KEYS, SPAN_D]
-        b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
-        b_k = load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)
+        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
         b_s = SCALE * dot(b_q, tl.trans(b_k), ACC)
         b_z, b_m, b_dm = damped(
@@ -135,12 +143,16 @@ def backward(
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
         b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
         # [KEYS, SPAN_E], [ROWS, SPAN_E]
-        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
         b_dp = dot(b_grad, tl.trans(b_v), ACC)
         b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
-        b_dz = b_p * (b_dp - tl.load(along + o_rows, mask=m_q, other=0.0)[:, None])
+        if OF_QUERIES:
+            b_along = b_own
+        else:
+            b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
+        b_dz = b_p * (b_dp - b_along[:, None])
         b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:
             b_dq += SCALE * dot(b_ds, b_k, ACC)
@@ -150,8 +162,8 @@ def backward(
             b_dv += dot(tl.trans(b_p), b_grad, ACC)
             b_dk += SCALE * dot(tl.trans(b_ds), b_q, ACC)
     if OF_QUERIES:
-        store_rows(dq, b_dq, bos, o_own, n, i_h, HEADS, D, SPAN_D)
+        store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         tl.store(dstart + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
-        store_rows(dk, b_dk, bos, o_own, n, i_h, HEADS, D, SPAN_D)
-        store_rows(dv, b_dv, bos, o_own, n, i_h, HEADS, E, SPAN_E)
+        store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
+        store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)

@@ -23,16 +23,34 @@ from graphbench.ops.dropout.cpu import draw_seed
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
-from graphbench.ops.gpu_launch import WIDEST, has_kernels, loadable, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import (
+    WIDEST,
+    empty_parts,
+    has_kernels,
+    loadable,
+    parts_of,
+    row_tiles,
+    span_of,
+    triton_type,
+    wide_of,
+)
 from graphbench.structures import Ragged
 from graphbench.structures.pairs import UNREACHABLE
 
 
 def focal_attention(
-    q: Tensor, k: Tensor, v: Tensor, scope: Scope, relations: tuple[Relation, ...], bias: Tensor | None, p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scope: Scope,
+    relations: tuple[Relation, ...],
+    bias: Tensor | None,
+    p: float,
+    packed: Tensor | None = None,
 ) -> Tensor:
     """See :func:`graphbench.ops.focal_attention.focal_attention`.
 
+    ``packed`` is (N, 3, H, d), of which q, k and v are views, or None.
     Half precision is read and written as it is and computed in float32. Lists of neighbours, several relations, more
     than 128 kinds or channels of a head, and devices older than sm_80 go through the torch code.
 
@@ -51,11 +69,11 @@ def focal_attention(
         relation = relations[0] if relations else None
         term = None if relation is None else _term(q, k, relation)
         value = None if relation is None else relation.value
-        q, k, v = (x.contiguous() for x in (q, k, v))
+        inputs = (packed.contiguous(), None, None) if packed is not None else [x.contiguous() for x in (q, k, v)]
         bias = None if bias is None else bias.contiguous()
         index = None if relation is None else relation.index.contiguous()
         launch = _Launch(scope, index, kinds, value is not None, p, seed)
-        out, sums = _Attention.apply(q, k, v, term, bias, launch)  # type: ignore[no-untyped-call]
+        out, sums = _Attention.apply(*inputs, term, bias, launch)  # type: ignore[no-untyped-call]
         if value is not None:
             mixed = torch.matmul(sums.transpose(0, 1), value.to(sums.dtype).transpose(0, 1)).transpose(0, 1)
             out = (out + mixed).to(v.dtype)
@@ -108,7 +126,9 @@ class _Launch:
         hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
         return q, k, v, hops, kinds, term, bias, max_hops, self.ragged.ptr
 
-    def constants(self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
+    def constants(
+        self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, parts: int = 1
+    ) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
         wide = wide_of(v.dtype)
         rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
@@ -117,6 +137,7 @@ class _Launch:
             "P": float(self.p),
             "KEEP": 1.0 / (1.0 - self.p),
             "HEADS": q.shape[1],
+            "PARTS": parts,
             "D": q.shape[2],
             "E": v.shape[2],
             "SPAN_D": span_of(q.shape[2]),
@@ -148,34 +169,41 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, launch: _Launch
+        ctx: Any,
+        qkv: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
+        term: Tensor | None,
+        bias: Tensor | None,
+        launch: _Launch,
     ) -> tuple[Tensor, Tensor]:
+        inputs = (qkv, k, v)
+        (q, k, v), parts = parts_of(*inputs)
         wide = wide_of(v.dtype)
-        constants = launch.constants(q, v, term, bias)
+        constants = launch.constants(q, v, term, bias, parts)
         ragged = launch.ragged
         tiles = ragged.derived(row_tiles, constants["ROWS"])
-        out, log_sum = torch.empty_like(v), v.new_empty(q.shape[:2], dtype=wide)
+        out, log_sum = v.new_empty(v.shape), v.new_empty(q.shape[:2], dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
                 ragged.max_size, launch.seed, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(q, k, v, term, bias, out, sums, log_sum)
+        ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
         ctx.launch = launch
         return out, sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, term, bias, out, sums, log_sum = ctx.saved_tensors
-        launch, wide = ctx.launch, log_sum.dtype
-        constants = launch.constants(q, v, term, bias)
+        *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
+        launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)
+        (q, k, v), parts = parts_of(*inputs)
+        (dq, dk, dv), _ = parts_of(*gradients)
+        constants = launch.constants(q, v, term, bias, parts)
         grad, grad_sums = grad.contiguous(), grad_sums.to(wide).contiguous()
-        along = (grad.to(wide) * out.to(wide)).sum(2)
-        if launch.sums:
-            along += (grad_sums * sums).sum(2)
-        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        along = torch.empty_like(log_sum)
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
         ragged = launch.ragged
@@ -183,8 +211,8 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, grad, grad_sums,
+                    *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, grad, grad_sums,
                     log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
                     ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip
-        return dq, dk, dv, dterm, dbias, None
+        return *gradients, dterm, dbias, None

@@ -1,7 +1,8 @@
 """Triton kernels of focal attention. Notation and equations: README; prefixes of names and tiles: ``ops/gpu_tiles.py``.
 
 Relations of pairs arrive as numbers per row and kind, (N, H, T): ``term`` is what a kind adds to the scores of its row,
-``sums`` what the row's weights of a kind add up to. ``bop`` is the first pair of the graph in the batch.
+``sums`` what the row's weights of a kind add up to. ``bop`` is the first pair of the graph in the batch; q, k
+and v are PARTS parts of one tensor (N, PARTS, H, .), or three tensors with PARTS = 1.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -69,8 +70,9 @@ def masked_scores(
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def forward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
-    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
@@ -79,7 +81,7 @@ def forward(
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_max_hops = tl.load(max_hops + i_h)
     # [ROWS, SPAN_D]
-    b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
+    b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
     o_rows = (bos + o_q) * HEADS + i_h
     # [ROWS]
     b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
@@ -89,7 +91,7 @@ def forward(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
-        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)), ACC)
+        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), ACC)
         b_z = masked_scores(
             b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
@@ -100,7 +102,7 @@ def forward(
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
         # [KEYS, SPAN_E]
-        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_out = b_out * b_shrink[:, None] + dot(b_p, b_v, ACC)
         if SUMS:
             b_sums = b_sums * b_shrink[:, None] + sum_by_kind(b_p, b_kind, KINDS, SPAN_T, ACC)
@@ -115,17 +117,18 @@ def forward(
 
 @triton.jit(do_not_specialize=["row_length", "seed"])
 def backward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, grad, grad_sums, log_sum, along,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum, along,
     dq, dk, dv, dterm, dbias, row_length, seed,
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
-    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, ACC: tl.constexpr,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values.
 
-    ``along`` is the product of output and gradient of every row, (N, H).
+    ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
@@ -134,14 +137,22 @@ def backward(
     b_dq, b_dterm = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
     # [KEYS, SPAN]
     b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    if OF_QUERIES:
+        # [ROWS]
+        b_out = load_rows(out, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_own = tl.sum(b_out * load_rows(grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC), 1)
+        if SUMS:
+            b_sums = load_rows(sums, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T, ACC)
+            b_own += tl.sum(b_sums * load_rows(grad_sums, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T, ACC), 1)
+        tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
             o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
         else:
             o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
         # [ROWS, SPAN_D], [KEYS, SPAN_D]
-        b_q = load_rows(q, bos, o_q, n, i_h, HEADS, D, SPAN_D, ACC)
-        b_k = load_rows(k, bos, o_k, n, i_h, HEADS, D, SPAN_D, ACC)
+        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
         b_z = masked_scores(
@@ -151,14 +162,18 @@ def backward(
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
         b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
         # [KEYS, SPAN_E], [ROWS, SPAN_E]
-        b_v = load_rows(v, bos, o_k, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
         b_dp = dot(b_grad, tl.trans(b_v), ACC)
         if SUMS:
             b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
         b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
-        b_dz = b_p * (b_dp - tl.load(along + o_rows, mask=m_q, other=0.0)[:, None])
+        if OF_QUERIES:
+            b_along = b_own
+        else:
+            b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
+        b_dz = b_p * (b_dp - b_along[:, None])
         if OF_QUERIES:
             b_dq += SCALE * dot(b_dz, b_k, ACC)
             if TERM:
@@ -172,9 +187,9 @@ def backward(
             b_dv += dot(tl.trans(b_p), b_grad, ACC)
             b_dk += SCALE * dot(tl.trans(b_dz), b_q, ACC)
     if OF_QUERIES:
-        store_rows(dq, b_dq, bos, o_own, n, i_h, HEADS, D, SPAN_D)
+        store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         if TERM:
             store_rows(dterm, b_dterm, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T)
     else:
-        store_rows(dk, b_dk, bos, o_own, n, i_h, HEADS, D, SPAN_D)
-        store_rows(dv, b_dv, bos, o_own, n, i_h, HEADS, E, SPAN_E)
+        store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
+        store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)

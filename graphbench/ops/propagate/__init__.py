@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.propagate import cpu, reference
 from graphbench.structures.adjacency import Adjacency
 
@@ -21,13 +21,26 @@ __all__ = [
     "sum_at_target",
 ]
 
+
+def _relu_sum_on_gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.propagate import gpu  # needs Triton
+
+    return gpu.relu_sum(*arguments)
+
+
+def _gated_mean_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
+    from graphbench.ops.propagate import gpu  # needs Triton
+
+    return gpu.gated_mean(*arguments)
+
+
 _PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}
 _GATHER = {"reference": reference.gather, "cpu": cpu.gather}
 _SUM = {"reference": reference.sum_at_target, "cpu": cpu.sum_at_target}
 _MAX = {"reference": reference.max_at_target, "cpu": cpu.max_at_target}
 _SOFTMAX = {"reference": reference.edge_softmax, "cpu": cpu.edge_softmax}
-_RELU = {"reference": reference.relu_sum, "cpu": cpu.relu_sum}
-_GATED = {"reference": reference.gated_mean, "cpu": cpu.gated_mean}
+_RELU = {"reference": reference.relu_sum, "gpu": _relu_sum_on_gpu, "cpu": cpu.relu_sum}
+_GATED = {"reference": reference.gated_mean, "gpu": _gated_mean_on_gpu, "cpu": cpu.gated_mean}
 
 
 def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
@@ -82,19 +95,22 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, backend: str = "auto") -> Tensor:
-    """``out[t] = sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None, backend: str = "auto") -> Tensor:
+    """``out[t] = (1 + eps) h[t] + sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
 
     Args:
         adj: see :class:`~graphbench.structures.Adjacency`, without added self loops.
         h: (N, d).
         e: (E, d).
-        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+        eps: (1,) weight of the node itself, minus one; None leaves the node itself out.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
         (N, d). No tensor of the size of the edges is kept for the backward pass besides ``e``.
     """
-    return choose("relu_sum", backend, _RELU)(adj, h, e)
+    if backend == "auto" and has_triton(h):
+        backend = "gpu"
+    return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
 
 
 def gated_mean(
@@ -122,9 +138,11 @@ def gated_mean(
         value: (N, d) what the sending node sends.
         gate: (E, 1) further factor of the weight, or None for 1.
         eps: keeps the mean finite where no edge arrives.
-        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
         ``out`` (N, d) and ``logit`` (E, d).
     """
+    if backend == "auto" and has_triton(target):
+        backend = "gpu"
     return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, gate, eps)

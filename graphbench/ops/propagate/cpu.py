@@ -43,10 +43,10 @@ def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     return result
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
     """See :func:`graphbench.ops.propagate.relu_sum`."""
     result: Tensor = _ReluSum.apply(adj, h, e)  # type: ignore[no-untyped-call]
-    return result
+    return result if eps is None else torch.addcmul(result, h, 1 + eps)
 
 
 def gated_mean(
@@ -74,6 +74,13 @@ def _arriving(adj: Adjacency, messages: Tensor) -> Tensor:
 
 def _leaving(adj: Adjacency, messages: Tensor) -> Tensor:
     return _bag(messages, adj.by_source.entry, adj.by_source)
+
+
+def logit_gradients(adj: Adjacency, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Gradients of the arguments of :func:`gated_mean` without gate that come from its logits."""
+    if grad_logit is None:
+        return (None,) * 6
+    return None, _arriving(adj, grad_logit), _leaving(adj, grad_logit), grad_logit, None, None
 
 
 class _Propagate(torch.autograd.Function):
@@ -211,6 +218,4 @@ class _GatedMean(torch.autograd.Function):
                 grad_gate = (arriving * sigmoid).mul_(change).sum(1, keepdim=True)
             change.mul_(weighted).mul_(sigmoid.neg_().add_(1))
             grad_logit = change if grad_logit is None else change.add_(grad_logit)
-        if grad_logit is None:
-            return (None,) * 7
-        return None, _arriving(adj, grad_logit), _leaving(adj, grad_logit), grad_logit, grad_value, grad_gate, None
+        return *logit_gradients(adj, grad_logit)[:4], grad_value, grad_gate, None

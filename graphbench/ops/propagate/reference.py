@@ -49,9 +49,10 @@ def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     return out
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
     """See :func:`graphbench.ops.propagate.relu_sum`."""
-    return sum_at_target(adj, torch.relu(gather(adj, h, "source") + e))
+    total = sum_at_target(adj, torch.relu(gather(adj, h, "source") + e))
+    return total if eps is None else total + (1 + eps) * h
 
 
 def gated_mean(

@@ -31,6 +31,7 @@ def softmax_attention(
     *,
     dropout_p: float = 0.0,
     bias: Tensor | None = None,
+    packed: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """``out[i] = sum_j softmax_j(q[i] . k[j] / sqrt(d) + bias[i, j]) v[j]`` over the nodes j of i's graph, per head.
@@ -44,6 +45,8 @@ def softmax_attention(
             torch's global generator.
         bias: (P, H) added to the scaled scores, P = sum n_g^2 pairs, graph after graph and row-major as in
             :class:`~graphbench.structures.PairBlocks`; or None.
+        packed: (N, 3, H, d), of which q, k and v are views, or None: kernels then read it as it is, and its gradient
+            is written in one piece.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"`` (Triton), which ``"auto"`` takes for CUDA tensors
             where it is installed.
 
@@ -63,6 +66,6 @@ def softmax_attention(
         raise ValueError(f"bias must be {expected} (pairs, heads), received {tuple(bias.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
-    if backend == "auto" and has_triton(q):
-        backend = "gpu"
+    if backend == "gpu" or (backend == "auto" and has_triton(q)):
+        return _gpu(q, k, v, ragged, dropout_p, bias, packed)
     return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias)

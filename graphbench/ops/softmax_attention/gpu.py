@@ -18,8 +18,18 @@ from graphbench.structures import Ragged
 _LARGE = 1024
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
+def softmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    dropout_p: float,
+    bias: Tensor | None,
+    packed: Tensor | None = None,
+) -> Tensor:
     """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention without a limit.
+
+    ``packed`` is (N, 3, H, d), of which q, k, v are views.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
@@ -30,4 +40,4 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p
     if not capable or ragged.max_size > _LARGE:
         return fused(q, k, v, ragged, dropout_p, bias)
     everything = Scope(ragged, None, (None,) * q.shape[1], False)
-    return focal.focal_attention(q, k, v, everything, (), bias, dropout_p)
+    return focal.focal_attention(q, k, v, everything, (), bias, dropout_p, packed)

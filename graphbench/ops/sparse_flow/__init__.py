@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
@@ -14,13 +16,27 @@ from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics
 from graphbench.ops.sparse_flow.problem import FlowProblem
 from graphbench.structures import Ragged
 
-__all__ = ["FlowDiagnostics", "FlowProblem", "flow_diagnostics", "flow_pattern", "sparse_flow", "zero_fraction"]
+__all__ = [
+    "FlowDiagnostics",
+    "FlowProblem",
+    "counted_flow",
+    "flow_diagnostics",
+    "flow_pattern",
+    "sparse_flow",
+    "zero_fraction",
+]
 
 
 def _gpu(*arguments: Any) -> Tensor:
     from graphbench.ops.sparse_flow import gpu  # needs Triton
 
     return gpu.sparse_flow(*arguments)
+
+
+def _counted_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
+    from graphbench.ops.sparse_flow import gpu  # needs Triton
+
+    return gpu.counted_flow(*arguments)
 
 
 # The last one is what "auto" means, except for CUDA tensors where Triton is installed (see _implementation).
@@ -104,10 +120,33 @@ def flow_diagnostics(problem: FlowProblem) -> FlowDiagnostics:
         return diagnostics.diagnose(problem)
 
 
-def zero_fraction(problem: FlowProblem) -> Tensor:
-    """(G,) fraction of flows that are exactly 0, as in :func:`flow_diagnostics`; cheap enough for every evaluation."""
+@torch.no_grad()
+def counted_flow(problem: FlowProblem, v: Tensor, *, backend: str = "auto") -> tuple[Tensor, Tensor]:
+    """:func:`sparse_flow` without dropout and gradient, and how many of its flows are 0, counted on the way.
+
+    Args:
+        problem: what the flows follow from.
+        v: (N, H, e) values.
+        backend: ``"auto"``, ``"gpu"`` or ``"cpu"``, of mode ``"exact"``.
+
+    Returns:
+        (N, H, e) output and (G,) fraction of flows that are exactly 0, as in :func:`flow_diagnostics`.
+    """
+    if problem.mode != "exact":
+        arguments = {field.name: getattr(problem, field.name) for field in fields(problem)}
+        return sparse_flow(v=v, **arguments), flow_diagnostics(problem).zero_fraction
+    backend = "gpu" if backend == "auto" and has_triton(problem.q) else backend
+    solve = choose("counted_flow", backend, {"gpu": _counted_on_gpu, "cpu": cpu.counted_flow})
+    ragged, lam = problem.ragged, problem.lam_G
     with problem.full_precision():
-        return diagnostics.zero_fraction(problem)
+        out, nonzero = solve(problem.q, problem.k, *problem.friction, v, ragged, lam, problem.alpha)
+    pairs = problem.q.shape[1] * ragged.size_tensor**2
+    return out, (1 - nonzero / pairs).to(lam.dtype)
+
+
+def zero_fraction(problem: FlowProblem) -> Tensor:
+    """(G,) fraction of flows that are exactly 0, as in :func:`flow_diagnostics`, where the output is not needed."""
+    return counted_flow(problem, problem.q[:, :, :1])[1]
 
 
 def _implementation(backend: str, q: Tensor) -> Callable[..., Tensor]:

@@ -46,6 +46,17 @@ def sparse_flow(
     return result
 
 
+def counted_flow(
+    q: Tensor, k: Tensor, q_friction: Tensor, k_friction: Tensor, v: Tensor, ragged: Ragged, lam: Tensor, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.sparse_flow.counted_flow`: the output and (G,) flows that are not 0."""
+    nonzero = lam.new_zeros(ragged.num_graphs, dtype=torch.float64)
+    if q.numel() == 0 or v.numel() == 0:
+        return v * 0, nonzero
+    out, _ = _forward((q, k, q_friction, k_friction, v), lam, ragged, alpha, 0.0, 0, nonzero)
+    return out, nonzero
+
+
 class Operands(NamedTuple):
     """What the flows of a bucket follow from, heads first; queries are scaled.
 
@@ -97,30 +108,11 @@ class _SparseFlow(torch.autograd.Function):
         p: float,
         seed: int,
     ) -> Tensor:
-        dtype, heads = compute_dtype(q), q.shape[1]
-        layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(p, seed) if p else None
-        *packed, packed_v = (layout.pack(x).to(dtype) for x in (q, k, q_friction, k_friction, v))
-        out, buffers = torch.empty_like(packed_v), _Buffers(packed_v)
-        solved = packed_v.new_empty(len(Solution._fields), len(out) * heads)
-        for bucket in layout.buckets:
-            operands, v_Bje = Operands.of(bucket, packed, lam), bucket.heads_first(packed_v)
-            out_Bie, solved_Bi = torch.empty_like(v_Bje), _of_bucket(solved, bucket, heads)
-            for batch, rows in bucket.tiles(heads, _PAIRS):
-                lam_B11 = operands.lam_B11[batch]
-                w, e, product, scratch = buffers.take(4, operands, batch, rows)
-                operands.scores_(batch, rows, w, e)
-                solution, _ = solve(w, e, lam_B11, alpha, operands.key_mask, (product, scratch))
-                z = flow_over_nu(w, e, product, solution, solution.theta_scale(lam_B11), solution.beta(alpha))
-                if keep is not None:
-                    z.mul_(_next_mask(keep, scratch))
-                torch.bmm(z, v_Bje[batch], out=out_Bie[batch, rows])
-                out_Bie[batch, rows] *= solution.nu if keep is None else solution.nu * keep.scale
-                for field, values in zip(solved_Bi, solution):
-                    field[batch, rows] = values
-            bucket.put(out_Bie, out)
-        ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, solved)
+        inputs = (q, k, q_friction, k_friction, v)
+        out, solved = _forward(inputs, lam, ragged, alpha, p, seed)
+        ctx.save_for_backward(*inputs, lam, solved)
         ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
-        return layout.unpack(out).to(v.dtype)
+        return out
 
     @staticmethod
     @once_differentiable
@@ -149,6 +141,48 @@ class _SparseFlow(torch.autograd.Function):
                 bucket.put(block, packed_gradient)
         of_inputs = (layout.unpack(x).to(like.dtype) for x, like in zip(grads, inputs))
         return *of_inputs, grad_lam, None, None, None, None
+
+
+def _forward(
+    inputs: tuple[Tensor, ...],
+    lam: Tensor,
+    ragged: Ragged,
+    alpha: float,
+    p: float,
+    seed: int,
+    nonzero: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Output, and what the backward pass needs of the rows' solutions; ``nonzero`` (G,) counts flows that are not 0."""
+    q, v = inputs[0], inputs[-1]
+    dtype, heads = compute_dtype(q), q.shape[1]
+    layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(p, seed) if p else None
+    *packed, packed_v = (layout.pack(x).to(dtype) for x in inputs)
+    out, buffers = torch.empty_like(packed_v), _Buffers(packed_v)
+    solved = packed_v.new_empty(len(Solution._fields), len(out) * heads)
+    for bucket in layout.buckets:
+        operands, v_Bje = Operands.of(bucket, packed, lam), bucket.heads_first(packed_v)
+        out_Bie, solved_Bi = torch.empty_like(v_Bje), _of_bucket(solved, bucket, heads)
+        count_Bi = None if nonzero is None else v_Bje.new_empty(v_Bje.shape[:2])
+        for batch, rows in bucket.tiles(heads, _PAIRS):
+            lam_B11 = operands.lam_B11[batch]
+            w, e, product, scratch = buffers.take(4, operands, batch, rows)
+            operands.scores_(batch, rows, w, e)
+            solution, _ = solve(w, e, lam_B11, alpha, operands.key_mask, (product, scratch))
+            z = flow_over_nu(w, e, product, solution, solution.theta_scale(lam_B11), solution.beta(alpha))
+            if count_Bi is not None:
+                count_Bi[batch, rows] = (z > 0).sum(2).to(dtype)
+            if keep is not None:
+                z.mul_(_next_mask(keep, scratch))
+            torch.bmm(z, v_Bje[batch], out=out_Bie[batch, rows])
+            out_Bie[batch, rows] *= solution.nu if keep is None else solution.nu * keep.scale
+            for field, values in zip(solved_Bi, solution):
+                field[batch, rows] = values
+        bucket.put(out_Bie, out)
+        if nonzero is not None and count_Bi is not None:
+            if operands.key_mask is not None:
+                count_Bi *= operands.key_mask.view(count_Bi.shape)  # rows that are padding
+            nonzero[list(bucket.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
+    return layout.unpack(out).to(v.dtype), solved
 
 
 class _Gradients(NamedTuple):

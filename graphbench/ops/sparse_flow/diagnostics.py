@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype
 from graphbench.ops.sparse_flow import proximal, solver
-from graphbench.ops.sparse_flow.cpu import Operands
 from graphbench.ops.sparse_flow.problem import FlowProblem
 from graphbench.ops.sparse_flow.scores import query_tiles, scores
 
@@ -72,32 +70,6 @@ def diagnose(problem: FlowProblem) -> FlowDiagnostics:
         zero_fraction=(zeros / (heads * sizes**2)).to(lam.dtype),
         row_sum=(total / (heads * sizes)).to(lam.dtype),
     )
-
-
-@torch.no_grad()
-def zero_fraction(problem: FlowProblem) -> Tensor:
-    """(G,) as :attr:`FlowDiagnostics.zero_fraction`; mode exact takes a bucket of graphs at once, as the operator."""
-    if problem.mode != "exact":
-        return diagnose(problem).zero_fraction
-    lam, heads, ragged = problem.lam_G, problem.q.shape[1], problem.ragged
-    if problem.q.numel() == 0:
-        return lam.new_full((ragged.num_graphs,), torch.nan)
-    layout, dtype = ragged.layout_for_pairs(heads, _PAIRS), compute_dtype(problem.q)
-    packed = [layout.pack(x).to(dtype) for x in (problem.q, problem.k, *problem.friction)]
-    nonzero = lam.new_zeros(ragged.num_graphs, dtype=torch.float64)
-    for bucket in layout.buckets:
-        operands = Operands.of(bucket, packed, lam)
-        count_Bi = operands.q_Bid.new_zeros(operands.q_Bid.shape[:2])
-        for batch, rows in bucket.tiles(heads, _PAIRS):
-            shape = (batch.stop - batch.start, rows.stop - rows.start, bucket.length)
-            w, e = lam.new_empty(shape), lam.new_empty(shape)
-            operands.scores_(batch, rows, w, e)
-            z, _, _ = _solved(w, e, operands.lam_B11[batch], problem.alpha, operands.key_mask)
-            count_Bi[batch, rows] = (z > 0).sum(2).to(dtype)
-        if operands.key_mask is not None:
-            count_Bi *= operands.key_mask.view(count_Bi.shape)  # rows that are padding
-        nonzero[list(bucket.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
-    return (1 - nonzero / (heads * ragged.size_tensor**2)).to(lam.dtype)
 
 
 def _flow(problem: FlowProblem, graph: int, rows: slice, keys: slice) -> tuple[Tensor, Tensor | None, int]:

@@ -54,6 +54,8 @@ CHUNK = {2: 32, 4: 16, 8: 16}
 _WIDEST = 256
 # Tensor cores add products in an order of their own in every kernel; other products round alike in all of them.
 _TIE = {torch.bfloat16: 2.0**-18}
+# Numbers per row and head that the backward kernels read; one more plane has the number of flows that are not 0.
+_PLANES = 6
 # Largest exponent of phi: sums of n terms of this size stay finite.
 _LIMIT = {torch.float32: 69.0, torch.float64: 600.0}
 
@@ -90,8 +92,50 @@ def sparse_flow(
     return result.to(v.dtype)
 
 
+def counted_flow(
+    q: Tensor, k: Tensor, q_friction: Tensor, k_friction: Tensor, v: Tensor, ragged: Ragged, lam: Tensor, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.sparse_flow.counted_flow`: the output and (G,) flows that are not 0."""
+    inputs = (q, k, q_friction, k_friction, v)
+    if not q.numel() or not v.numel() or not has_kernels("sparse_flow", q) or max(q.shape[2], v.shape[2]) > _WIDEST:
+        return cpu.counted_flow(*inputs, ragged, lam, alpha)
+    kind = torch.promote_types(q.dtype, v.dtype)
+    lam = lam.to(wide_of(kind)).contiguous()
+    out, state = _forward(tuple(x.to(kind).contiguous() for x in inputs), lam, ragged, alpha, 0.0, 0)
+    return out.to(v.dtype), segment_sum(state[_PLANES].sum(0).unsqueeze(1), ragged).squeeze(1)
+
+
+def _forward(
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, alpha: float, p: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Output, and (7, H, N) what the backward kernels rebuild flows from, with the number of flows that are not 0."""
+    q, v = inputs[0], inputs[-1]
+    out, state = torch.empty_like(v), lam.new_empty(_PLANES + 1, q.shape[1], q.shape[0])
+    pointers = (*inputs, lam, ragged.ptr)
+    numbers = (ragged.num_rows, ragged.max_size, seed)
+    constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
+    constants["INV_ALPHA"] = 1 / alpha
+    with torch.cuda.device_of(q):
+        smaller = 0
+        for keys, rows, warps in WHOLE[operand]:
+            tiles = ragged.derived(_tiles, smaller, keys, rows)
+            if len(tiles):
+                whole_rows[len(tiles), heads](
+                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
+                )
+            smaller = keys
+        rows, keys, warps = TILED[operand][_span(q, v)]
+        tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
+        if len(tiles):
+            tiled_rows[len(tiles), heads](
+                *pointers, tiles, out, state, *numbers, **constants,
+                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+            )  # fmt: skip
+    return out, state
+
+
 class _Flow(torch.autograd.Function):
-    """Saves its inputs and six numbers per row and head."""
+    """Saves its inputs and seven numbers per row and head."""
 
     @staticmethod
     def forward(
@@ -107,29 +151,9 @@ class _Flow(torch.autograd.Function):
         p: float,
         seed: int,
     ) -> Tensor:
-        out = torch.empty_like(v)
-        state = lam.new_empty(6, q.shape[1], q.shape[0])
-        inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        numbers = (ragged.num_rows, ragged.max_size, seed)
-        constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
-        constants["INV_ALPHA"] = 1 / alpha
-        with torch.cuda.device_of(q):
-            smaller = 0
-            for keys, rows, warps in WHOLE[operand]:
-                tiles = ragged.derived(_tiles, smaller, keys, rows)
-                if len(tiles):
-                    whole_rows[len(tiles), heads](
-                        *inputs, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
-                    )
-                smaller = keys
-            rows, keys, warps = TILED[operand][_span(q, v)]
-            tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
-            if len(tiles):
-                tiled_rows[len(tiles), heads](
-                    *inputs, tiles, out, state, *numbers, **constants,
-                    E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
-                )  # fmt: skip
-        ctx.save_for_backward(q, k, q_friction, k_friction, v, lam, state)
+        inputs = (q, k, q_friction, k_friction, v)
+        out, state = _forward(inputs, lam, ragged, alpha, p, seed)
+        ctx.save_for_backward(*inputs, lam, state)
         ctx.ragged, ctx.alpha, ctx.p, ctx.seed = ragged, alpha, p, seed
         return out
 

@@ -159,9 +159,10 @@ def _output(
     D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """Pass 4: (products of the flows with v [ROWS, E_SPAN], number of the reference key [ROWS])."""
+    """Pass 4: products of the flows with v [ROWS, E_SPAN]; the reference key, and how many flows are not 0 [ROWS]."""
     b_out = tl.zeros([ROWS, E_SPAN], dtype=ACC)
     b_key = tl.zeros([ROWS], dtype=tl.int64) - 1
+    b_flows = tl.zeros([ROWS], dtype=tl.int32)
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
@@ -171,9 +172,10 @@ def _output(
         b_key = tl.maximum(b_key, tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1))
         _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
         b_z = b_w * positive_part(b_delta[:, None], b_lam * b_excess)
+        b_flows += tl.sum((b_z > 0.0).to(tl.int32), 1)
         b_z = dropout(b_z, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
         b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, ACC)
-    return b_out, b_key
+    return b_out, b_key, b_flows
 
 
 @triton.jit(do_not_specialize=["num_rows", "row_length", "seed"])
@@ -213,11 +215,11 @@ def tiled_rows(
     b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
     b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
     o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
-    b_out, b_key = _output(
+    b_out, b_key, b_flows = _output(
         p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
         row_length, seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
     p_state = state + num_rows.to(tl.int64) * i_h + bos
     plane = num_rows.to(tl.int64) * HEADS
-    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key)
+    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)

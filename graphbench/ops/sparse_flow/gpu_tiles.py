@@ -78,11 +78,11 @@ def store_columns(p_x, b_x, o_x, i_c, n, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
-def store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key):
+def store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows):
     """What the backward kernels rebuild every flow from: six planes, one number per row and head in each.
 
     S (maximum of s), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
-    2^24 keys).
+    2^24 keys). A seventh plane has how many flows of the row are not 0.
     """
     m_q = o_q < n
     tl.store(p_state + o_q, b_s_max, mask=m_q)
@@ -91,6 +91,7 @@ def store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref
     tl.store(p_state + 3 * plane + o_q, b_phi_ref, mask=m_q)
     tl.store(p_state + 4 * plane + o_q, b_delta, mask=m_q)
     tl.store(p_state + 5 * plane + o_q, b_key.to(b_delta.dtype), mask=m_q)
+    tl.store(p_state + 6 * plane + o_q, b_flows.to(b_delta.dtype), mask=m_q)
 
 
 @triton.jit

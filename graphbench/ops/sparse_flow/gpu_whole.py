@@ -98,8 +98,9 @@ def whole_rows(
     b_d = b_lam * b_excess
     plane = num_rows.to(tl.int64) * HEADS
     p_state = state + num_rows.to(tl.int64) * i_h + bos
-    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key)
     b_z = b_w * positive_part(b_delta[:, None], b_d)
+    b_flows = tl.sum((b_z > 0.0).to(tl.int32), 1)
+    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)
     o_rows = ((bos + o_q) * HEADS + i_h)[:, None]
     b_z = dropout(b_z, seed, o_rows, o_k[None, :], row_length, P, KEEP)
     o_e = (bos * HEADS + i_h) * E

@@ -122,6 +122,7 @@ def test_transductive_rows_are_shared_out() -> None:
         ({"transductive": True}, ValueError, "needs one target per node"),
         ({"batching": "sorted"}, ValueError, "batching must be one of shuffled, bucketed, received 'sorted'"),
         ({"node_budget": 39}, ValueError, "the largest graph, which has 40 nodes; received 39"),
+        ({"eval_node_budget": 39}, ValueError, "eval_node_budget must be 0 .no limit. or hold the largest graph"),
         ({"resident": "yes"}, ValueError, "resident must be one of auto, always, never, received 'yes'"),
         (
             {"store": NODES, "splits": NODE_SPLITS, "transductive": True, "node_budget": 9},
@@ -164,6 +165,11 @@ def test_evaluation_stays_in_order_and_within_the_budget() -> None:
     batches = list(test.batches())
     assert [graph for batch in batches for graph in batch.y.tolist()] == list(range(30, 40))
     assert [batch.num_nodes for batch in batches] == [31 + 32, 33 + 34, 35 + 36, 37 + 38, 39 + 40]
+
+
+def test_evaluation_has_a_budget_of_its_own() -> None:
+    *_, test = _loaders(batch_size=2, eval_node_budget=150).passes
+    assert [batch.num_nodes for batch in test.batches()] == [31 + 32 + 33 + 34, 35 + 36 + 37 + 38 + 0, 39 + 40]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
+from graphbench.ops.sine_network import sine_network
 from graphbench.structures import GraphBatch
 
 
@@ -137,11 +138,10 @@ class ImplicitFilter(nn.Module, HasOptimizerGroup):
         with torch.autocast(x.device.type, enabled=False):
             frequency = self.sine_frequency.to(x.dtype)
             *hidden, out = self.mlp
-            for lin in hidden:
-                weight, bias = lin.weight.to(x.dtype), lin.bias.to(x.dtype)
-                if by_channel:
-                    x = torch.sin(F.linear(x, frequency.unsqueeze(1) * weight, frequency * bias))
-                else:
-                    x = torch.sin(frequency * F.linear(x, weight, bias))
-            weight = out.weight.to(x.dtype)
-            return torch.mm(weight, x.t()).t() if by_channel else F.linear(x, weight)
+            layers = [(lin.weight.to(x.dtype), lin.bias.to(x.dtype)) for lin in hidden]
+            last = out.weight.to(x.dtype)
+            if not by_channel:
+                return sine_network(x, layers, last, frequency)
+            for weight, bias in layers:
+                x = torch.sin(F.linear(x, frequency.unsqueeze(1) * weight, frequency * bias))
+            return torch.mm(last, x.t()).t()

@@ -1,0 +1,94 @@
+"""Sums of embeddings in Triton kernels: one forward; one and a sum backward, however many columns (README)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    from graphbench.ops.gpu_launch import has_kernels, loadable, span_of, triton_type, wide_of
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of embedding_sum needs Triton: pip install triton") from missing
+
+from graphbench.ops.embedding_sum import cpu
+from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
+
+# Rows of all tables from which comparing every category with every row costs more than sorting the categories.
+LARGEST = 1024
+# Rows of the batch, rows of the tables and columns of a tile; rows of the batch that one program goes through.
+ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 512
+
+
+def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
+    """See :func:`graphbench.ops.embedding_sum.embedding_sum`; more than 1024 rows of tables go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    capable = has_kernels("embedding_sum", tables[0])
+    if not capable or not index.numel() or sum(len(table) for table in tables) > LARGEST:
+        return cpu.embedding_sum(index, tables)
+    result: Tensor = _EmbeddingSum.apply(index.contiguous(), *tables)  # type: ignore[no-untyped-call]
+    return result
+
+
+@functools.lru_cache(maxsize=64)
+def _first(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """(C+1,) int64, first row of every table and the total."""
+    return torch.tensor([0, *accumulate(sizes)]).to(device, non_blocking=True)
+
+
+def constants(columns: int, width: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What is known when a kernel is compiled."""
+    return {
+        "COLUMNS": columns,
+        "WIDTH": width,
+        "SPAN": min(COLUMNS, span_of(width)),
+        "ROWS": ROWS,
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": 4,
+        "enable_fp_fusion": True,
+    }
+
+
+class _EmbeddingSum(torch.autograd.Function):
+    """Saves the categories."""
+
+    @staticmethod
+    def forward(ctx: Any, index: Tensor, *tables: Tensor) -> Tensor:
+        table = tables[0].contiguous() if len(tables) == 1 else torch.cat(tables)
+        sizes = tuple(len(each) for each in tables)
+        first = _first(sizes, table.device)
+        known = constants(len(sizes), table.shape[1], table.dtype)
+        out = table.new_empty(len(index), table.shape[1])
+        grid = (-(-len(index) // ROWS), -(-table.shape[1] // known["SPAN"]))
+        with torch.cuda.device_of(table):
+            forward[grid](index, table, first, out, len(index), **known)
+        ctx.save_for_backward(index, first)
+        ctx.sizes = sizes
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        index, first = ctx.saved_tensors
+        sizes, (rows, width) = ctx.sizes, grad.shape
+        # A part of concatenated channels is read where it lies.
+        grad = loadable(grad if grad.stride(1) == 1 else grad.contiguous(), wide_of(grad.dtype))
+        total = sum(sizes)
+        known = constants(len(sizes), width, grad.dtype)
+        shares = -(-rows // SHARE)
+        parts = grad.new_empty(shares, total, width, dtype=wide_of(grad.dtype))
+        grid = (shares, -(-total // VOCABULARY), -(-width // known["SPAN"]))
+        with torch.cuda.device_of(grad):
+            backward[grid](
+                index, grad, first, parts, rows, total, grad.stride(0), **known, VOCABULARY=VOCABULARY, SHARE=SHARE
+            )
+        gradient = parts[0] if shares == 1 else parts.sum(0)
+        return None, *gradient.to(grad.dtype).split(sizes)

@@ -1,0 +1,54 @@
+"""Layer normalisation over all nodes and channels of a graph together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.graph_layer_norm import cpu, reference
+from graphbench.structures import Ragged
+
+__all__ = ["graph_layer_norm"]
+
+
+def _gpu(*arguments: Any) -> Tensor:
+    from graphbench.ops.graph_layer_norm import gpu  # needs Triton
+
+    return gpu.graph_layer_norm(*arguments)
+
+
+_IMPLEMENTATIONS = {"reference": reference.graph_layer_norm, "gpu": _gpu, "cpu": cpu.graph_layer_norm}
+
+
+def graph_layer_norm(
+    h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, *, eps: float = 1e-5, backend: str = "auto"
+) -> Tensor:
+    """``out = (h - mean_g) / sqrt(var_g + eps) * weight + bias``, as PyG's ``LayerNorm(mode="graph")``.
+
+    Mean and (biased) variance are those of the n_g d entries of graph g.
+
+    Args:
+        h: (N, d), rows grouped by graph.
+        weight: (d,).
+        bias: (d,).
+        ragged: the partition of the rows.
+        eps: added to the variance.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
+
+    Returns:
+        (N, d) of the type of ``h``.
+
+    Raises:
+        ValueError: shapes do not fit each other.
+    """
+    if h.dim() != 2 or h.shape[0] != ragged.num_rows:
+        raise ValueError(f"h must be ({ragged.num_rows}, d), received {tuple(h.shape)}")
+    if weight.shape != h.shape[1:] or bias.shape != h.shape[1:]:
+        raise ValueError(
+            f"weight and bias must be ({h.shape[1]},), received {tuple(weight.shape)} and {tuple(bias.shape)}"
+        )
+    if backend == "auto" and has_triton(h):
+        backend = "gpu"
+    return choose("graph_layer_norm", backend, _IMPLEMENTATIONS)(h, weight, bias, ragged, eps)

@@ -1,0 +1,20 @@
+"""Layer normalisation of every graph on segment sums."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.segment import segment_sum
+from graphbench.structures import Ragged
+
+
+def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, eps: float) -> Tensor:
+    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`."""
+    entries = (ragged.size_tensor.clamp(min=1) * h.shape[1]).to(h.dtype).unsqueeze(1)
+    # Sums over channels first, so that the sum over nodes has one column.
+    mean = segment_sum(h.sum(1, keepdim=True), ragged) / entries
+    centred = h - mean.index_select(0, ragged.graph_id)
+    variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
+    scale = (variance + eps).rsqrt().index_select(0, ragged.graph_id)
+    return torch.addcmul(bias, centred * scale, weight)

@@ -1,0 +1,79 @@
+"""Layer normalisation of every graph in Triton kernels: one forward, one and a sum backward (README)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of graph_layer_norm needs Triton: pip install triton") from missing
+
+from graphbench.ops.graph_layer_norm import cpu
+from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
+from graphbench.structures import Ragged
+
+# A graph is one program: larger ones would leave most of a GPU idle, wider rows would not fit into registers.
+LARGEST, WIDEST = 4096, 1024
+# Entries of a tile.
+ENTRIES = 4096
+
+
+def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, eps: float) -> Tensor:
+    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`; large graphs and wide rows go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    capable = has_kernels("graph_layer_norm", h)
+    if not capable or not h.numel() or ragged.max_size > LARGEST or h.shape[1] > WIDEST:
+        return cpu.graph_layer_norm(h, weight, bias, ragged, eps)
+    result: Tensor = _GraphLayerNorm.apply(h.contiguous(), weight, bias, ragged, eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What is known when a kernel is compiled."""
+    span = span_of(width)
+    return {
+        "WIDTH": width,
+        "SPAN": span,
+        "ROWS": max(1, ENTRIES // span),
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": 8,
+        "enable_fp_fusion": True,
+    }
+
+
+class _GraphLayerNorm(torch.autograd.Function):
+    """Saves its input and two numbers per graph."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, eps: float) -> Tensor:
+        out = torch.empty_like(h)
+        statistics = h.new_empty(ragged.num_graphs, 2, dtype=wide_of(h.dtype))
+        with torch.cuda.device_of(h):
+            forward[(ragged.num_graphs,)](
+                h, weight, bias, ragged.ptr, out, statistics, EPS=eps, **constants(h.shape[1], h.dtype)
+            )
+        ctx.save_for_backward(h, weight, statistics)
+        ctx.ragged, ctx.bias_type = ragged, bias.dtype
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, weight, statistics = ctx.saved_tensors
+        ragged, grad, dh = ctx.ragged, grad.contiguous(), torch.empty_like(h)
+        # Of the weight and of the bias, a part per graph.
+        parts = statistics.new_empty(ragged.num_graphs, 2, h.shape[1])
+        with torch.cuda.device_of(h):
+            backward[(ragged.num_graphs,)](
+                h, weight, ragged.ptr, statistics, grad, dh, parts, **constants(h.shape[1], h.dtype)
+            )
+        dweight, dbias = parts.sum(0).unbind(0)
+        return dh, dweight.to(weight.dtype), dbias.to(ctx.bias_type), None, None

@@ -1,0 +1,150 @@
+"""Message passing of GINE and GatedGCN in Triton kernels: one forward, one or two backward, no atomics (README)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of propagate needs Triton: pip install triton") from missing
+
+from graphbench.ops.propagate import cpu, gpu_kernels
+from graphbench.structures.adjacency import Adjacency, Csr
+
+# Nodes and channels of a tile.
+ROWS, COLUMNS = 16, 64
+
+
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+    """See :func:`graphbench.ops.propagate.relu_sum`; lists of edges cut into pieces go through torch code.
+
+    An ``eps`` that is learned is applied behind the kernel, which does not differentiate it.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    if not _reaches("relu_sum", adj, h, e):
+        return cpu.relu_sum(adj, h, e, eps)
+    fixed = None if eps is None or eps.requires_grad else eps
+    result: Tensor = _ReluSum.apply(adj, _rows(h), _rows(e), fixed)  # type: ignore[no-untyped-call]
+    return result if fixed is eps or eps is None else torch.addcmul(result, h, 1 + eps)
+
+
+def gated_mean(
+    adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, gate: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.propagate.gated_mean`; further gates and lists cut into pieces go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    inputs = (target, source, edge, value)
+    if gate is not None or not _reaches("gated_mean", adj, *inputs):
+        return cpu.gated_mean(adj, target, source, edge, value, gate, eps)
+    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, *(_rows(x) for x in inputs), eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _reaches(operator: str, adj: Adjacency, *inputs: Tensor) -> bool:
+    alike = len({(x.dtype, x.shape[1:]) for x in inputs}) == 1 and inputs[0].dim() == 2
+    whole = adj.by_target.pieces is None and adj.by_source.pieces is None
+    return has_kernels(operator, inputs[0]) and alike and whole and inputs[0].numel() > 0
+
+
+def _rows(x: Tensor) -> Tensor:
+    """``x`` with channels side by side, as a part of wider rows may have them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What is known when a kernel is compiled."""
+    return {
+        "WIDTH": width,
+        "SPAN": min(COLUMNS, span_of(width)),
+        "ROWS": ROWS,
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": 4,
+        "enable_fp_fusion": True,
+    }
+
+
+def _launch(kernel: Any, adj: Adjacency, width: int, like: Tensor, *arguments: Any, **flags: Any) -> None:
+    known = constants(width, like.dtype) | flags
+    grid = (-(-adj.num_nodes // ROWS), -(-width // known["SPAN"]))
+    with torch.cuda.device_of(like):
+        kernel[grid](*arguments, **known)
+
+
+def _lists(lists: Csr) -> tuple[Tensor, Tensor, Tensor]:
+    return lists.ptr, lists.entry, lists.other
+
+
+class _ReluSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+        out, own, numbers = h.new_empty(h.shape), h if eps is None else eps, (adj.num_nodes, h.stride(0), e.stride(0))
+        _launch(
+            gpu_kernels.relu_sum, adj, h.shape[1], h, h, e, own, *_lists(adj.by_target), out, *numbers,
+            OWN=eps is not None,
+        )  # fmt: skip
+        ctx.adj = adj
+        ctx.save_for_backward(h, e, eps)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, e, eps = ctx.saved_tensors
+        adj, grad, dh, de = ctx.adj, _rows(grad), h.new_empty(h.shape), e.new_empty(e.shape)
+        _launch(
+            gpu_kernels.relu_sum_backward, adj, h.shape[1], h, h, e, h if eps is None else eps, grad,
+            *_lists(adj.by_source), dh, de, adj.num_nodes, h.stride(0), e.stride(0), grad.stride(0),
+            OWN=eps is not None,
+        )  # fmt: skip
+        return None, dh, de, None
+
+
+class _GatedMean(torch.autograd.Function):
+    """Saves values and logits, the means and the sums of gates."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        out, logit, norm = target.new_empty(target.shape), edge.new_empty(edge.shape), target.new_empty(target.shape)
+        inputs = (target, source, edge, value)
+        _launch(
+            gpu_kernels.gated_mean, adj, target.shape[1], target, *inputs, *_lists(adj.by_target), out, logit, norm,
+            adj.num_nodes, *(x.stride(0) for x in inputs), EPS=eps,
+        )  # fmt: skip
+        ctx.adj = adj
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(value, out, logit, norm)
+        return out, logit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
+        value, out, logit, norm = ctx.saved_tensors
+        adj, width = ctx.adj, out.shape[1]
+        if grad is None:
+            return cpu.logit_gradients(adj, grad_logit)
+        grad, has_own = _rows(grad), grad_logit is not None
+        own = logit if grad_logit is None else _rows(grad_logit)
+        dtarget, dsource, dvalue = (out.new_empty(out.shape) for _ in range(3))
+        dedge = logit.new_empty(logit.shape)
+        _launch(
+            gpu_kernels.gated_mean_at_target, adj, width, out, value, out, logit, norm, grad, own,
+            *_lists(adj.by_target), dtarget, dedge, adj.num_nodes, value.stride(0), grad.stride(0), own.stride(0),
+            EDGES=has_own,
+        )  # fmt: skip
+        _launch(
+            gpu_kernels.gated_mean_at_source, adj, width, out, logit, norm, grad, dedge, *_lists(adj.by_source),
+            dsource, dvalue, adj.num_nodes, grad.stride(0),
+        )  # fmt: skip
+        return None, dtarget, dsource, dedge, dvalue, None

@@ -1,0 +1,86 @@
+"""Networks of sines in one Triton kernel each way (README)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of sine_network needs Triton: pip install triton") from missing
+
+from graphbench.ops.sine_network import cpu
+from graphbench.ops.sine_network.gpu_kernels import backward, forward
+
+# Hidden channels, and columns of z, that fit into a tile.
+WIDEST = 64
+# Positions and channels of a tile.
+ROWS, COLUMNS = 32, 32
+
+
+def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor, frequency: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.sine_network.sine_network`; wider networks go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    parameters = [*(each for layer in hidden for each in layer), out, frequency]
+    alike = len({x.dtype for x in (z, *parameters)}) == 1 and z.dtype in (torch.float32, torch.float64)
+    capable = has_kernels("sine_network", z) and alike and z.numel() > 0
+    if not capable or max(len(frequency), z.shape[1]) > WIDEST:
+        return cpu.sine_network(z, hidden, out, frequency)
+    result: Tensor = _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
+    return result
+
+
+def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What is known when a kernel is compiled; the last parameters begin at ``OUT`` and ``FREQUENCY``."""
+    first, step = width * columns + width, width * width + width
+    return {
+        "E": columns,
+        "W": width,
+        "C": channels,
+        "INNER": inner,
+        "OUT": first + inner * step,
+        "FREQUENCY": first + inner * step + channels * width,
+        "SPAN_E": span_of(columns),
+        "SPAN_W": span_of(width),
+        "SPAN_C": COLUMNS,
+        "ROWS": ROWS,
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": 8,
+        "num_stages": 1,
+        "enable_fp_fusion": True,
+    }
+
+
+class _SineNetwork(torch.autograd.Function):
+    """Saves what every hidden layer maps to, before its sine."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, *parameters: Tensor) -> Tensor:
+        flat = torch.cat([parameter.reshape(-1) for parameter in parameters])
+        inner, channels, width = len(parameters) // 2 - 2, len(parameters[-2]), len(parameters[-1])
+        known = constants(z.shape[1], width, inner, channels, z.dtype)
+        out, mapped = z.new_empty(len(z), channels), z.new_empty(inner + 1, len(z), width)
+        with torch.cuda.device_of(z):
+            forward[(-(-len(z) // ROWS),)](z, flat, mapped, out, len(z), **known)
+        ctx.save_for_backward(z, flat, mapped)
+        ctx.shapes, ctx.known = [parameter.shape for parameter in parameters], known
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        z, flat, mapped = ctx.saved_tensors
+        tiles, grad = -(-len(z) // ROWS), grad.contiguous()
+        parts = flat.new_empty(tiles, len(flat))
+        with torch.cuda.device_of(z):
+            backward[(tiles,)](z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known)
+        gradients = parts.sum(0).split([shape.numel() for shape in ctx.shapes])
+        return None, *(gradient.view(shape) for gradient, shape in zip(gradients, ctx.shapes, strict=True))

@@ -1,0 +1,60 @@
+"""Launches, copies and waits of a training step and an evaluation batch, as a GPU would see them.
+
+    python -m scripts.launches [configuration ...] [--kernels] [--write]
+
+Counted without a GPU (tests/launches.py) on graphs as large as those of the data set. ``--kernels`` lists what is
+launched; ``--write`` makes the numbers the budget, above which tests/test_launches.py fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import tests.second_device  # noqa: F401  first: it registers its device before anything is differentiated
+from tests.launches import BUDGETS, CONFIGURATIONS, Ledger, count
+
+
+def main() -> None:
+    """Counts, prints, and writes the budgets if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("configurations", nargs="*", metavar="configuration", help=f"of {', '.join(CONFIGURATIONS)}")
+    parser.add_argument("--kernels", action="store_true", help="list the kernels of every phase, most launched first")
+    parser.add_argument("--write", action="store_true", help=f"write {BUDGETS.name}")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.configurations if name not in CONFIGURATIONS]
+    if unknown:
+        parser.error(f"counted configurations are {', '.join(CONFIGURATIONS)}; received {', '.join(unknown)}")
+    budgets = json.loads(BUDGETS.read_text()) if BUDGETS.exists() else {}
+    for name in arguments.configurations or CONFIGURATIONS:
+        with tempfile.TemporaryDirectory() as cache_dir:
+            ledger = count(name, Path(cache_dir))
+        budgets[name] = ledger.totals()
+        print(_report(name, ledger, arguments.kernels))
+    if arguments.write:
+        rows = (
+            f"  {json.dumps(name)}: {{\n"
+            + ",\n".join(f"    {json.dumps(phase)}: {numbers}" for phase, numbers in budgets[name].items())
+            + "\n  }"
+            for name in CONFIGURATIONS
+        )
+        BUDGETS.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+def _report(name: str, ledger: Ledger, kernels: bool) -> str:
+    phases = ledger.totals()
+    step = [sum(values) for values in zip(*(phases[phase] for phase in phases if phase != "evaluation"), strict=True)]
+    lines = [name, f"  {'':12}{'launches':>9}{'copies':>8}{'waits':>7}"]
+    for phase, numbers in {**phases, "step": step}.items():
+        lines.append(f"  {phase:12}" + "{:9}{:8}{:7}".format(*numbers))
+        if kernels and phase in phases:
+            lines += [f"    {times:5} {kernel}" for kernel, times in ledger.launches[phase].most_common()]
+            lines += [f"    {times:5} waits: {place}" for place, times in Counter(ledger.waits[phase]).most_common()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

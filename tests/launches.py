@@ -1,0 +1,204 @@
+"""Launches, copies and waits of one step as a GPU would see them, counted without a GPU.
+
+The second device of tests/second_device.py sends the code the way of a GPU; Triton kernels are counted in place of
+being run, and every operation of torch counts as the kernels that it launches on CUDA. Values are thereby
+meaningless: code whose control flow depends on them cannot be counted, and may not be there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from graphbench.config import load_config
+from graphbench.contract import HasStatistics
+from graphbench.factory.data import declared_info
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_optimizer
+from graphbench.factory.transforms import build_transforms
+from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
+from tests.paths import ROOT
+from tests.second_device import DEVICE, observed, second_device, triton_stubbed
+from tests.synthetic_batch import store_like
+
+BUDGETS = ROOT / "tests" / "launch_budgets.json"
+# (smallest, mean, largest number of nodes; nodes per ring) of the molecules of a data set, from its card's source.
+MOLECULES = {"peptides": (8, 150, 444, 50), "zinc": (9, 23, 37, 10)}
+CONFIGURATIONS = {
+    "lrgb/gps-peptides-func": "peptides",
+    "lrgb/sfi-peptides-func": "peptides",
+    "gnnbench/gps-zinc": "zinc",
+    "gnnbench/geco-zinc": "zinc",
+    "gnnbench/gradformer-zinc": "zinc",
+}
+
+# Rows from which CUDA sorts 64-bit keys in eight passes, and from which it sorts the gradient of an embedding.
+_LONG_SORT, _SORTED_EMBEDDING = 4096, 3072
+# Tensors that one kernel of a foreach operation or a fused optimiser takes.
+_PER_FOREACH, _PER_FUSED = 110, 36
+_NOTHING = {
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "set_", "resize_", "alias"),
+    *("view", "_unsafe_view", "_reshape_alias", "t", "transpose", "permute", "select", "slice", "narrow", "expand"),
+    *("unsqueeze", "squeeze", "split", "split_with_sizes", "unbind", "chunk", "as_strided", "diagonal", "unfold"),
+    *("view_as_real", "view_as_complex", "real", "detach_", "lift_fresh", "_local_scalar_dense", "is_same_size"),
+}
+_SEVERAL = {
+    "cumsum": 2,
+    "native_layer_norm_backward": 2,
+    "binary_cross_entropy_with_logits": 4,
+    "repeat_interleave": 3,
+    "_fft_r2c": 2,
+    "_fft_c2r": 2,
+    "randperm": 12,
+    "nonzero": 3,
+}
+
+
+def kernels(name: str, tensors: list[Tensor]) -> int:
+    """CUDA kernels of an operation of torch 2.13, one for most."""
+    if name in _NOTHING:
+        return 0
+    if name in ("sort", "argsort"):
+        return 14 if tensors[0].numel() > _LONG_SORT else 2
+    if name == "embedding_dense_backward":
+        return 15 if tensors[1].numel() > _SORTED_EMBEDDING else 2
+    if name.startswith("_fused_adam"):
+        return -(-len(tensors) // (4 * _PER_FUSED))
+    if name.startswith("_foreach_"):
+        return -(-len(tensors) // _PER_FOREACH)
+    return _SEVERAL.get(name, 1)
+
+
+class Ledger:
+    """Counts by phase.
+
+    Args:
+        waits: where the host waited, as the second device notes it.
+
+    Attributes:
+        enabled: whether phases are counted.
+        launches: phase -> kernel -> times.
+        copies: phase -> copies to the device.
+        waits: phase -> where the host waited.
+    """
+
+    def __init__(self, waits: list[str]) -> None:
+        self.enabled = True
+        self.launches: dict[str, Counter[str]] = {}
+        self.copies: Counter[str] = Counter()
+        self.waits: dict[str, list[str]] = {}
+        self._noted = waits
+        self._phase: str | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Inside, operations are counted under this name."""
+        if self.enabled:
+            self._phase = name
+            self.launches.setdefault(name, Counter())
+        start = len(self._noted)
+        yield
+        if self.enabled:
+            self.waits.setdefault(name, []).extend(self._noted[start:])
+        self._phase = None
+
+    def totals(self) -> dict[str, list[int]]:
+        """phase -> [launches, copies to the device, waits]."""
+        return {
+            phase: [names.total(), self.copies[phase], len(self.waits[phase])] for phase, names in self.launches.items()
+        }
+
+    def note(self, name: str, tensors: list[Tensor], result: Any) -> None:
+        """One operation of torch."""
+        if self._phase is None or name == "to_host":
+            return
+        if name == "to_device":
+            self.copies[self._phase] += 1
+        else:
+            self._add(name, kernels(name, tensors))
+
+    def launch(self, kernel: str) -> None:
+        """One Triton kernel."""
+        self._add(f"triton {kernel}", 1)
+
+    def _add(self, name: str, number: int) -> None:
+        if self._phase is not None and number:
+            self.launches[self._phase][name] += number
+
+
+@contextmanager
+def counting() -> Iterator[Ledger]:
+    """The second device taken for a GPU, with a ledger of what it is asked to do."""
+    with second_device() as waits:
+        ledger = Ledger(waits)
+        # Clipping asks for the types of tensors that have foreach kernels; on CUDA they do.
+        clipping = mock.patch("torch.nn.utils.clip_grad._has_foreach_support", return_value=True)
+        with triton_stubbed(ledger.launch), observed(ledger.note), clipping:
+            yield ledger
+
+
+def sizes_like(molecules: str, count: int) -> list[int]:
+    """Numbers of nodes as a data set has them: a fixed sample."""
+    smallest, mean, largest, _ = MOLECULES[molecules]
+    spread = math.log(largest / mean) / 2
+    drawn = mean * torch.exp(spread * torch.randn(count, generator=torch.Generator().manual_seed(0)))
+    return [int(n) for n in drawn.round().clamp(smallest, largest)]
+
+
+def count(name: str, cache_dir: Path) -> Ledger:
+    """Launches, copies and waits of every phase of the second training step and the second evaluation batch.
+
+    Args:
+        name: of a configuration, relative to configs/.
+        cache_dir: of the transforms.
+
+    Returns:
+        Phases ``gather``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step, and
+        ``evaluation``: another gather and a forward pass with the statistics of its layers.
+    """
+    torch.manual_seed(0)
+    config = load_config(ROOT / "configs" / f"{name}.yaml", [])
+    molecules, size = CONFIGURATIONS[name], config.tree.train.batch_size
+    sizes = sizes_like(molecules, size)
+    info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
+    store = store_like(info, build_transforms(config), cache_dir, sizes, MOLECULES[molecules][3])
+    model, task = build_model(config, info), build_task(config, info)
+    shuffled = torch.randperm(size, generator=torch.Generator().manual_seed(1))
+    with counting() as ledger:
+        model, resident = model.to(DEVICE).train(), store.to(DEVICE)
+        optimizer = build_optimizer(config, model)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        for counted in (False, True):
+            ledger.enabled = counted
+            with ledger.phase("gather"):
+                batch = resident.gather(shuffled)
+            assert batch.y is not None
+            with ledger.phase("forward"):
+                prediction = model(batch)
+            with ledger.phase("loss"):
+                loss = task.loss(prediction, batch.y)
+                task.keep(prediction)
+            with ledger.phase("backward"):
+                loss.backward()
+            with ledger.phase("clip"):
+                if config.tree.optim.clip_grad_norm:
+                    torch.nn.utils.clip_grad_norm_(parameters, config.tree.optim.clip_grad_norm_value)
+            with ledger.phase("optimizer"):
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+        model.eval()
+        observer = ForwardObserver(model, HasStatistics, ask_statistics)
+        with torch.no_grad(), ledger.phase("evaluation"), observer() as answers:
+            model(resident.gather(shuffled))
+            averaged(answers.values())
+    return ledger

@@ -1,0 +1,86 @@
+"""Cases of test_propagate_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.propagate import cpu, gated_mean, gpu, relu_sum
+from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
+from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.ops.test_propagate import GRAPHS
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+WIDTH = 20
+# The interpreter is numpy, which warns about lanes that are computed and thrown away.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles of channels."""
+    monkeypatch.setattr(gpu, "COLUMNS", 16)
+
+
+def part(x: Tensor) -> Tensor:
+    """``x`` as a part of wider rows."""
+    return torch.cat([x, x], dim=1)[:, : x.shape[1]]
+
+
+def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Tensor]]]:
+    """By name: function of inputs and backend, inputs."""
+    n, e = (normal(rows, WIDTH).detach().to(DEVICE) for rows in (adj.num_nodes, adj.num_edges))
+    nodes, edges = (lambda: torch.randn_like(n).requires_grad_()), (lambda: torch.randn_like(e).requires_grad_())
+    gated = [nodes(), nodes(), edges(), nodes()]
+
+    def mean(t: Tensor, s: Tensor, m: Tensor, v: Tensor, **b: str) -> tuple[Tensor, Tensor]:
+        return gated_mean(adj, part(t), s, part(m), part(v), **b)
+
+    return {
+        "relu_sum": (lambda h, m, **b: relu_sum(adj, part(h), part(m), **b), [nodes(), edges()]),
+        "relu_sum_own": (
+            lambda h, m, **b: relu_sum(adj, h, m, eps=torch.full((1,), 0.5, device=DEVICE), **b),
+            [nodes(), edges()],
+        ),
+        "relu_sum_learned": (
+            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b),
+            [nodes(), edges(), normal(1).detach().to(DEVICE).requires_grad_()],
+        ),
+        "gated_mean": (lambda *x, **b: mean(*x, **b)[0], gated),
+        "gated_mean_and_logit": (lambda *x, **b: part(torch.cat(mean(*x, **b))), gated),
+        "logit": (lambda *x, **b: mean(*x, **b)[1], gated),
+    }
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize(
+    "name", ["relu_sum", "relu_sum_own", "relu_sum_learned", "gated_mean", "gated_mean_and_logit", "logit"]
+)
+def test_equals_reference(graph: Callable[[], tuple[Tensor, int]], name: str) -> None:
+    edge_index, n = graph()
+    function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
+    assert_same(partial(function, backend="gpu"), partial(function, backend="reference"), inputs)
+
+
+@pytest.mark.parametrize("name", ["relu_sum", "gated_mean_and_logit"])
+def test_error_in_float32(name: str) -> None:
+    edge_index, n = GRAPHS["directed_star"]()
+    function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
+    assert_within_budget(partial(function, backend="gpu"), partial(function, backend="reference"), inputs)
+
+
+def test_hubs_and_further_gates_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    edge_index, n = GRAPHS["directed_star"]()
+    adj = adjacency(edge_index.to(DEVICE), n)
+    monkeypatch.setattr(gpu, "_launch", None)
+    for name in ("relu_sum", "gated_mean", "gated_mean_and_logit"):
+        function, inputs = operators(in_pieces(adj))[name]
+        assert_same(partial(function, backend="gpu"), partial(function, backend="cpu"), inputs)
+    gate = torch.rand(adj.num_edges, 1, dtype=torch.float64, device=DEVICE)
+    inputs = operators(adj)["gated_mean"][1]
+    expected = cpu.gated_mean(adj, *inputs, gate, 1e-6)
+    torch.testing.assert_close(gated_mean(adj, *inputs, gate=gate, backend="gpu"), expected, rtol=0, atol=0)

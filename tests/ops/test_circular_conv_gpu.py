@@ -1,0 +1,40 @@
+"""Triton kernels of direct circular convolutions: what they compute and what they compile to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_machine_code,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.circular_conv import gpu, gpu_kernels  # isort: skip
+
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_circular_conv.py")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", ["forward", "rows_gradient", "taps_gradient"])
+@pytest.mark.parametrize("capability", SHARED)
+def test_compiles_for_a_gpu(name: str, capability: int) -> None:
+    kind = torch.float32
+    constants = gpu.constants(81, kind, True)
+    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
+    types = dict.fromkeys(("ptr", "tap_ptr", "tiles", "size_ptr", "graphs"), "*i64")
+    types |= dict.fromkeys(("s_u", "s_taps", "s_gate", "s_grad"), "i32")
+    kernel = getattr(gpu_kernels, name)
+    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
+    check_program(program, kind, capability)
+    check_machine_code(program)

@@ -1,0 +1,45 @@
+"""One tensor for several consumers: gradients are sums, in kernels as in autograd."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.ops.fan_out import fan_out
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    SHARED,
+    check_machine_code,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.fan_out import gpu, gpu_kernels  # isort: skip
+
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+def test_on_the_host_it_is_the_tensor_itself() -> None:
+    x = torch.ones(2)
+    assert all(y is x for y in fan_out(x, 4))
+
+
+@pytest.mark.slow
+def test_kernels_against_autograd() -> None:
+    run_interpreted("interpreted_fan_out.py")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("capability", SHARED)
+def test_compiles_for_a_gpu(capability: int) -> None:
+    constants = {"COUNT": 4, "ENTRIES": gpu.ENTRIES, "ACC": gpu.triton_type(torch.float32)}
+    options = {"num_warps": 4, "enable_fp_fusion": True}
+    program = compile_kernel(gpu_kernels.add_all, constants, {"size": "i32"}, "*fp32", capability, options)
+    check_program(program, torch.float32, capability)
+    check_machine_code(program)
+
+
+def test_missing_triton_is_named() -> None:
+    check_missing_triton("fan_out")

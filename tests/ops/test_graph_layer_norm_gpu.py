@@ -1,0 +1,46 @@
+"""Triton kernels of the layer normalisation of graphs: what they compute and what they compile to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_machine_code,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.graph_layer_norm import gpu, gpu_kernels  # isort: skip
+from graphbench.ops.gpu_launch import wide_of  # isort: skip
+
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_graph_layer_norm.py")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("width", [64, 235])
+@pytest.mark.parametrize("capability", SHARED)
+def test_compiles_for_a_gpu(name: str, width: int, capability: int) -> None:
+    kind = torch.float32
+    constants = gpu.constants(width, kind) | ({"EPS": 1e-5} if name == "forward" else {})
+    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
+    types = {"ptr": "*i64", "statistics": f"*{NAME[wide_of(kind)]}", "parts": f"*{NAME[wide_of(kind)]}"}
+    kernel = getattr(gpu_kernels, name)
+    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
+    check_program(program, kind, capability)
+    check_machine_code(program)
+
+
+def test_missing_triton_is_named() -> None:
+    check_missing_triton("graph_layer_norm")

@@ -1,0 +1,55 @@
+"""Triton kernels of message passing: what they compute (interpreted without a GPU) and what they compile to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_machine_code,
+    check_missing_triton,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.propagate import gpu, gpu_kernels  # isort: skip
+
+# Every kernel with the flags that select its code.
+KERNELS: dict[str, dict[str, Any]] = {
+    "relu_sum": {"OWN": True},
+    "relu_sum_backward": {"OWN": True},
+    "gated_mean": {"EPS": 1e-6},
+    "gated_mean_at_target": {"EDGES": True},
+    "gated_mean_at_source": {},
+}
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_propagate.py")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("capability", SHARED)
+def test_compiles_for_a_gpu(name: str, capability: int) -> None:
+    kind = torch.float32
+    constants = gpu.constants(96, kind) | KERNELS[name]
+    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
+    kernel = getattr(gpu_kernels, name)
+    types = dict.fromkeys(("ptr", "entry", "other"), "*i64") | {"num_nodes": "i32"}
+    types |= {argument: "i32" for argument in kernel.arg_names if argument.startswith("s_")}
+    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
+    check_program(program, kind, capability)
+    check_machine_code(program)
+
+
+def test_missing_triton_is_named() -> None:
+    check_missing_triton("propagate")
