@@ -6,7 +6,8 @@ Three functions are enough to use it from Python; they are imported when they ar
     model = graphbench.build_model(config)
     line = graphbench.run(config)
 
-docs/python-api.md has the examples, and single layers inside a model of PyTorch Geometric.
+``graphbench.nn`` has the layers on plain tensors, for models of PyTorch Geometric; ``graphbench.ops`` what they
+compute, as functions. docs/python-api.md and docs/layers.md have the examples.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch.nn import Module
 
+    from graphbench import nn, ops
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
+    from graphbench.predict import load_run
     from graphbench.structures import DataInfo
 
 # Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
-__all__ = ["build_model", "load_config", "run"]
+__all__ = ["build_model", "load_config", "load_run", "nn", "ops", "run"]
 
-_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment"}
+_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment", "load_run": "graphbench.predict"}
+_PACKAGES = ("nn", "ops")
 
 
-def build_model(config: Config, info: DataInfo | None = None) -> nn.Module:
+def build_model(config: Config, info: DataInfo | None = None) -> Module:
     """The model of a configuration, with fresh parameters.
 
     Args:
@@ -57,7 +61,9 @@ def build_model(config: Config, info: DataInfo | None = None) -> nn.Module:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the home of a function when it is asked for first, so that importing the package costs nothing."""
+    """Imports the home of a function, or a package, when it is asked for first: importing this one costs nothing."""
+    if name in _PACKAGES:
+        return importlib.import_module(f"graphbench.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""The command line of main.py: arguments, messages, exit codes.
+"""Trains and evaluates configurations (``graphbench train``, main.py): arguments, messages, exit codes.
 
 0 done; 2 the input is wrong (one message, no traceback); 3 the run failed, state kept; 130 interrupted, state kept.
 """
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench import __version__, shipped
 from graphbench.errors import Interrupted, RunFailed, UserError
 
 
@@ -39,25 +40,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="main.py", description="Train and evaluate configurations.")
+    parser = argparse.ArgumentParser(description="Train and evaluate configurations.")
     parser.add_argument(
-        "--cfg", nargs="+", required=True, metavar="FILE", help="YAML file; several are trained in turn and compared"
+        "--cfg",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="YAML file or name of a shipped configuration; several are trained in turn and compared",
     )
+    parser.add_argument("--version", action="version", version=f"graphbench {__version__}")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs with seed, seed + 1, ...")
     parser.add_argument("--mark_done", action="store_true", help="rename FILE to FILE_done when all runs are finished")
     parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
     parser.add_argument(
         "--overwrite", action="store_true", help="start afresh; earlier runs are moved aside, not deleted"
     )
-    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="e.g. optim.base_lr 0.001 seed 7")
+    parser.add_argument("--out_dir", metavar="DIR", help="short for the key out_dir: root of all outputs")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY VALUE",
+        help="e.g. optim.base_lr 0.001 seed 7; behind the configurations, where these come without --cfg",
+    )
     options = parser.parse_intermixed_args(arguments)
     # In `--cfg FILE key value` argparse gives the pairs to --cfg; only the leading names of files belong to it.
-    pairs = itertools.dropwhile(lambda argument: argument.endswith((".yaml", ".yml", ".yaml_done")), options.cfg[1:])
-    options.overrides = [*(rest := list(pairs)), *options.overrides]
-    options.cfg = options.cfg[: len(options.cfg) - len(rest)]
+    words = [*options.cfg, *options.overrides] if options.cfg else options.overrides
+    if not words:
+        parser.error("which configuration? Give --cfg FILE, or a name")
+    pairs = list(itertools.dropwhile(_is_configuration, words[1:]))
+    options.cfg = [str(shipped.configuration(name)) for name in words[: len(words) - len(pairs)]]
+    options.overrides = [*pairs, *(["out_dir", options.out_dir] if options.out_dir else [])]
     if options.repeat < 1:
         parser.error(f"--repeat must be at least 1, received {options.repeat}")
     return options
+
+
+def _is_configuration(word: str) -> bool:
+    return word.endswith((".yaml", ".yml", ".yaml_done")) or shipped.configuration(word).is_file()
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.preflight import check, count_parameters
 from graphbench.run_inputs import RunInputs, run_inputs
+from graphbench.runs import atomic
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import Outcome, RunRecord
@@ -34,6 +36,7 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
 from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo, DataLoaders
+from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
@@ -212,6 +215,8 @@ def _train(
         data=inputs.facts,
         inputs=inputs.identity.inputs,
     )
+    if fabric.is_global_zero:
+        atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")
     seed_everything(run.seed)  # training draws the same numbers however many the initialisation took
     directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
 

@@ -119,7 +119,7 @@ def check(
     checked = Checked(config, runs, description, build_fabric(config), info.maximize)
     if not overwrite:
         for run in runs:
-            checked.directory(run).refuse_another(declared_identity(config, run))
+            checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
     return checked
 
 

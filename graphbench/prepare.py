@@ -17,16 +17,15 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-from graphbench import registry
+from graphbench import registry, shipped
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
-from graphbench.data.builder import LoadedDataset
-from graphbench.data.files.download import no_downloads
-from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
-from graphbench.factory.data import encode, read_data
-from graphbench.factory.transforms import build_transforms
+
+if TYPE_CHECKING:
+    from graphbench.data.builder import LoadedDataset
 
 logger = logging.getLogger("graphbench")
 
@@ -41,8 +40,13 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
     Raises:
         UserError: no such configuration or data set, or its files are missing.
     """
-    if name.endswith((".yaml", ".yml")):
-        config = load_config(name, ["dataset.dir", directory] if directory else [])
+    from graphbench.data.files.roots import Roots
+    from graphbench.factory.data import encode, read_data
+    from graphbench.factory.transforms import build_transforms
+
+    file = shipped.configuration(name)
+    if file.is_file() or name.endswith((".yaml", ".yml")):
+        config = load_config(file, ["dataset.dir", directory] if directory else [])
         loaded = encode(config, read_data(config), logger.info)
         return loaded, list(build_transforms(config))
     family, _, own = name.partition("/")
@@ -63,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", help="where data lies and goes; default: dataset.dir")
     parser.add_argument("--offline", action="store_true", help="download nothing, say what is missing")
     options = parser.parse_args(arguments)
+    from graphbench.data.files.download import no_downloads
+
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     told: set[str] = set()
     with no_downloads() if options.offline else nullcontext():

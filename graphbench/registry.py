@@ -90,6 +90,11 @@ NAMESPACES: Mapping[str, Namespace] = {
     "train/schedules": Namespace("graphbench.train.schedule:Schedule", "graphbench.train.contract:ScheduleContext"),
 }
 
+FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "data/datasets": {"PyG-": "graphbench.data.datasets.pyg_classes:register_class"},
+}
+"""Namespace -> prefix of names -> ``module:function`` that registers such a name, if there is such a thing."""
+
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
 _plugin_sources: dict[str, bytes] = {}
@@ -132,6 +137,14 @@ def register(
         return component
 
     return decorate
+
+
+def knows(namespace: str, name: str) -> bool:
+    """Whether there is a component of this name; one of a family is registered by asking."""
+    if name in _registered[namespace] or name in _sources(namespace):
+        return True
+    families = FAMILIES.get(namespace, {})
+    return any(name.startswith(prefix) and _imported(path)(name) for prefix, path in families.items())
 
 
 def lookup(namespace: str, name: str, where: str | None = None) -> Any:

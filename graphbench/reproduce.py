@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench import shipped
 from graphbench.sweeps import cli
 from graphbench.tables import cli as tables
 
-ROOT = Path(__file__).resolve().parent.parent
-SWEEPS = ROOT / "configs" / "sweeps"
+SWEEPS = shipped.root() / "configs" / "sweeps"
 PAPERS = {
     "sfi": "SFi-Former",
     "sgformer": "SGFormer",
@@ -34,7 +34,7 @@ def sweeps_of(paper: str, *, quick: bool = False) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains and prints; returns the exit code: the worst of the sweeps'."""
-    parser = argparse.ArgumentParser(prog="reproduce.sh", description="Reproduce the tables of one paper.")
+    parser = argparse.ArgumentParser(description="Reproduce the tables of one paper.")
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--quick", action="store_true", help="a reduced version: minutes instead of days")
     parser.add_argument("--jobs", default="1", metavar="N", help="runs at the same time (default: 1)")

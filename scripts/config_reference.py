@@ -88,11 +88,15 @@ def _namespace(namespace: str, group: str) -> str:
     lines = []
     for name in registry.names(namespace):
         component = registry.lookup(namespace, name)
-        own = ", ".join(f"`{key}` ({_value(declared.default)})" for key, declared in _keys(namespace, component, group))
         summary = (component.__doc__ or "").strip().splitlines()[0].strip() if component.__doc__ else ""
         same = component.registered_name
         text = f"the same as `{same}`" if same != name else _cell(summary)
-        lines.append(f"- `{name}`: {text}" + (f" Keys: {own}." if own and same == name else ""))
+        lines.append(f"- `{name}`: {text}")
+        if same == name:
+            meanings = _meanings(component)
+            for key, declared in _keys(namespace, component, group):
+                about = f": {meanings[key]}" if key in meanings else ""
+                lines.append(f"    - `{key}` ({_value(declared.default)}){about}")
     return "\n".join(lines) + "\n"
 
 
@@ -104,6 +108,17 @@ def _keys(namespace: str, component: Any, group: str) -> list[tuple[str, Key]]:
     return list(component_keys(component).items()) if group else []
 
 
+def _meanings(component: Any) -> dict[str, str]:
+    """What docstrings say about parameters: of the component, of its base classes, and of dataclasses it takes."""
+    settings = {parameter.settings for parameter in registry.parameters(component).values() if parameter.settings}
+    meanings: dict[str, str] = {}
+    for documented in (*settings, *reversed(inspect.getmro(component))):
+        text = (documented.__doc__ or "") if documented is not object else ""
+        for section in ("Attributes", "Args"):
+            meanings |= _entries(inspect.cleandoc(text), section)
+    return meanings
+
+
 def _contexts() -> str:
     """What ``FromContext`` parameters may be called, per namespace."""
     contexts: dict[type, list[str]] = {}
@@ -113,16 +128,16 @@ def _contexts() -> str:
             contexts.setdefault(context, []).append(namespace)
     parts = []
     for context, namespaces in contexts.items():
-        about = _attributes(context)
+        about = _entries(inspect.getdoc(context) or "", "Attributes")
         rows = [f"- `{field.name}: {field.type}`: {about[field.name]}" for field in dataclasses.fields(context)]
         parts.append(f"`{context.__name__}`, for {', '.join(namespaces)}:\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
 
-def _attributes(context: type) -> dict[str, str]:
-    """The entries of the docstring's section ``Attributes``."""
-    text = inspect.getdoc(context) or ""
-    entries = re.findall(r"^    (\w+): ((?:.|\n        )+)", text.partition("Attributes:")[2], re.MULTILINE)
+def _entries(text: str, section: str) -> dict[str, str]:
+    """The entries of a section of a docstring: name -> meaning."""
+    body = re.split(r"\n(?=\S)", text.partition(f"{section}:\n")[2])[0]
+    entries = re.findall(r"^    (\w+): ((?:.|\n        )+)", body, re.MULTILINE)
     return {name: _cell(" ".join(about.split())) for name, about in entries}
 
 

@@ -8,12 +8,14 @@ import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from graphbench.reproduce import PAPERS, ROOT, sweeps_of
+from graphbench import shipped
+from graphbench.reproduce import PAPERS, sweeps_of
 from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
 from graphbench.tables.cli import cell_specs
 from graphbench.tables.sweep_table import CellSpec
 
+ROOT = shipped.root()
 MEASURED = ROOT / "results" / "measured" / "README.md"
 HEAD = """# Reproducing the papers
 

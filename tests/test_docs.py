@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import cli
+from graphbench import cli, console, shipped
 from graphbench.config import load_config
 from graphbench.sweeps import cli as sweeps
 from graphbench.sweeps import read_sweep
@@ -62,7 +62,10 @@ def _commands() -> list[tuple[Path, list[str]]]:
     for path in GUIDES:
         for block in re.findall(r"```(?:bash|sh)?\n(.*?)```", path.read_text(), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
-                words = shlex.split(line, comments=True) if line.startswith(("python ", "bash ")) else []
+                words = shlex.split(line, comments=True) if line.startswith(("python ", "bash ", "graphbench ")) else []
+                if words and words[0] == "graphbench":
+                    found.append((path, words))
+                    continue
                 if words[1:] and words[1].startswith(("main.py", "scripts/")):
                     found.append((path, [expanded for word in words for expanded in _braces(word)]))
     return found
@@ -84,15 +87,23 @@ def test_commands_were_found() -> None:
 
 @pytest.mark.parametrize(("path", "words"), COMMANDS, ids=[f"{p.name}:{' '.join(w[1:4])}" for p, w in COMMANDS])
 def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
+    if words[0] == "graphbench":
+        assert words[1] in (*console.COMMANDS, "completion"), words
+        if words[1] in ("train", "check"):
+            options = cli._parse(words[2:]) if words[1] == "train" else None
+            files = options.cfg if options else [str(shipped.configuration(words[2]))]
+            for file in files:
+                load_config(file, options.overrides if options else words[3:])
+        return
     files = [word for word in words[1:] if re.fullmatch(r"[\w./*-]+\.(yaml|py|sh)", word)]
     for word in files:
         if not word.startswith(CREATED) and "/" in word:
             assert list(ROOT.glob(word)), f"{path.name} names {word}"
-    shipped = [word for word in files if word.startswith("configs/") and "*" not in word]
+    ours = [word for word in files if word.startswith("configs/") and "*" not in word]
     form = any(word == "..." or word.startswith("[") for word in words)  # a form, not a command
-    if not shipped or form or words[1] not in ("main.py", "scripts/sweep.py"):
+    if not ours or form or words[1] not in ("main.py", "scripts/sweep.py"):
         return
-    arguments = [str(ROOT / word) if word in shipped else word for word in words[2:]]
+    arguments = [str(ROOT / word) if word in ours else word for word in words[2:]]
     if words[1] == "main.py":
         options = cli._parse(arguments)
         for file in options.cfg:

@@ -29,8 +29,7 @@ def test_the_page_works_as_written(
     assert "46533 parameters" in printed
     assert re.search(r"torch\.Size\(\[(\d+)(, 1)?\]\) \1\n", printed)
     assert "accuracy-SBM 2 0." in printed
-    assert (tmp_path / "results/quickstart/agg/test/best.json").is_file()
-    assert len(re.findall(r"torch\.Size\(\[8, 16\]\)", printed)) == 4
+    assert (tmp_path / "results/quickstart-tour/agg/test/best.json").is_file()
 
 
 def test_a_wrong_key_is_the_message_of_the_command_line(tmp_path: Path) -> None:

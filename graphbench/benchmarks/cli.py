@@ -9,47 +9,23 @@ machine.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-
-from graphbench.benchmarks import (
-    batching,
-    distance,
-    encodings,
-    geco,
-    gps_step,
-    large_graph,
-    loop,
-    sfi_step,
-    sgformer,
-    sparse_flow,
-    tables,
-)
-from graphbench.benchmarks.case import Case
 from graphbench.errors import UserError
 
-BENCHMARKS: dict[str, Callable[[torch.device], list[Case]]] = {
-    "distance": distance.run,
-    "geco": geco.run,
-    "gps_step": gps_step.run,
-    "loop": loop.run,
-    "sfi_step": sfi_step.run,
-    "sgformer": sgformer.run,
-    "sparse_flow": sparse_flow.run,
-}
-"""Computations of a model, on the device of ``--device``."""
+if TYPE_CHECKING:
+    from graphbench.benchmarks.case import Case
 
-HOST_BENCHMARKS: dict[str, Callable[[], list[Case]]] = {
-    "batching": batching.run,
-    "encodings": encodings.run,
-    "large_graph": large_graph.run,
-    "tables": tables.run,
-}
-"""Work of the host, without a GPU."""
+BENCHMARKS = ("distance", "geco", "gps_step", "loop", "sfi_step", "sgformer", "sparse_flow")
+"""Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
+
+HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "tables")
+"""Work of the host, without a GPU: modules with ``run()``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,13 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, device: str) -> list[Case]:
-    if device == "cpu" and name in HOST_BENCHMARKS:
-        return HOST_BENCHMARKS[name]()
-    if name in HOST_BENCHMARKS:
+    import torch
+
+    if device == "cuda" and name in HOST_BENCHMARKS:
         raise UserError(f"--device {device}: '{name}' measures the host alone. On a GPU run: {', '.join(BENCHMARKS)}.")
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch sees no CUDA device here. Allowed: cpu.")
-    return BENCHMARKS[name](torch.device("cpu") if device == "cpu" else torch.device(device, 0))
+    module = importlib.import_module(f"graphbench.benchmarks.{name}")
+    arguments = [] if name in HOST_BENCHMARKS else [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
+    cases: list[Case] = module.run(*arguments)
+    return cases
 
 
 if __name__ == "__main__":

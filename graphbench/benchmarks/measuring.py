@@ -15,10 +15,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = shipped.root()
 CPU = torch.device("cpu")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphbench.config.key import NO_EFFECT, Key
-from graphbench.structures.data_info import TASK_TYPES, TASKS
+from graphbench.vocabulary import TASK_TYPES, TASKS
 
 NODE_ENCODERS = ("encoders/node", "encoders/positional")
 

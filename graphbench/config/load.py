@@ -48,6 +48,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     leaves.update(parse_overrides(overrides))
     code = _load_plugins(leaves, path)
 
+    _register_families(leaves)
     schema = {**SCHEMA, **_further_encodings(leaves)}
     values: dict[str, Any] = {name: key.default for name, key in schema.items()}
     origin = {name: where for name, (_, where) in leaves.items()}
@@ -86,6 +87,16 @@ def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
         found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
         code[source] = registry.plugin_source(registry.load_plugin(found, where))
     return code
+
+
+def _register_families(leaves: Leaves) -> None:
+    """Components that a library offers by name (``dataset.format: PyG-KarateClub``) become known where one is named."""
+    for name, key in SCHEMA.items():
+        value = leaves.get(name, (None, ""))[0]
+        if isinstance(value, str):
+            for namespace in key.namespaces:
+                if namespace in registry.FAMILIES:
+                    registry.knows(namespace, value)
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:

@@ -61,6 +61,16 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str,
     return {name: (ours.get(name, baseline(name)), theirs.get(name, baseline(name))) for name in names}
 
 
+def describe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], limit: int = 5) -> str:
+    """``optim.max_epoch 6 there and 500 here, ...`` for messages; empty where two :func:`settings_of` are equal."""
+    differing = differences(ours, theirs)
+    shown = [
+        f"{name} {_written(there)} there and {_written(here)} here"
+        for name, (here, there) in list(differing.items())[:limit]
+    ]
+    return ", ".join([*shown, *([f"{len(differing) - limit} more keys"] if len(differing) > limit else [])])
+
+
 def baseline(name: str) -> Any:
     """The value of a key when it was first released; of one that is not released yet its default."""
     released = released_values()
@@ -95,6 +105,10 @@ def _counts(name: str, used: set[tuple[str, str]]) -> bool:
     component = rest.partition(".")[0]
     # Versions before the ledger wrote sections of positional encoders below dataset, which nothing read.
     return (group, component) in used and not (group == "dataset" and component in registry.names(POSITIONAL))
+
+
+def _written(value: Any) -> str:
+    return "absent" if value is _UNKNOWN else json.dumps(value)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from graphbench import shipped
 from graphbench.errors import UserError, nearest
 
 COMMAND_LINE = "command line"
@@ -78,7 +79,10 @@ def read_file(
         for base in [bases] if isinstance(bases, str) else bases or []:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
-            read_file(path.parent / base, leaves, whole, (*including, path.resolve()), base_where)
+            file = path.parent / base
+            if base.startswith("configs/") and not file.exists():  # of an installed package, or called from elsewhere
+                file = shipped.root() / base
+            read_file(file, leaves, whole, (*including, path.resolve()), base_where)
     leaves.update(written)
 
 
@@ -128,4 +132,8 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
 def _similar_file(path: Path) -> str:
     candidates = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     hint = nearest(path.name, candidates)
-    return f" Did you mean '{path.parent / hint}'?" if hint else ""
+    if hint is not None:
+        return f" Did you mean '{path.parent / hint}'?"
+    known = [file.stem for file in (*shipped.configurations(), *shipped.sweeps())] if len(path.parts) == 1 else []
+    hint = nearest(path.stem, known)
+    return f" Did you mean '{hint}'? graphbench list configs has all." if hint else ""

@@ -114,11 +114,20 @@ def columns(values: np.ndarray | Features) -> Features:
 
 def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str) -> Features:
     values = [torch.as_tensor(getattr(record, name)) for record in records]
+    if name == "y":
+        return torch.cat(values) if y_level == "node" else _graph_targets(values)
+    widths = [value.shape[1] if value.dim() > 1 else 1 for value in values]
+    other = next((number for number, width in enumerate(widths) if width != widths[0]), None)
+    if other is not None:
+        raise ValueError(f"'{name}' has {widths[0]} columns in graph 0 and {widths[other]} in graph {other}")
     if name == "x" and any(value.layout != torch.strided for value in values):
         return SparseRows.cat([SparseRows.of(value) for value in values])
-    if name != "y":
-        return torch.cat([columns(value) for value in values])
-    return torch.cat(values) if y_level == "node" else _graph_targets(values)
+    joined = torch.cat([columns(value) for value in values])
+    if not bool(torch.isfinite(joined).all()):
+        number = next(number for number, value in enumerate(values) if not bool(torch.isfinite(value).all()))
+        count = int((~torch.isfinite(values[number])).sum())
+        raise ValueError(f"'{name}' of graph {number} has {count} values that are nan or infinite")
+    return joined
 
 
 def _edges(edge_index: Any) -> Tensor:

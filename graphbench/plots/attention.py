@@ -103,7 +103,9 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
 
     node_matrix.visit_layers(model, batch, HasAttentionWeights, visit)
     if not patterns:
-        raise UserError("no layer of this model gives its attention weights; Transformer and SFi do.")
+        raise UserError(
+            "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
+        )
     return patterns
 
 

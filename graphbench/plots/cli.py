@@ -15,13 +15,15 @@ printed. Needs matplotlib (``pip install -e '.[plots]'``). docs/figures.md says 
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from graphbench.errors import UserError
-from graphbench.plots import attention, canvas, decay, focal, layers, scaling, surrogate, traingap
+from graphbench.plots import canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,34 +39,35 @@ class FigureModule(Protocol):
         """Prints the numbers behind the figure and returns it with its name."""
 
 
-FIGURES: dict[str, FigureModule] = {
-    "traingap": traingap,
-    "attention": attention,
-    "surrogate": surrogate,
-    "decay": decay,
-    "focal": focal,
-    "layers": layers,
-    "scaling": scaling,
-}
+FIGURES = ("traingap", "attention", "surrogate", "decay", "focal", "layers", "scaling")
+"""Modules of :mod:`graphbench.plots`; the one that is asked for is imported."""
+
+
+def figure_module(name: str) -> FigureModule:
+    """The module that draws a figure."""
+    module: FigureModule = importlib.import_module(f"graphbench.plots.{name}")
+    return module
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws one figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
-    for name, module in FIGURES.items():
-        about = (module.__doc__ or "").strip()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for name in FIGURES:
+        about = _docstring(name)
         command = commands.add_parser(
             name, help=about.splitlines()[0], description=about, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        module.arguments(command)
+        if name in given[:1]:
+            figure_module(name).arguments(command)
         command.add_argument("--out", type=Path, metavar="FILE", help="default: results/figures/<name>.png")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     try:
         if options.out is not None:
             canvas.check_ending(options.out)
         with canvas.style():
-            figure, name = FIGURES[options.figure].make(options)
+            figure, name = figure_module(options.figure).make(options)
             out = options.out or Path("results", "figures", f"{name}.png")
             canvas.save(figure, out)
     except UserError as error:
@@ -72,6 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UserError.exit_code
     print(f"wrote {out}")
     return 0
+
+
+def _docstring(name: str) -> str:
+    """What a module says about itself, read without importing it."""
+    source = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").strip()
 
 
 if __name__ == "__main__":

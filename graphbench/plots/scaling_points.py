@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 
-from graphbench import registry
+from graphbench import registry, shipped
 from graphbench.errors import UserError, unknown
 from graphbench.plots.training_step import OUT_OF_MEMORY
 from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = shipped.root()
 CONFIG = "configs/synthetic/sgformer-erdos-renyi.yaml"
 QUANTITIES = ("seconds", "peak_mib")
 _SPARE = 0.85

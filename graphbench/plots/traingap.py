@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy as np
 from graphbench.errors import UserError, unknown
 from graphbench.plots import canvas
 from graphbench.runs.aggregate import aggregate
+from graphbench.runs.history import read_curve
 from graphbench.runs.record import RunRecord
 
 if TYPE_CHECKING:
@@ -112,7 +112,11 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     record = result.runs[0]
     name = metric or str(record.metric)
     maximize = _direction(record, name, path)
-    curves = [tuple(_curve(folder / split / "stats.json", name) for split in ("train", "test")) for folder in folders]
+    files = [[folder / split / "stats.json" for split in ("train", "test")] for folder in folders]
+    missing = next((file for pair in files for file in pair if not file.is_file()), None)
+    if missing is not None:
+        raise UserError(f"{missing}: missing.")
+    curves = [tuple(read_curve(file, name) for file in pair) for pair in files]
     epochs = sorted(set.intersection(*(train.keys() & test.keys() for train, test in curves)))
     if not epochs:
         raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")
@@ -163,14 +167,6 @@ def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence
     axes.margins(x=0.02)
     axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False, handlelength=3.2)
-
-
-def _curve(file: Path, name: str) -> dict[int, float]:
-    """Value by epoch; epochs in which it was not computed, or is NaN, are left out."""
-    if not file.is_file():
-        raise UserError(f"{file}: missing.")
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return {line["epoch"]: float(line[name]) for line in lines if line.get(name) is not None}
 
 
 def _direction(record: RunRecord, name: str, path: Path) -> bool:

@@ -10,17 +10,20 @@ from html import escape
 import numpy as np
 
 from graphbench.errors import UserError
-from graphbench.plots.traingap import Gap, read_gap
+from graphbench.plots.traingap import MAX_MARKED, read_gap
 from graphbench.report import svg
 from graphbench.report.gather import Board, Configuration
 from graphbench.report.markup import Column, number, plain_list, table, text
 from graphbench.runs.aggregate import Mean
+from graphbench.runs.history import read_curve
 from graphbench.runs.summary import STATISTICS, format_mean
 
 MIN_POINTS = 3
 """Configurations that a scatter plot needs at least."""
 MAX_EPOCHS = 200
 """Points of a curve that are drawn at most."""
+SPLIT_COLORS = ((0, "train"), (2, "val"), (1, "test"))
+"""Colours of the curves; training and test as in the leaderboards."""
 
 
 def scatters(boards: Sequence[Board]) -> str:
@@ -44,8 +47,36 @@ def scatters(boards: Sequence[Board]) -> str:
     return "".join(parts) + plain_list([note] if alone else [])
 
 
+def overlays(boards: Sequence[Board]) -> str:
+    """Validation of the configurations of a data set and split in one picture, where two or more have curves."""
+    parts = []
+    for board in boards:
+        groups: dict[tuple[str, str], list[Configuration]] = {}
+        for row in board.rows:
+            groups.setdefault(row.protocol, []).append(row)
+        for (split, metric), members in groups.items():
+            labels = [row.label or row.name for row in members]
+            colors = _colors(labels, ())
+            try:
+                lines = [_line(row, metric, "val", colors[label], label) for row, label in zip(members, labels)]
+            except (KeyError, TypeError, ValueError):  # a damaged file; the section below names it
+                continue
+            drawn = [line for line in lines if line is not None]
+            if len(drawn) > 1:
+                legend = "".join(
+                    f'<li class="{"rest" if line.color >= svg.COLORS else f"c{line.color}"}">{escape(line.title)}</li>'
+                    for line in drawn
+                )
+                caption = f"{escape(board.dataset)}<small>{escape(split)}, validation</small>"
+                parts.append(
+                    f"<figure><figcaption>{caption}</figcaption>"
+                    f'{svg.curves(drawn, "epoch", metric)}<ul class="legend">{legend}</ul></figure>'
+                )
+    return f'<div class="grid">{"".join(parts)}</div>' if parts else ""
+
+
 def curves(configurations: Sequence[Configuration], limit: int) -> str:
-    """Training and test metric and loss over the epochs, where the runs' ``stats.json`` are beside the records."""
+    """Metric and loss of all splits over the epochs, where the runs' ``stats.json`` are beside the records."""
     without = 0
     parts: list[str] = []
     broken: list[str] = []
@@ -130,27 +161,47 @@ def _colors(labels: Sequence[str], frequent: Sequence[str]) -> dict[str, int]:
 
 
 def _curves(configuration: Configuration) -> str:
-    metric = read_gap(configuration.folder)
-    panels = [_panel(metric)]
-    if metric.metric != "loss":
-        panels.append(_panel(read_gap(configuration.folder, "loss")))
-    final = float(np.nanmean(metric.values[:, -1]))
-    count = len(metric.train)
-    about = f"{count} run{'' if count == 1 else 's'}; gap after epoch {metric.epochs[-1]}: {final:+.4f}"
+    metric = str(configuration.result.metric)
+    panels = [_panel(configuration, name) for name in dict.fromkeys([metric, "loss"])]
+    if not any(panels):
+        raise UserError("its stats.json have no epoch that all runs have evaluated.")
+    count = len(configuration.run_ids)
+    runs = f"{configuration.dataset}, {count} run{'' if count == 1 else 's'}"
+    about = "; ".join([runs, *_last_gap(configuration)])
     name = configuration.name
     name = escape(f"{configuration.label} ({name})" if configuration.label else name)
+    legend = "".join(f'<li class="c{color}">{split}</li>' for color, split in SPLIT_COLORS)
     return (
-        f"<figure><figcaption>{name}<small>{escape(configuration.dataset)}, {escape(about)}</small></figcaption>"
-        f'{"".join(panels)}<ul class="legend"><li class="c0">train</li><li class="c1">test</li></ul></figure>'
+        f"<figure><figcaption>{name}<small>{escape(about)}</small></figcaption>"
+        f'{"".join(panels)}<ul class="legend">{legend}</ul></figure>'
     )
 
 
-def _panel(gap: Gap) -> str:
-    keep = np.unique(np.linspace(0, len(gap.epochs) - 1, MAX_EPOCHS).round().astype(int))
-    lines = []
-    for color, (name, values) in enumerate((("train", gap.train), ("test", gap.test))):
-        finite = [index for index in keep if np.isfinite(values[:, index]).all()]
-        if finite:
-            part = values[:, finite]
-            lines.append(svg.Line(gap.epochs[finite].tolist(), part.mean(0), part.min(0), part.max(0), color, name))
-    return svg.curves(lines, "epoch", gap.metric) if lines else ""
+def _last_gap(configuration: Configuration) -> list[str]:
+    """``gap after epoch 99: +0.0312``, where an epoch has the metric of both training and test."""
+    try:
+        gap = read_gap(configuration.folder)
+    except UserError:
+        return []
+    return [f"gap after epoch {gap.epochs[-1]}: {float(np.nanmean(gap.values[:, -1])):+.4f}"]
+
+
+def _panel(configuration: Configuration, metric: str) -> str:
+    """A line per split over the epochs in which it was evaluated, with dots where these are few."""
+    lines = [_line(configuration, metric, split, color, split) for color, split in SPLIT_COLORS]
+    drawn = [line for line in lines if line is not None]
+    return svg.curves(drawn, "epoch", metric) if drawn else ""
+
+
+def _line(configuration: Configuration, metric: str, split: str, color: int, title: str) -> svg.Line | None:
+    """Mean and range over the runs in the epochs in which all have evaluated a split; None without such an epoch."""
+    files = [configuration.folder / run_id / split / "stats.json" for run_id in configuration.run_ids]
+    curves = [read_curve(file, metric) for file in files]
+    common = sorted(set.intersection(*map(set, curves))) if curves else []
+    epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
+    if not epochs:
+        return None
+    keep = np.unique(np.linspace(0, len(epochs) - 1, MAX_EPOCHS).round().astype(int))
+    shown = [epochs[index] for index in keep]
+    values = np.array([[curve[epoch] for epoch in shown] for curve in curves])
+    return svg.Line(shown, values.mean(0), values.min(0), values.max(0), color, title, len(epochs) <= MAX_MARKED)

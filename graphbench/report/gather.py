@@ -8,21 +8,23 @@ from __future__ import annotations
 import functools
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import PACKED, record_sources
+from graphbench.runs.records import PACKED, left_out_note, own_record_sources
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
 
-SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
+SWEEPS = shipped.root() / "configs" / "sweeps"
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,17 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
         UserError: nothing there, or a sweep file that cannot be read.
     """
     folders: dict[Path, str] = {}
+    left_out: list[Path] = []
     for root in roots:
-        for folder in (source.path for source in record_sources(root)):
+        sources, packed = own_record_sources(root)
+        left_out += packed
+        for folder in (source.path for source in sources):
             inside = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else "."
             folders.setdefault(folder, folder.name if inside == "." else inside.replace(f"{PACKED}/", "/"))
     if not folders:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
+    if note := left_out_note(left_out):
+        print(f"note: {note}", file=sys.stderr)
     count = Counter(folders.values())
     names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
     configurations = [_configuration(name, folder) for folder, name in names.items()]
@@ -162,6 +169,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
                 records=configuration.folder,
                 run_ids=configuration.run_ids,
                 config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+                settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
             )

@@ -95,18 +95,17 @@ def _published(row: Configuration) -> dict[str, str]:
     published, cell = row.published, row.cell
     if published is None or cell is None:
         return dict.fromkeys(("published", "difference"), number(None, "")) | {"status": text("")}
-    stale = '<sup title="settings changed since the runs">*</sup>' if cell.stale else ""
     shown = f'<span title="{escape(row.source)}">{escape(published.printed)}</span>'
     printed = number(float(published.mean) / published.scale.factor if published.mean else None, shown)
     if cell.comparison is None:
         return {
             "published": printed,
             "difference": number(None, ""),
-            "status": f"<td>{escape(cell.status)}{stale}</td>",
+            "status": f'<td title="{escape(cell.differing)}">{escape(cell.status)}</td>',
         }
     comparison = cell.comparison
     deviations = "" if comparison.deviations is None else f" ({comparison.deviations:+.1f} sd)"
-    status = f'<span class="status {comparison.status}">{comparison.status}</span>{stale}'
+    status = f'<span class="status {comparison.status}">{comparison.status}</span>'
     return {
         "published": printed,
         "difference": number(

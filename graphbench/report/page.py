@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from graphbench.report.details import details, left_out
-from graphbench.report.figures import curves, scatters, sparsity
+from graphbench.report.figures import curves, overlays, scatters, sparsity
 from graphbench.report.gather import Board, Configuration, boards
 from graphbench.report.leaderboard import leaderboards
 from graphbench.report.markup import anchor, plain_list
@@ -19,7 +19,7 @@ HOW_TO_READ = (
     "best means of the same data set, split and metric; equals share a mark, the last never gets one.",
     "Status: reproduced where measured and published differ by at most one published standard deviation plus 1 point; "
     "below, above: worse, better than that. The published number is printed as in the paper, on its scale. "
-    "An asterisk: the configuration has another hash today than when it ran.",
+    "Other configuration: its runs have other settings than the sweep that names the published number; not judged.",
     "Train to test: open dot training, full dot test, at the same epoch; the number is the gap, larger is more "
     "over-fitting. Training scores are those of the training passes, with dropout.",
     "Seconds per epoch and memory compare only where runs had the same machine to themselves: records do not know "
@@ -42,7 +42,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     sections = [
         ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
         ("size", "Score, size and time", scatters(found)),
-        ("curves", "Training curves", curves(ordered, limit)),
+        ("curves", "Training curves", overlays(found) + curves(ordered, limit)),
         ("sparsity", "Attention sparsity", sparsity(ordered)),
         ("missing", "Not included", _missing(missing, limit)),
         ("runs", "Runs", _limited(ordered, limit) + details(shown)),

@@ -46,6 +46,7 @@ class Line:
         high: its upper end.
         color: index.
         title: tooltip.
+        dots: whether every coordinate is marked, to tell what was measured from the line between.
     """
 
     x: Sequence[float]
@@ -54,6 +55,7 @@ class Line:
     high: Sequence[float]
     color: int
     title: str
+    dots: bool = False
 
 
 def scatter(points: Sequence[Point], x_label: str, y_label: str) -> str:
@@ -82,10 +84,12 @@ def curves(lines: Sequence[Line], x_label: str, y_label: str) -> str:
             outline = f"{frame.path(line.x, line.high)} {frame.path(line.x[::-1], line.low[::-1])}"
             parts.append(f'<polygon class="band" points="{outline}"/>')
         if len(line.x) > 1:
-            parts.append(f'<polyline class="line" points="{middle}"/></g>')
-        else:
-            x, y = middle.split(",")
-            parts.append(f'<circle class="dot" cx="{x}" cy="{y}" r="3"/></g>')
+            parts.append(f'<polyline class="line" points="{middle}"/>')
+        if line.dots or len(line.x) == 1:
+            radius = 3 if len(line.x) == 1 else 2
+            marks = (pair.split(",") for pair in middle.split())
+            parts += [f'<circle class="dot" cx="{x}" cy="{y}" r="{radius}"/>' for x, y in marks]
+        parts.append("</g>")
     return _svg(parts, f"{y_label} over {x_label}: {', '.join(line.title for line in lines)}")
 
 

@@ -72,13 +72,17 @@ def aggregate(
     """Reads the records of a configuration and averages the finished ones.
 
     Args:
-        config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records.
+        config_dir: ``<out_dir>/<config name>``, or ``<name>.jsonl/<config name>`` of packed records; the folder of a
+            run stands for this run alone.
         identity: leave out runs that were made of something else: another configuration, other data, another split of
             the same name, other plug-ins or weights; default: that of the latest finished run.
         only: run ids to consider (those without a folder are named as missing); default: all there are.
         expected: run ids that are named as missing where they are not there, whatever else is.
     """
-    source = record_source(Path(config_dir))
+    folder = Path(config_dir)
+    if (folder / "record.json").is_file():  # of a run, as the last line of one names it
+        folder, only = folder.resolve().parent, [folder.resolve().name]
+    source = record_source(folder)
     present = source.run_ids()
     run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
     records = {run_id: source.read(run_id) for run_id in run_ids}

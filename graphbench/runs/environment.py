@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         torch), ``gpu``, ``git_commit``, ``git_dirty``, ``source`` (digest of all Python files); None where a fact
         cannot be found out: no commit where the code is installed beside a repository, not part of it.
     """
+    import torch  # seconds, which nobody should wait who only reads records
+
     folder = repository or Path(__file__).resolve().parent
     commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
     return {
@@ -67,6 +70,8 @@ def peak_memory(device: torch.device) -> int | None:
 def forget_peak_memory(device: torch.device) -> None:
     """Lets :func:`peak_memory` count from now on. Without CUDA on Linux only: elsewhere a process keeps its peak."""
     if device.type == "cuda":
+        import torch
+
         torch.cuda.reset_peak_memory_stats(device)
     else:
         _attempt(lambda: Path("/proc/self/clear_refs").write_text("5"))
@@ -121,11 +126,15 @@ def _cores() -> int | None:
 
 
 def _gpu() -> str | None:
+    import torch
+
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
+        import torch
+
         # What torch.cuda.max_memory_allocated returns, after it has sorted all others by name.
         known = torch.cuda.memory_stats_as_nested_dict(device)
         return int(known["allocated_bytes"]["all"]["peak"]) if known else 0

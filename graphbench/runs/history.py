@@ -12,6 +12,18 @@ from graphbench.runs import atomic, json_text
 SPLITS = ("train", "val", "test")
 
 
+def read_curve(file: Path, metric: str) -> dict[int, float]:
+    """A metric by epoch; epochs in which it was not computed, or is NaN, are left out.
+
+    Args:
+        file: a ``stats.json``; one that is missing has no epochs.
+        metric: its name there, or ``loss``.
+    """
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    evaluated = [json.loads(line) for line in lines]
+    return {line["epoch"]: float(line[metric]) for line in evaluated if line.get(metric) is not None}
+
+
 class History:
     """The lines of all splits, in memory and on disk.
 

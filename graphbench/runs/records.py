@@ -138,6 +138,31 @@ def record_sources(root: Path) -> list[RecordSource]:
     return [record_source(path) for path in dict.fromkeys(sorted(_walk(root)))]
 
 
+def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
+    """All configurations with a record, without the packed ones where there are runs beside them.
+
+    ``results`` holds what a user has run and the packed records that come with the repository (``results/measured``);
+    who names the latter gets them.
+
+    Args:
+        root: as of :func:`record_sources`.
+
+    Returns:
+        The configurations, and the packed files that were left out.
+    """
+    sources = record_sources(root)
+    own: list[RecordSource] = [source for source in sources if isinstance(source, RecordFolder)]
+    if not own:
+        return sources, []
+    return own, list(dict.fromkeys(source.path.parent for source in sources if isinstance(source, PackedRecords)))
+
+
+def left_out_note(files: Iterable[Path]) -> str:
+    """What to type to have packed files that were left out; empty without any."""
+    folders = list(dict.fromkeys(str(file.parent) for file in files))
+    return f"packed records beside own runs are left out; to have them, name {' '.join(folders)}" if folders else ""
+
+
 def read_packed(file: Path) -> _Contents:
     """The records of a packed file by path.
 

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, UserError
 from graphbench.runs import atomic
 from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
@@ -56,11 +57,16 @@ class RunDirectory:
         """The record on disk, None where there is none (or a damaged one)."""
         return RunRecord.read(self.record_file)
 
-    def refuse_another(self, identity: RunIdentity) -> None:
+    def refuse_another(self, identity: RunIdentity, settings: Mapping[str, Any] | None = None) -> None:
         """Refuses a folder with a run that was made of something else.
 
         Args:
             identity: of the run that is to be in the folder, as far as it is known already.
+            settings: of its configuration, so that the message can name the keys that differ.
+
+        Args:
+            config_hash: of the configuration that is to be run.
+            settings: of the same, so that the message can name the keys that differ.
 
         Raises:
             UserError: saying what differs and how to go on.
@@ -69,10 +75,29 @@ class RunDirectory:
         different = {} if record is None else record.identity.differences(identity)
         if record is not None and different:
             see = f"; see {self.path / 'config.yaml'}" if CONFIGURATION in different else ""
+            if CONFIGURATION in different and settings and record.settings:
+                see = f": {describe_differences(settings, record.settings)}"
             raise UserError(
                 f"{self.path}: holds a run ({record.status}) of another {described(different)}{see}. Go back to what "
                 f"it was made of, or keep both: {_ADVICE}"
             )
+
+    def set_aside_another(self, identity: RunIdentity) -> Path | None:
+        """Renames a run that was made of something else aside, as ``overwrite`` does.
+
+        Returns:
+            Its new folder, None where there is no such run.
+
+        Raises:
+            UserError: another process works here.
+        """
+        record = self.record
+        if record is None or not record.identity.differences(identity):
+            return None
+        with self._lock():
+            target = self._aside()
+            atomic.rename(self.path, target)
+        return target
 
     @contextmanager
     def open(

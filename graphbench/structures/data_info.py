@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-TASKS = ("graph", "node", "edge", "link_pred")
-TASK_TYPES = (
-    "regression",
-    "classification",
-    "classification_binary",
-    "classification_multi",
-    "classification_multilabel",
-    "subtoken_prediction",
-)
+from graphbench.vocabulary import TASK_TYPES, TASKS
+
+FILE = "data_info.json"
+"""Where a run notes it, for whoever applies its model without the data."""
 
 
 class Measured(Sequence[int]):
@@ -27,6 +22,11 @@ class Measured(Sequence[int]):
 
     def __init__(self, measure: Callable[[], Sequence[int]]) -> None:
         self._measure = measure
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether somebody has read them."""
+        return "_values" in vars(self)
 
     @cached_property
     def _values(self) -> tuple[int, ...]:
@@ -78,6 +78,20 @@ class DataInfo:
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_nodes: int | None = None
     degree_histogram: Sequence[int] | None = field(default=None, repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON takes it; degrees only if somebody has read them, because counting takes a while."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["vocabularies"] = {level: list(sizes) for level, sizes in self.vocabularies.items()}
+        degrees = self.degree_histogram
+        counted = degrees is not None and (not isinstance(degrees, Measured) or degrees.is_measured)
+        return values | {"degree_histogram": list(degrees) if degrees is not None and counted else None}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> DataInfo:
+        """Inverse of :meth:`plain`."""
+        sizes = {level: tuple(counts) for level, counts in plain["vocabularies"].items()}
+        return cls(**{**plain, "vocabularies": sizes})
 
     def __post_init__(self) -> None:
         """Refuses names outside the two vocabularies."""

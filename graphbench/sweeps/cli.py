@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphbench import shipped
 from graphbench.errors import Interrupted, UserError
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="sweep.py", description="Train every entry of a sweep file.")
+    parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5")
     parser.add_argument(
@@ -57,6 +58,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--trials", type=_count, metavar="N", help="run each search until it has N trials")
     parser.add_argument("--dry_run", action="store_true", help="check and list the entries, train nothing")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="runs of another configuration that lie in the way are moved aside, not deleted",
+    )
     parser.add_argument(
         "--only",
         nargs="+",
@@ -91,18 +97,20 @@ def _count(text: str) -> int:
 
 
 def _main(options: argparse.Namespace) -> int:
-    sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
-    from graphbench.sweeps.plan import plan, select
+    sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)  # before seconds are spent on imports
+    from graphbench.sweeps.plan import plan, select, set_aside
     from graphbench.sweeps.progress import SweepProgress
 
     trials = options.trials or sweep.trials
-    planned = plan(sweep, select(sweep, options.only), trials=trials)
+    planned = plan(sweep, select(sweep, options.only), trials=trials, overwrite=options.overwrite)
     total = sum(entry.total for entry in planned)
     finished = sum(entry.done for entry in planned)
     if options.dry_run:
         for entry in planned:
             print(_dry_line(sweep, entry))
     _print_size(sweep, planned, trials)
+    for folder in set_aside(planned) if options.overwrite and not options.dry_run else ():
+        print(f"moved aside: {folder}", file=sys.stderr)
     items = [item for entry in planned for item in entry.missing]
     if not options.dry_run and (items or options.launcher != "slurm"):  # asking a queue how far it is reads no data
         from graphbench.sweeps.finished import check_finished
@@ -183,7 +191,7 @@ def _cores() -> int:
 
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, facts = planned.entry, planned.checked.description
-    command = shlex.join(["python", "main.py", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
+    command = shlex.join([*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     return (
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
@@ -211,7 +219,7 @@ def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepPr
     done = total - sum(len(entry.missing) for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
-        command = ["python", "scripts/tables.py", "--sweep", str(sweep.path), "--records", root]
+        command = [*shipped.command("tables"), "--sweep", str(sweep.path), "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 
@@ -227,5 +235,5 @@ def _print_best_trial(search: SearchPlan) -> bool:
     print("  " + ", ".join(f"{key} {value}" for key, value in status.parameters), file=sys.stderr)
     print(f"  with more seeds: {rerun(search)}", file=sys.stderr)
     trials = shlex.quote(str(search.folder / search.name)) + "-trial-*"
-    print(f"  all trials: python scripts/tables.py {trials}", file=sys.stderr)
+    print(f"  all trials: {shlex.join(shipped.command('tables'))} {trials}", file=sys.stderr)
     return True

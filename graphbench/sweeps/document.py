@@ -82,6 +82,11 @@ class LocatedValue:
         return text.removesuffix("...\n").strip()
 
 
+def tied_keys(name: str) -> tuple[str, ...]:
+    """The keys of ``"gt.dim_hidden, gnn.dim_inner"``, which take one value together."""
+    return tuple(key.strip() for key in name.split(","))
+
+
 def read_document(path: Path) -> LocatedValue:
     """Reads a YAML file.
 

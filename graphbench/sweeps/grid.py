@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError, unknown
-from graphbench.sweeps.document import LocatedValue
+from graphbench.sweeps.document import LocatedValue, tied_keys
 
 
 def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> dict[str, LocatedValue]:
@@ -23,7 +23,7 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
         UserError: a name that can be no key, or a mapping as value.
     """
     keys = {key: value for key, value in section.mapping(what).items() if key not in table}
-    for key, value in keys.items():
+    for key, value in ((key, value) for name, value in keys.items() for key in tied_keys(name)):
         if "." not in key and key not in SCHEMA:
             top = [name for name in SCHEMA if "." not in name]
             raise unknown(f"key of {what}", key, [*table, *top], value.where)
@@ -33,7 +33,7 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
 
 
 def grid_points(section: LocatedValue) -> Iterator[dict[str, LocatedValue]]:
-    """Every combination of the values of a grid, the last key fastest.
+    """Every combination of the values of a grid, the last key fastest; tied keys stay one.
 
     Raises:
         UserError: a key without a list, or a value twice.
@@ -55,19 +55,19 @@ def with_grid_point(
     Raises:
         UserError: a key is set outside the grid, too.
     """
-    for key in point:
+    values = {key: value for name, value in point.items() for key in tied_keys(name)}
+    for key, value in values.items():
         if key in keys:
-            raise UserError(
-                f"{point[key].where}: {key} is in the grid and at {keys[key].where}; it can be in one only."
-            )
-    return {**keys, **point, "name_tag": _name_tag(keys.get("name_tag"), point, where)} if point else dict(keys)
+            raise UserError(f"{value.where}: {key} is in the grid and at {keys[key].where}; it can be in one only.")
+    return {**keys, **values, "name_tag": _name_tag(keys.get("name_tag"), point, where)} if point else dict(keys)
 
 
 def _short_names(point: Mapping[str, LocatedValue]) -> dict[str, str]:
-    """The last parts of the keys where they are unambiguous, and the values."""
-    last = [key.rpartition(".")[2] for key in point]
-    unique = len(set(last)) == len(last)
-    return {name if unique else key: point[key].as_override() for name, key in zip(last, point)}
+    """The last parts of the keys (of tied ones the first) where they are unambiguous, and the values."""
+    first = [tied_keys(name)[0] for name in point]
+    last = [key.rpartition(".")[2] for key in first]
+    names = last if len(set(last)) == len(last) else first
+    return {name: value.as_override() for name, value in zip(names, point.values())}
 
 
 def _name_tag(tag: LocatedValue | None, point: Mapping[str, LocatedValue], where: str) -> LocatedValue:

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
-from graphbench.preflight import Checked, Run, check
+from graphbench.preflight import Checked, Run, check, declared_identity
 from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, load_optuna
@@ -107,13 +107,16 @@ class WorkItem:
         )
 
 
-def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -> list[PlannedEntry]:
+def plan(
+    sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None, overwrite: bool = False
+) -> list[PlannedEntry]:
     """Checks every entry, and reads off the disk which of its runs are finished.
 
     Args:
         sweep: the sweep.
         entries: those of its entries to train.
         trials: of each search; entries with a search are trained as they are without.
+        overwrite: runs of another configuration may lie in the way, see :func:`set_aside`.
 
     Raises:
         UserError: an entry cannot be trained, two fill the same cell of the table, or a search cannot be run.
@@ -128,7 +131,7 @@ def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -
         repeat = sweep.repeat(entry)
         try:
             # A search writes into a folder of its own: what lies in the entry's is no obstacle.
-            checked = check(entry.config, repeat=repeat, overwrite=bool(trials and entry.search))
+            checked = check(entry.config, repeat=repeat, overwrite=overwrite or bool(trials and entry.search))
         except UserError as error:
             raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
         if checked.fabric.world_size > 1:
@@ -147,6 +150,17 @@ def plan(sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None) -
                 f"{entry.config.name}. Give one of them a column of its own, or another label."
             )
     return planned
+
+
+def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:
+    """Renames runs of other configurations aside that lie where planned ones will; their new folders."""
+    moved: list[Path | None] = []
+    for entry in planned:
+        if entry.search is None:  # a search writes into a folder of its own
+            for run in entry.checked.runs:
+                identity = declared_identity(entry.checked.config, run)
+                moved.append(entry.checked.directory(run).set_aside_another(identity))
+    return [path for path in moved if path is not None]
 
 
 def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> SearchPlan:

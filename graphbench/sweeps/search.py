@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
-from graphbench.sweeps.document import LocatedValue
+from graphbench.sweeps.document import LocatedValue, tied_keys
 
 SEARCH_KEYS = ("low", "high", "log", "choices")
 PRUNERS = ("median", "halving", "none")
@@ -19,7 +19,7 @@ class SearchDimension:
     """One dimension of a search space: a configuration key with its choices or its range.
 
     Attributes:
-        key: dotted configuration key.
+        key: dotted configuration key; several, joined by commas, take the same value.
         choices: the values, written as on the command line; None where there is a range.
         low: smallest value of a range.
         high: largest value of a range; whole numbers stay whole where both bounds are.
@@ -33,6 +33,11 @@ class SearchDimension:
     high: float | None
     log: bool
     where: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The configuration keys that take its value."""
+        return tied_keys(self.key)
 
     @property
     def example(self) -> str:
@@ -110,7 +115,7 @@ def read_search(section: LocatedValue, fixed: Collection[str] = ()) -> list[Sear
         UserError: anything else.
     """
     dimensions = [_read_dimension(key, value) for key, value in section.mapping("search").items()]
-    return [dimension for dimension in dimensions if dimension.key not in fixed]
+    return [dimension for dimension in dimensions if not set(dimension.keys) & set(fixed)]
 
 
 def _read_dimension(key: str, space: LocatedValue) -> SearchDimension:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from graphbench.errors import UserError
+from graphbench.sweeps.document import tied_keys
 from graphbench.sweeps.search import SearchDimension, SearchPlan, written
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Study:
         if not status.complete:
             return status
         best = self._study.best_trial
-        parameters = tuple((key, _text(value)) for key, value in best.params.items())
+        parameters = tuple((key, _text(value)) for name, value in best.params.items() for key in tied_keys(name))
         return replace(status, best=best.number, value=best.value, parameters=parameters)
 
     def tell(self, trial: optuna.Trial, state: str, value: float | None = None) -> None:
@@ -176,9 +177,9 @@ class Trial:
     def begin(self) -> None:
         """Counts the attempt and draws the values; a trial that was begun before keeps its own."""
         self._trial.set_user_attr("attempts", self.attempts)
-        self.parameters = {
-            dimension.key: _text(_suggest(self._trial, dimension)) for dimension in self._study.plan.space
-        }
+        for dimension in self._study.plan.space:
+            value = _text(_suggest(self._trial, dimension))
+            self.parameters |= dict.fromkeys(dimension.keys, value)
 
     def report(self, step: int, value: float) -> bool:
         """Reports the value after ``step`` epochs to the pruner; True when the trial should be pruned."""

@@ -18,6 +18,7 @@
 
 An entry is one variant on one configuration. Its keys are set as on the command line of main.py; three are the table's:
 ``label`` (row), ``column`` (default: the data set) and ``published`` (which published value it is compared with).
+Keys that must be equal take their value together, in a grid or a search: ``"gt.dim_hidden, gnn.dim_inner": [32, 64]``.
 """
 
 from __future__ import annotations
@@ -203,8 +204,8 @@ def _entry(
     origins = {key: value.where for key, value in settings.items() if key not in command_line[::2]}
     file, loaded = _load(folder, config, overrides, origins)
     if search:  # the keys must exist and take such values
-        examples = (text for dimension in search for text in (dimension.key, dimension.example))
-        search_origins = {dimension.key: dimension.where for dimension in search}
+        examples = (text for dimension in search for key in dimension.keys for text in (key, dimension.example))
+        search_origins = {key: dimension.where for dimension in search for key in dimension.keys}
         _load(folder, config, (*overrides, *examples), {**origins, **search_origins})
     return Entry(
         label=label + label_suffix(point),

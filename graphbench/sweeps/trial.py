@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from graphbench import shipped
 from graphbench.errors import Pruned
 from graphbench.experiment import run
 from graphbench.preflight import check
@@ -74,7 +75,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         spec.load_config()
         location = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
         settings = _settings(spec.overrides) | trial.parameters | location
-        origins = {**spec.origins, **{dimension.key: dimension.where for dimension in plan.space}}
+        origins = {**spec.origins, **{key: dimension.where for dimension in plan.space for key in dimension.keys}}
         config = load_entry(spec.file, [text for pair in settings.items() for text in pair], origins)
         checked = check(config, repeat=spec.repeat)
         pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch)
@@ -115,7 +116,7 @@ def write_best(spec: RunSpec, study: Study) -> None:
 
 def rerun(plan: SearchPlan) -> str:
     """The command that trains the best trial with more seeds."""
-    return shlex.join(["python", "main.py", "--cfg", str(plan.best_file), "--repeat", "5"])
+    return shlex.join([*shipped.command("train"), "--cfg", str(plan.best_file), "--repeat", "5"])
 
 
 def describe(plan: SearchPlan, status: StudyStatus) -> str:

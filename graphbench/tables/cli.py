@@ -3,11 +3,15 @@
 ``python scripts/tables.py RECORDS... [--format md|latex|html] [--out FILE]``
     One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
     runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
-    hardware. RECORDS are folders of configurations, FILE.jsonl for all in a packed file, FILE.jsonl/CONFIG for one.
+    hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
+    FILE.jsonl/CONFIG for one. Packed records beside own runs are left out unless they are named.
 
 ``python scripts/tables.py --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
+
+``python scripts/tables.py RECORDS... --models [--baseline LABEL] [--details] [--format F] [--out FILE]``
+    Models by data sets, without a sweep file: rows are the names of the configurations without the data set.
 
 ``--out`` chooses the format by its name (.md, .tex, .html, .csv). docs/tables.md says how to read the tables.
 """
@@ -16,14 +20,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import PACKED, record_source, record_sources
+from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
@@ -40,38 +46,81 @@ SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def configuration_table(folders: Sequence[Path]) -> TextTable:
-    """One row per configuration; what a search has given up is a note below.
+    """One row per configuration; notes below say what has no finished run and why.
 
     Args:
-        folders: of configurations; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for all of them.
+        folders: of configurations, or above them; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for
+            all of them.
 
     Raises:
-        UserError: a folder has no finished run.
+        UserError: there is no finished run at all.
     """
-    results, pruned = [], []
+    results: list[Aggregate] = []
+    notes: list[str] = []
+    pruned: list[str] = []
     for folder in configurations(folders):
         result = aggregate(folder)
         if result.runs:
             results.append(result)
-        elif result.left_out and len(folders) > 1 and all(why.startswith("pruned") for why in result.left_out.values()):
+        elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
             pruned.append(folder.name)
         else:
-            raise UserError(f"{folder}: no finished run ({result.left_out or 'no record.json below it'}).")
+            reasons = [f"run {run_id} {reason}" for run_id, reason in result.left_out.items()]
+            notes.append(f"{folder}: no finished run ({'; '.join(reasons) or 'no record.json below it'})")
+    if pruned:
+        notes.append(f"pruned: {', '.join(pruned)}")
+    if not results:
+        raise UserError("; ".join(notes) + ".")
     statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
     rows = [_row(result, statistics) for result in results]
-    if not rows:
-        raise UserError(f"no finished run: {', '.join(pruned)} were pruned.")
-    notes = [f"not included, pruned: {', '.join(pruned)}."] if pruned else []
+    notes = [f"not included, {note.rstrip('.')}." for note in notes]
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
 def configurations(folders: Sequence[Path]) -> list[Path]:
-    """Packed files replaced by the configurations in them."""
-    paths = []
+    """Folders above configurations, and packed files, replaced by the configurations in them, each once."""
+    paths: list[Path] = []
+    left_out: list[Path] = []
     for folder in folders:
-        sources = record_sources(folder) if folder.suffix == PACKED else [record_source(folder)]
-        paths += [source.path for source in sources]
-    return paths
+        sources, packed = own_record_sources(folder)
+        paths += [source.path for source in sources] or [folder]
+        left_out += packed
+    if note := left_out_note(left_out):
+        print(f"note: {note}", file=sys.stderr)
+    return list(dict.fromkeys(paths))
+
+
+def model_specs(folders: Sequence[Path]) -> list[CellSpec]:
+    """Cells of a table of models by data sets, from run folders alone.
+
+    A row is the name of a configuration without the data set in it (``sgformer-cora`` on Cora: ``sgformer``), a column
+    a data set, with its split where it has several. Where two configurations would fill one cell, rows have their full
+    names.
+    """
+    rows: list[tuple[str, str, str, str, Path, Aggregate]] = []
+    for folder in configurations(folders):
+        result = aggregate(folder)
+        if result.runs:
+            dataset = str(result.runs[0].data.get("name", "unnamed data"))
+            split = "; ".join(Provenance.of(result.runs).split)
+            rows.append((_without_dataset(result.config, dataset), result.config, dataset, split, folder, result))
+    if not rows:
+        raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
+    splits = {dataset: {row[3] for row in rows if row[2] == dataset} for _, _, dataset, *_ in rows}
+    taken = Counter((model, dataset, split) for model, _, dataset, split, *_ in rows)
+    specs = []
+    for model, config, dataset, split, folder, result in rows:
+        label = model if taken[model, dataset, split] == 1 else config
+        column = dataset if len(splits[dataset]) == 1 else f"{dataset}, {split}"
+        specs.append(CellSpec(label, column, dataset, folder, tuple(run.run_id for run in result.runs)))
+    return specs
+
+
+def _without_dataset(config: str, dataset: str) -> str:
+    """The name of a configuration up to the last part that the data set's name begins with or ends in."""
+    name, separator, last = config.rpartition("-")
+    plain = dataset.casefold()
+    return name if separator and (plain.startswith(last.casefold()) or plain.endswith(last.casefold())) else config
 
 
 def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
@@ -113,6 +162,7 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
                 run_ids=tuple(map(str, tree.run_multiple_splits or seeds)),
                 # What a run adopts from a pretrained one is not known before it.
                 config_hash="" if tree.pretrained.dir else entry.config.hash,
+                settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
             )
@@ -123,20 +173,24 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 def _read_table(options: argparse.Namespace) -> SweepTable:
     from graphbench.sweeps import read_sweep
 
-    sweep = read_sweep(options.sweep)
+    sweep = read_sweep(shipped.configuration(options.sweep))
     published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
     specs = cell_specs(sweep, options.records)
     return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)
 
 
 def _text(options: argparse.Namespace) -> str:
+    if options.models:
+        table = sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
+        return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
     if options.sweep is None:
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
-    stale = [cell.spec.name for cell in table.cells.values() if cell.stale]
+    stale = [cell for cell in table.cells.values() if cell.stale]
     if stale:
-        shown = "; ".join(stale[:5]) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
-        print(f"note: the configuration has changed since it ran (its hash differs): {shown}.", file=sys.stderr)
+        names = [f"{cell.spec.name} ({cell.differing or 'hash'})" for cell in stale[:5]]
+        shown = "; ".join(names) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
+        print(f"note: runs of another configuration than the sweep's, not judged: {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
     return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
@@ -152,6 +206,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
     )
+    parser.add_argument("--models", action="store_true", help="models by data sets, from RECORDS alone")
     parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
@@ -161,8 +216,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
         options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
-    if options.sweep is None and (options.records or options.baseline or options.details or options.format == "csv"):
-        parser.error("--records, --baseline, --details and --format csv need --sweep FILE")
+    if options.models and options.sweep:
+        parser.error("--models takes folders (RECORDS...), not --sweep FILE")
+    compared = options.baseline or options.details
+    if options.sweep is None and (options.records or options.format == "csv" or (compared and not options.models)):
+        parser.error("--records and --format csv need --sweep FILE, --baseline and --details that or --models")
     return options
 
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphbench import shipped
 from graphbench.errors import UserError, unknown
 from graphbench.tables.scales import METRICS, OUR_DATASETS, Scale
 
-FOLDER = Path(__file__).resolve().parents[2] / "results" / "published"
+FOLDER = shipped.root() / "results" / "published"
 COLUMNS = (
     "paper",
     "table",

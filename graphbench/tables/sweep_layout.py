@@ -87,7 +87,7 @@ def _group(table: SweepTable, columns: Sequence[Column], label: str, usual: int)
     if any(cell and cell.published for _, cell in cells):
         rows.append([EMPTY, TextCell("published"), *(_published(cell) for _, cell in cells)])
         rows.append([EMPTY, TextCell("difference"), *(_difference(column, cell) for column, cell in cells)])
-        compared = [cell if cell and cell.comparison else None for _, cell in cells]
+        compared = [cell if cell and (cell.comparison or cell.stale) else None for _, cell in cells]
         rows.append([EMPTY, TextCell("status"), *(TextCell(cell.status) if cell else EMPTY for cell in compared)])
     if table.baseline is not None and label != table.baseline:
         rows.append([EMPTY, TextCell(f"against {table.baseline}"), *(_against(cell) for _, cell in cells)])
@@ -109,9 +109,9 @@ def _format(measured: Mean, digits: int) -> str:
 
 def _runs(cell: Cell, n: int, usual: int) -> str:
     expected = len(cell.spec.run_ids)
-    if n < expected:
-        return f"{n} of {expected}"
-    return "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
+    count = "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
+    count = f"{n} of {expected}" if n < expected else count
+    return ", ".join(filter(None, [count, "other configuration" if cell.stale else ""]))
 
 
 def _published(cell: Cell | None) -> TextCell:
@@ -150,6 +150,8 @@ def _legend(table: SweepTable) -> list[str]:
             f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; below, "
             "above: worse, better than that."
         )
+    if any(cell.stale for cell in table.cells.values()):
+        notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
     if table.baseline is not None:
         notes.append(
             f"against {table.baseline}: two-sided Welch t-test over the runs, not corrected for the number of "

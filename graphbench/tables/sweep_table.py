@@ -6,12 +6,15 @@ Pure computation on run records; :mod:`graphbench.tables.sweep_layout` turns it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
@@ -30,6 +33,7 @@ class CellSpec:
         records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
         run_ids: of the runs that are expected.
         config_hash: of the configuration as it is today; empty: unknown.
+        settings: of the same, to say what differs.
         selector: which published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
     """
@@ -40,6 +44,7 @@ class CellSpec:
     records: Path
     run_ids: tuple[str, ...]
     config_hash: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     selector: str | None = None
     where: str | None = None
 
@@ -75,14 +80,26 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """That of the comparison; ``not run``, ``not published``, ``not comparable`` (the runs lack the metric)."""
+        """That of the comparison, or why there is none.
+
+        ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable`` (the runs lack
+        the metric).
+        """
+        if self.stale:
+            return "other configuration"
         if self.measured is None:
             return "not comparable" if self.result.runs else "not run"
         return self.comparison.status if self.comparison else "not published"
 
     @property
+    def differing(self) -> str:
+        """In which settings its runs differ from the sweep; empty where that is not known."""
+        ran = self.result.runs[0].settings if self.result.runs else {}
+        return describe_differences(self.spec.settings, ran) if ran and self.spec.settings else ""
+
+    @property
     def stale(self) -> bool:
-        """Whether its runs are of an earlier state of the configuration."""
+        """Whether its runs are of another configuration than the sweep's: shown, but neither ranked nor judged."""
         runs = self.result.runs
         return bool(runs and self.spec.config_hash and runs[0].config_hash != self.spec.config_hash)
 
@@ -151,7 +168,7 @@ def sweep_table(
     cells = []
     for spec in specs:
         row = published.find(spec.label, spec.dataset, spec.selector, spec.where) if published else None
-        cells.append(Cell(spec, aggregate(spec.records, expected=spec.run_ids), None, row))
+        cells.append(Cell(spec, _runs_of(spec), None, row))
     if not any(cell.result.runs for cell in cells):
         searched = list(dict.fromkeys(str(spec.records) for spec in specs))
         more = ", ..." if len(searched) > 3 else ""
@@ -163,6 +180,15 @@ def sweep_table(
         compared |= {(cell.spec.label, column.name): cell for cell in _compare_column(column, members, baseline)}
     ordered = {(spec.label, spec.column): compared[spec.label, spec.column] for spec in specs}
     return SweepTable(name, labels, tuple(columns), ordered, published, baseline)
+
+
+def _runs_of(spec: CellSpec) -> Aggregate:
+    """The runs of the configuration as it is today; without any, those of the one that ran last."""
+    if spec.config_hash:
+        result = aggregate(spec.records, identity=RunIdentity(spec.config_hash), expected=spec.run_ids)
+        if result.runs:
+            return result
+    return aggregate(spec.records, expected=spec.run_ids)
 
 
 def _check(specs: Sequence[CellSpec]) -> None:
@@ -221,12 +247,13 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
     scale = column.scale
     cells = [replace(cell, measured=_measured(scale, cell.result)) for cell in cells]
     sign = 1 if scale.maximize else -1
-    finite = [sign * cell.measured.mean for cell in cells if cell.measured and math.isfinite(cell.measured.mean)]
-    against = next((cell.measured for cell in cells if cell.spec.label == baseline), None)
+    judged = [cell for cell in cells if cell.measured and not cell.stale]
+    finite = [sign * cell.measured.mean for cell in judged if cell.measured and math.isfinite(cell.measured.mean)]
+    against = next((cell.measured for cell in judged if cell.spec.label == baseline), None)
     compared = []
     for cell in cells:
         measured, row = cell.measured, cell.published
-        if measured is not None and math.isfinite(measured.mean):
+        if measured is not None and math.isfinite(measured.mean) and not cell.stale:
             rank = 1 + sum(value > sign * measured.mean for value in finite)
             cell = replace(cell, rank=rank if rank <= min(MAX_RANK, len(finite) - 1) else None)
             if row is not None and row.mean:

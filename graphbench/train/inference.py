@@ -94,7 +94,7 @@ class Inference:
         if not observer.modules:
             raise UserError(
                 "train.mode log-attn-weights: no layer of this model gives its attention weights; "
-                "Transformer and SFi do."
+                "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
             )
         arrays: dict[str, np.ndarray] = {}
         done = 0

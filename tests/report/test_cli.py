@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from graphbench.report import cli as report
+from graphbench.report.gather import SWEEPS
 from graphbench.runs.record import RunRecord, Score
+from graphbench.sweeps import read_sweep
 from tests import chromium
 from tests.paths import ROOT
 
@@ -47,17 +49,22 @@ def _rows(page: str) -> list[str]:
 
 def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> None:
     runs = tmp_path / "runs" / "sgformer-table2"  # the name of a shipped sweep
+    hashes = {entry.config.name: entry.config.hash for entry in read_sweep(SWEEPS / "sgformer-table2.yaml").entries}
+    hashes["sgformer-cora"] = "another"
     for number, config in enumerate(("gcn-cora", "sgformer-cora", "mlp-cora")):
         for seed, off in ((123, 0.01), (124, -0.01)):
-            _write(runs, str(seed), 0.84 - 0.1 * number + off, config=config)
+            _write(runs, str(seed), 0.84 - 0.1 * number + off, config=config, config_hash=hashes[config])
     page = _page(tmp_path)
     assert "<figcaption>Cora, random 9/9</figcaption>" in page
     assert page.count("<title>GCN: 0.8400 ± 0.0141, ") == 2  # over parameters, over seconds
     head, gcn, sgformer, mlp = _rows(page)
     assert "published" in head
     assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
-    assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 -10.5")
+    assert sgformer.startswith(
+        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 other configuration"
+    )
     assert "3rd" not in mlp  # the last of a column has no mark
+    assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
 
 
 def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
@@ -105,10 +112,45 @@ def test_curves_and_zero_flow_where_runs_have_them(tmp_path: Path) -> None:
             (runs / "mine" / seed / split / "stats.json").write_text("\n".join(lines))
     page = _page(tmp_path)
     assert page.count("<polyline") == 4  # training and test, metric and loss
+    assert page.count('<circle class="dot"') == 16  # an epoch that was evaluated has a dot
     assert "2 runs; gap after epoch 3: +0.3000" in page
     assert 'aria-label="25.0%"' in page
     (runs / "mine/0/test/stats.json").write_text("{broken")
     assert "<li>mine: " in _page(tmp_path)
+
+
+def test_a_curve_goes_through_every_epoch_that_its_own_split_has(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    _write(runs, "0", 0.7)
+    accuracies = {"train": {0: 0.2, 14: 0.9}, "val": {0: 0.1, 7: 0.6, 14: 0.5}, "test": {0: 0.1, 7: 0.9, 14: 0.1}}
+    for split, values in accuracies.items():
+        lines = [json.dumps({"epoch": epoch, "accuracy": value, "loss": 1.0}) for epoch, value in values.items()]
+        (runs / "mine" / "0" / split).mkdir()
+        (runs / "mine" / "0" / split / "stats.json").write_text("\n".join(lines))
+    page = _page(tmp_path)
+    figure = page[page.index('<section id="curves">') : page.index('<section id="sparsity">')]
+    points = {
+        title: [tuple(map(float, pair.split(","))) for pair in line.split()]
+        for title, line in re.findall(r"<title>(\w+)</title><polyline class=\"line\" points=\"([^\"]+)\"", figure)[:3]
+    }
+    assert {split: len(line) for split, line in points.items()} == {"train": 2, "val": 3, "test": 3}
+    (_, begin), (middle, peak), (_, end) = points["test"]
+    assert begin == end > peak, "the test score between training scores is drawn where it was measured"
+    assert points["val"][1][0] == middle
+
+
+def test_configurations_of_a_data_set_share_a_picture(tmp_path: Path) -> None:
+    for config, scale in (("mine", 0.1), ("other", 0.2)):
+        _write(tmp_path / "runs", "0", 0.7, config=config)
+        for split in ("train", "val", "test"):
+            lines = [json.dumps({"epoch": epoch, "accuracy": scale * epoch, "loss": 1.0}) for epoch in range(4)]
+            (tmp_path / "runs" / config / "0" / split).mkdir()
+            (tmp_path / "runs" / config / "0" / split / "stats.json").write_text("\n".join(lines))
+    figure = re.search(r"<figure><figcaption>Cora<small>random 9/9, validation.*?</figure>", _page(tmp_path), re.DOTALL)
+    assert figure is not None
+    titles = re.findall(r'<g class="c(\d)"><title>(\w+)</title><polyline', figure[0])
+    assert titles == [("0", "mine"), ("1", "other")]
+    assert '<li class="c1">other</li>' in figure[0]
 
 
 def test_the_page_loads_nothing_and_escapes_everything(tmp_path: Path) -> None:

@@ -53,6 +53,14 @@ def test_one_run_has_no_deviation(tmp_path: Path) -> None:
     assert (entry.mean, entry.std, entry.n) == (0.8, None, 1)
 
 
+def test_the_folder_of_a_run_stands_for_this_run(tmp_path: Path) -> None:
+    for seed, value in (("0", 0.8), ("1", 0.9)):
+        put(tmp_path / "mine", seed, value)
+    result = aggregate(tmp_path / "mine" / "1")
+    assert ([run.run_id for run in result.runs], result.mean("test").mean) == (["1"], 0.9)
+    assert result.config == "mine"
+
+
 def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     put(tmp_path, "0", 0.8)
     put(tmp_path, "1", 0.9)

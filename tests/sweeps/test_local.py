@@ -125,6 +125,15 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     said = capfd.readouterr().err
     assert f"error: {sweep}:6: gcn-cora-x (explodes): " in said
     assert "holds a run (failed) of another configuration" in said
+    assert re.search(r"optim.max_epoch \d+ there and 3 here", said)
+
+    assert main([sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon"]) == 0
+    assert record("gcn-chameleon/3")["epochs"] == record("gcn-chameleon/5")["epochs"] == 3
+    kept = [path.parent.name for path in Path("results/gcn-chameleon").glob("*.old-*/record.json")]
+    assert sorted(name[0] for name in kept) == ["3", "5"], "moved aside, not deleted"
+    capfd.readouterr()
+    assert main([sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon"]) == 0
+    assert "moved aside" not in capfd.readouterr().err, "runs of the same configuration stay"
 
 
 @pytest.mark.slow

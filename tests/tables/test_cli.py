@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,13 @@ def _record(seed: int, accuracy: float, config: str = "sgformer-cora") -> RunRec
     facts = {"name": "Cora", "split_mode": "random-class", "sizes": {"train": 140, "val": 500, "test": 1000}}
     config_hash = load_config(CONFIGS / f"{config}.yaml").hash
     record = RunRecord.start(
-        config=config, config_hash=config_hash, seed=seed, run_id=str(seed), metric="accuracy", data=facts
+        config=config,
+        config_hash=config_hash,
+        seed=seed,
+        run_id=str(seed),
+        metric="accuracy",
+        data=facts,
+        maximize=True,
     )
     return record.end("finished", scores=scores, params=1234, time_per_epoch=0.05, epochs=3)
 
@@ -121,9 +129,12 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
     _write(tmp_path, "sgformer-cora", 0.80, 0.84)
     sweep = _sweep(tmp_path, variant="optim.base_lr: 0.5")
     assert tables.main(["--sweep", str(sweep), "--records", str(tmp_path)]) == 0
-    assert "note: the configuration has changed since it ran (its hash differs): SGFormer, Cora." in (
-        capsys.readouterr().err
-    )
+    printed = capsys.readouterr()
+    assert "note: runs of another configuration than the sweep's, not judged: SGFormer, Cora (" in printed.err
+    status = next(line for line in printed.out.splitlines() if _cells(line)[1:2] == ["status"])
+    assert _cells(status)[2] == "other configuration"
+    assert "82.0 ± 2.8 (other configuration)" in printed.out
+    assert "difference" not in printed.out.split("- published")[0]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +169,51 @@ def test_wrong_input_is_one_message(
 def test_a_folder_without_runs_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tables.main([str(tmp_path)]) == 2
     assert "no finished run (no record.json below it)" in capsys.readouterr().err
+
+
+def test_what_cannot_be_shown_is_a_note_below_what_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    failed = _record(0, 0.5, "gcn-cora").end("failed", "epoch 0, batch 0: the training loss is nan")
+    failed.write(tmp_path / "gcn-cora/0/record.json")
+    (tmp_path / "claims.yaml").write_text("claims: []\n")
+    for folders in ([tmp_path], [tmp_path, *tmp_path.iterdir()]):
+        assert tables.main(list(map(str, folders))) == 0
+        out = capsys.readouterr().out
+        assert sum(line.startswith("| sgformer-cora ") for line in out.splitlines()) == 1
+        assert f"- not included, {tmp_path}/gcn-cora: no finished run (run 0 failed: epoch 0, batch 0: the tr" in out
+    assert f"- not included, {tmp_path}/claims.yaml: no finished run (no record.json below it)." in out
+
+
+def test_models_by_data_sets_from_folders_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    _write(tmp_path, "gcn-cora", 0.7, 0.72)
+    actor = _record(0, 0.5, "gcn-actor")
+    dataclasses.replace(actor, data={**actor.data, "name": "Actor"}).write(tmp_path / "gcn-actor/0/record.json")
+    assert tables.main([str(tmp_path), "--models", "--baseline", "gcn"]) == 0
+    rows = [_cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["model", "", "Actor", "Cora"]
+    assert [row[0] for row in rows[2:] if row[0]] == ["gcn", "sgformer"]
+    assert rows[2][2:] == ["0.5000 (1 run)", "0.7100 ± 0.0141"]
+    _write(tmp_path / "again", "gcn-cora", 0.6)
+    assert tables.main([str(tmp_path), "--models"]) == 2, "two of one name and data set"
+    assert "two entries for the cell" in capsys.readouterr().err
+
+
+def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = tmp_path / "measured"
+    measured.mkdir()
+    shutil.copy(MEASURED / "records/sgformer-table9.jsonl", measured)
+    assert tables.main([str(tmp_path)]) == 0
+    packed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    _write(tmp_path, "mlp-cora", 0.8)
+    assert tables.main([str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    own = [line for line in printed.out.splitlines() if line.startswith("| ")]
+    assert (len(packed) > 5, len(own)) == (True, 3)
+    assert printed.err == f"note: packed records beside own runs are left out; to have them, name {measured}\n"
+    assert tables.main([str(tmp_path), str(measured)]) == 0
+    both = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(both) == len(packed) + 1
 
 
 @pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--format", "csv")])

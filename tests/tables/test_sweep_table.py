@@ -346,7 +346,7 @@ def test_details_say_where_numbers_come_from(sweep: Sweep) -> None:
 
 def test_csv_has_a_line_per_cell_unrounded(sweep: Sweep) -> None:
     sweep.runs('odd, "label"', 0.81, 0.8234567)
-    sweep.runs("GCN", 0.7, 0.72, 0.74, config_hash="later")
+    sweep.runs("GCN", 0.7, 0.72, 0.74)
     sweep.runs("MLP")
     sweep.publish("GCN", "81.50", "0.40")
     table = sweep.table("GCN")
@@ -361,4 +361,24 @@ def test_csv_has_a_line_per_cell_unrounded(sweep: Sweep) -> None:
     assert (gcn["metric"], gcn["direction"], gcn["runs"]) == ("accuracy_percent", "higher", "0 1 2")
     assert gcn["left_out"] == "3: missing; 4: missing"
     assert (mlp["mean"], mlp["n"], mlp["status"]) == ("", "0", "not run")
-    assert [cell.stale for cell in table.cells.values()] == [False, True, False]
+
+
+def test_runs_of_another_configuration_are_shown_but_not_judged(sweep: Sweep) -> None:
+    sweep.runs("SGFormer", 0.80, 0.84)
+    folder = sweep.runs("GCN", 0.85, 0.85, config_hash="today", settings={"optim.max_epoch": 500})
+    sweep.runs("MLP", 0.7, 0.72)
+    for name in ("SGFormer", "GCN"):
+        sweep.publish(name, "82.0", "0.4")
+    for seed in (0, 1):
+        sweep.record(folder, seed, 0.85, settings={"optim.max_epoch": 15})
+    table = sweep.table("SGFormer")
+    gcn = table.cells["GCN", "Cora"]
+    assert (gcn.stale, gcn.status, gcn.rank, gcn.comparison, gcn.p_value) == (True, "other configuration", *[None] * 3)
+    assert gcn.differing == "optim.max_epoch 15 there and 500 here"
+    assert table.cells["SGFormer", "Cora"].rank == 1, "a run that is not judged takes no place"
+    assert ["GCN", "measured", "85.0 ± 0.0 (2 of 5, other configuration)"] in sweep.rows_of()
+    # A run of today's configuration beside them counts, though it ended earlier.
+    sweep.record(folder, 2, 0.83, config_hash="today", ended="2026-01-01T10:00:00+00:00")
+    gcn = _cell(sweep, "GCN")
+    assert (gcn.measured.n, gcn.status) == (1, "reproduced")
+    assert gcn.result.left_out["0"] == "other configuration"

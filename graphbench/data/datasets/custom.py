@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,22 @@ from graphbench import registry
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
-from graphbench.data.graph_records import GraphLike, GraphObject, read_field
+from graphbench.data.graph_forms import graph_list
+from graphbench.data.graph_records import GraphLike, read_field
+from graphbench.data.graph_tables import is_table, read_tables, stated_splits
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
-_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced")
+_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced", "scaffold")
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
 @registry.register("custom")
 class CustomGraphs(DatasetBuilder):
-    """Graphs from a ``.pt`` file or from a Python function; everything that is not given here is measured.
+    """Graphs from a file, a folder of tables or a Python function; everything that is not given here is measured.
 
     Args:
         name: any name, for tables.
@@ -36,7 +38,8 @@ class CustomGraphs(DatasetBuilder):
         task_type: ``dataset.task_type``.
         transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
             means nothing for graph tasks, as in GraphGPS.
-        path: file written by ``torch.save``.
+        path: file written by ``torch.save``; folder with ``nodes.csv`` and ``edges.csv``; ``.csv`` with a column
+            ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`).
         function: ``package.module:name`` or ``file.py:name``; called without arguments.
         metric: name of the metric; None: accuracy, mae (regression) or ap (multilabel).
         node_types: categories per column of integer node features; None: largest value seen, plus one.
@@ -76,14 +79,20 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        graphs, code = (_read_file(Path(self.path).expanduser()), {}) if self.path else _call(str(self.function))
-        if isinstance(graphs, Mapping | GraphObject):
-            graphs = [graphs]
-        if not isinstance(graphs, list | tuple) or not graphs:
-            raise UserError(f"{where}: expected {_CONTENT}, received {_describe(graphs)}.")
-        for number, graph in enumerate(graphs):
-            if not isinstance(graph, Mapping | GraphObject):
-                raise UserError(f"{where}: expected {_CONTENT}; entry {number} is {_describe(graph)}.")
+        graphs, code = read_graphs(where, is_function=self.path is None)
+        return self.measure(graphs, code)
+
+    def measure(self, graphs: Sequence[GraphLike], code: Mapping[str, str] | None = None) -> LoadedDataset:
+        """A store of the graphs, a card of what they look like, and the splits that they carry.
+
+        Args:
+            graphs: at least one.
+            code: hash of the source that made them, by its name.
+
+        Raises:
+            UserError: they do not fit each other or the task.
+        """
+        where = self.path if self.path is not None else str(self.function)
         try:
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
         except (ValueError, RuntimeError, TypeError) as error:
@@ -91,7 +100,8 @@ class CustomGraphs(DatasetBuilder):
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         store = store.replace(y=self._targets(store.y, where))
-        return LoadedDataset(store, self._measured(store, where), self._published(graphs[0], store), code)
+        published = {**self._published(graphs[0], store), **stated_splits(graphs)}
+        return LoadedDataset(store, self._measured(store, where), published, code or {})
 
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
@@ -149,6 +159,29 @@ class CustomGraphs(DatasetBuilder):
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
 
 
+def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:
+    """The graphs of a file or of a function, and the hash of the function's source by its name.
+
+    Args:
+        source: a file, or ``file.py:name`` or ``module:name``.
+        is_function: which of them; None: a function where it has a colon and there is no such file.
+
+    Raises:
+        UserError: it holds no graphs.
+    """
+    path = Path(source).expanduser()
+    if is_function is None:
+        is_function = ":" in source and not path.exists()
+    if is_function:
+        content, code = _call(source)
+    else:
+        content, code = (read_tables(path) if is_table(path) else _read_file(path)), {}
+    try:
+        return graph_list(content), code
+    except TypeError as error:
+        raise UserError(f"{source}: expected {_CONTENT}, {error}.") from None
+
+
 def _read_file(path: Path) -> Any:
     from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -182,8 +215,3 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
     return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
-
-
-def _describe(value: Any) -> str:
-    length = f" of length {len(value)}" if isinstance(value, list | tuple | Mapping | str) else ""
-    return f"{type(value).__name__}{length}"

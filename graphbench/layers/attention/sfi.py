@@ -176,7 +176,8 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             return lam / max(batch.ragged.max_size, 1)
         if self.max_nodes is None:
             raise ValueError(
-                "lam_norm 'dataset' divides by the nodes of the largest training graph, but max_nodes was not given"
+                "lam_norm 'dataset' divides by the nodes of the largest training graph, but max_nodes was not given: "
+                "give it, or take lam_norm 'graph'"
             )
         return lam / self.max_nodes
 

@@ -58,9 +58,25 @@ def apply(
                     computed = _compute(store, group)
                 for name, transform in group.items():
                     outputs[name] = files.write(transform, computed[name])
+    return with_outputs(store, transforms, outputs)
+
+
+def with_outputs(
+    store: GraphStore, transforms: Mapping[str, Transform], outputs: Mapping[str, Mapping[str, Tensor]]
+) -> GraphStore:
+    """The store with the outputs of transforms where their level says.
+
+    Args:
+        store: the graphs.
+        transforms: by the name that their outputs get.
+        outputs: of each of them, by name.
+
+    Raises:
+        ValueError: two transforms measure different distances (other cut-offs).
+    """
     added: dict[str, Any] = {"pe": {}, "edge_pe": {}, "pair_pe": {}, "edge_sets": {}, "pairs": None, "hops": None}
     for name, transform in transforms.items():
-        values = outputs[name]
+        values = dict(outputs[name])
         if transform.level == "edge_set":
             added["edge_sets"][name] = StoredEdges(**values)
         elif transform.level == "hops":

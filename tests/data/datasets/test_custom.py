@@ -132,6 +132,12 @@ def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
         ([_graph([0.5])], {}, "needs one whole number per example, 'y' is float32 of shape"),
         ([_graph([[0, 1]])], {}, "For columns of 0/1 use classification_multilabel"),
         ([{"x": torch.tensor([-1]), "y": torch.tensor(0)}], {}, "categories and must not be negative"),
+        (
+            [{"x": torch.ones(2, columns), "y": torch.tensor(0)} for columns in (1, 1, 3)],
+            {},
+            "'x' has 1 columns in graph 0 and 3 in graph 2",
+        ),
+        ([{"x": torch.tensor([[1.0], [float("nan")]]), "y": torch.tensor(0)}], {}, "'x' of graph 0 has 1 values that"),
     ],
 )
 def test_what_is_no_graph_is_refused(tmp_path: Path, content: Any, changes: dict[str, Any], message: str) -> None:

@@ -1,0 +1,128 @@
+"""What there is: ``graphbench list [TOPIC] [PATTERN]``.
+
+``graphbench list`` counts the topics; ``graphbench list layers`` has a line per layer with its paper; ``graphbench list
+configs '*cora*'`` those whose name fits. Everything is read from the components and files themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from graphbench import registry, shipped
+from graphbench.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line.
+
+    Attributes:
+        name: as configurations and commands write it.
+        about: one line.
+        source: paper, published table, licence.
+    """
+
+    name: str
+    about: str
+    source: str = ""
+
+
+NAMESPACES = {
+    "models": ("models",),
+    "layers": ("layers/attention", "layers/local", "layers/blocks"),
+    "encoders": ("encoders/node", "encoders/edge", "encoders/positional"),
+    "heads": ("heads",),
+    "metrics": ("tasks/metrics",),
+    "losses": ("tasks/losses",),
+    "optimizers": ("train/optimizers",),
+    "schedules": ("train/schedules",),
+}
+"""Topics whose lines are components."""
+
+
+def components(namespaces: Sequence[str]) -> Iterator[Item]:
+    """A line per component, with the papers that its module or docstring links."""
+    for namespace in namespaces:
+        for component in registry.components(namespace):
+            text = inspect.getdoc(component) or ""
+            module = inspect.getdoc(inspect.getmodule(component)) or ""
+            papers = re.findall(r"arxiv\.org/abs/([\d.]+\d)", f"{text}\n{module}")
+            summary = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text.partition("\n")[0])
+            yield Item(component.registered_name, summary, f"arXiv:{papers[0]}" if papers else "")
+
+
+def datasets() -> Iterator[Item]:
+    """A line per data set that declares what it looks like: task, metric, licence."""
+    for name in registry.names("data/datasets"):
+        builder = registry.lookup("data/datasets", name)
+        for own in builder.names:
+            try:
+                card = registry.construct(builder, {"name": own}).card
+            except (TypeError, ValueError, UserError):  # needs more than its name
+                card = None
+            about = "" if card is None else f"{card.task} {card.task_type}, {card.metric}"
+            yield Item(f"{name}/{own}", about, "" if card is None else card.licence)
+        if not builder.names:
+            yield Item(f"{name}/...", (inspect.getdoc(builder) or "").partition("\n")[0])
+    yield Item("PyG-<Class>/...", "Any other class of torch_geometric.datasets, read by the library and measured.")
+
+
+def configurations() -> Iterator[Item]:
+    """A line per shipped configuration: its first comment."""
+    for path in shipped.configurations():
+        yield Item(_below_configs(path), _comment(path))
+
+
+def sweeps() -> Iterator[Item]:
+    """A line per shipped sweep: its first comment, and the published table beside which its results are shown."""
+    for path in shipped.sweeps():
+        published = re.search(r"^sweep:.*?published: (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        yield Item(path.stem, _comment(path), f"results/published/{published[1]}.csv" if published else "")
+
+
+TOPICS: dict[str, Callable[[], Iterator[Item]]] = {
+    **{topic: lambda spaces=spaces: components(spaces) for topic, spaces in NAMESPACES.items()},  # type: ignore[misc]
+    "datasets": datasets,
+    "configs": configurations,
+    "sweeps": sweeps,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the topics, or the lines of one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help=", ".join(TOPICS))
+    parser.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help="names that fit, e.g. '*cora*'")
+    options = parser.parse_args(arguments)
+    if options.topic is None:
+        for topic in TOPICS:
+            print(f"{topic.ljust(11)} graphbench list {topic}")
+        return 0
+    if options.topic not in TOPICS:
+        print(f"error: {unknown('topic', options.topic, TOPICS)}", file=sys.stderr)
+        return UserError.exit_code
+    items = [item for item in TOPICS[options.topic]() if fnmatch(item.name.lower(), options.pattern.lower())]
+    if not items:
+        print(f"error: no name in {options.topic} fits '{options.pattern}'.", file=sys.stderr)
+        return UserError.exit_code
+    width = max(len(item.name) for item in items)
+    for item in items:
+        print("  ".join(filter(None, [item.name.ljust(width), item.about, f"[{item.source}]" if item.source else ""])))
+    return 0
+
+
+def _below_configs(path: Path) -> str:
+    return path.relative_to(shipped.root() / "configs").with_suffix("").as_posix()
+
+
+def _comment(path: Path) -> str:
+    comment = re.match(r"((?:# .*\n)+)", path.read_text(encoding="utf-8"))
+    text = re.sub(r"\n?# ", " ", comment[1]).strip() if comment else ""
+    return re.split(r"(?<=[.;]) ", text)[0]

@@ -1,0 +1,117 @@
+"""Graphs as other libraries hold them, turned into what a store is made from.
+
+| given | becomes |
+|---|---|
+| ``torch_geometric.data.Dataset`` | its graphs, one by one |
+| ``(data, slices)`` or ``(data, slices, class)``, as ``InMemoryDataset.save`` writes them | the same |
+| ``Data``, or a mapping of tensors or lists | one graph |
+| row of a HuggingFace data set of graphs (``node_feat`` are its features) | one graph |
+| ``networkx`` graph with the attributes ``x``, ``y`` (nodes), ``edge_attr`` (edges), ``y`` (graph) | one graph |
+| SciPy sparse matrix: an adjacency | one graph without features |
+| anything that can be walked through and yields these | a list of graphs |
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from graphbench.data.graph_records import GraphLike, GraphObject
+
+
+def graph_list(value: Any) -> list[GraphLike]:
+    """The graphs that a value stands for.
+
+    Args:
+        value: see the table of this module.
+
+    Raises:
+        TypeError: it, or one of its entries, is none of these; the message names the entry.
+    """
+    from torch_geometric.data import Dataset  # a second, and only who has such graphs needs it
+
+    # A data set of PyG also answers to the attributes of one Data, its graphs concatenated: it has to be asked first.
+    if isinstance(value, Dataset):
+        return [value[number] for number in range(len(value))]
+    if _is_collated(value):
+        return _separated(*value[:2])
+    single = _one_graph(value)
+    if single is not None:
+        return [single]
+    if isinstance(value, str | bytes | torch.Tensor) or not isinstance(value, Iterable):
+        raise TypeError(f"received {describe(value)}")
+    graphs = []
+    for number, entry in enumerate(value):
+        graph = _one_graph(entry)
+        if graph is None:
+            raise TypeError(f"entry {number} is {describe(entry)}")
+        graphs.append(graph)
+    if not graphs:
+        raise TypeError(f"received {describe(value)}")
+    return graphs
+
+
+def describe(value: Any) -> str:
+    """``list of length 3``, for messages."""
+    length = f" of length {len(value)}" if isinstance(value, list | tuple | Mapping | str) else ""
+    return f"{type(value).__name__}{length}"
+
+
+def _one_graph(value: Any) -> GraphLike | None:
+    """The value as one graph, None where it is none."""
+    if isinstance(value, Mapping):
+        return {"x": value["node_feat"], **value} if "node_feat" in value else value
+    networkx, sparse = sys.modules.get("networkx"), sys.modules.get("scipy.sparse")  # whoever has such objects
+    if networkx is not None and isinstance(value, networkx.Graph):
+        return _from_networkx(value)
+    if sparse is not None and sparse.issparse(value):
+        rows, columns = value.nonzero()
+        return {"edge_index": torch.tensor([rows.tolist(), columns.tolist()]), "num_nodes": value.shape[0]}
+    return value if isinstance(value, GraphObject) else None
+
+
+def _is_collated(value: Any) -> bool:
+    """Whether this is the content of a file of ``processed/``: concatenated graphs and where each begins."""
+    if not isinstance(value, tuple) or len(value) not in (2, 3) or not isinstance(value[0], Mapping | GraphObject):
+        return False
+    slices = value[1]
+    if slices is None:  # of a single graph
+        return len(value) == 3
+    return isinstance(slices, Mapping) and torch.as_tensor(slices.get("edge_index", 0)).dim() == 1
+
+
+def _separated(data: Any, slices: Mapping[str, Any] | None) -> list[GraphLike]:
+    """Single graphs of collated ones, by PyG's own rule."""
+    from torch_geometric.data import Data
+    from torch_geometric.data.separate import separate
+
+    whole = Data.from_dict(dict(data)) if isinstance(data, Mapping) else data
+    if slices is None:
+        return [whole]
+    count = len(slices["edge_index"]) - 1
+    return [separate(Data, whole, number, dict(slices), decrement=False) for number in range(count)]
+
+
+def _from_networkx(graph: Any) -> GraphLike:
+    """Nodes in their order, both directions of an undirected edge, attributes where every node or edge has them."""
+    number = {node: index for index, node in enumerate(graph.nodes)}
+    edges = [(number[source], number[target], attributes) for source, target, attributes in graph.edges(data=True)]
+    if not graph.is_directed():
+        edges += [(target, source, attributes) for source, target, attributes in edges if source != target]
+    fields: dict[str, Any] = {
+        "edge_index": torch.tensor([edge[:2] for edge in edges], dtype=torch.int64).reshape(-1, 2).T,
+        "num_nodes": len(number),
+    }
+    nodes = [attributes for _, attributes in graph.nodes(data=True)]
+    for name, rows in (("x", nodes), ("y", nodes), ("edge_attr", [attributes for *_, attributes in edges])):
+        having = [name in row for row in rows]
+        if any(having):
+            if not all(having):
+                raise TypeError(f"a networkx graph has '{name}' at {sum(having)} of {len(rows)} nodes or edges")
+            fields[name] = torch.tensor([row[name] for row in rows])
+    if "y" in graph.graph:
+        fields["y"] = torch.tensor(graph.graph["y"])
+    return fields

@@ -1,0 +1,231 @@
+"""Graphs from tables: CSV files of nodes and edges, tables of molecules, and node-link JSON.
+
+====================================== =================================================================
+``nodes.csv`` and ``edges.csv``        a folder; columns below
+``<name>.csv`` with a column ``smiles`` one molecule per line; every other column of numbers is a target
+``<name>.json``                        node-link data of networkx, or a list of them
+====================================== =================================================================
+
+``nodes.csv``: ``node`` (any text or number), optionally ``graph``, ``y``, ``split``; every other column is a feature.
+``edges.csv``: ``source``, ``target``, optionally ``graph``; every other column is a feature of the edge. An edge stands
+for one direction. ``graphs.csv``, where there is one: ``graph``, ``y`` (or several ``y_<name>``), optionally ``split``.
+``split`` is ``train``, ``val`` or ``test``. Columns of whole numbers alone are categories.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.files.molecules import molecules
+from graphbench.data.splits import PARTS, SplitRequest, Splits
+from graphbench.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import pandas
+
+ENDINGS = (".csv", ".json")
+
+
+def is_table(path: Path) -> bool:
+    """Whether :func:`read_tables` reads it."""
+    return path.is_dir() or path.suffix in ENDINGS
+
+
+def read_tables(path: Path) -> Any:
+    """Dictionaries of tensors, or networkx graphs, for :func:`~graphbench.data.graph_forms.graph_list`.
+
+    Raises:
+        UserError: files or columns are missing, or a value does not fit.
+    """
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix == ".csv":
+        return _read_smiles(path)
+    import networkx
+
+    content = _read_json(path)
+    documents = content if isinstance(content, list) else [content]
+    try:
+        return [
+            networkx.node_link_graph(document, edges="links" if "links" in document else "edges")
+            for document in documents
+        ]
+    except (AttributeError, KeyError, TypeError, networkx.NetworkXError) as error:
+        raise UserError(f"{path}: no node-link data of networkx ({type(error).__name__}: {error}).") from None
+
+
+def stated_splits(graphs: Sequence[Any]) -> dict[str, Any]:
+    """Published splits that tables state: ``standard`` from a column ``split``, ``scaffold`` of molecules."""
+    first = graphs[0]
+    if not isinstance(first, dict):
+        return {}
+    published: dict[str, Any] = {}
+    if len(graphs) > 1 and "split" in first:
+        words = np.array([graph["split"] for graph in graphs])
+        published["standard"] = (Splits.of(*(np.flatnonzero(words == part) for part in PARTS)),)
+    if "smiles" in first:
+        published["scaffold"] = scaffold_splits([graph["smiles"] for graph in graphs])
+    return published
+
+
+def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
+    """Molecules with one Bemis-Murcko scaffold stay together; the most frequent scaffolds train (Wu et al., 2018).
+
+    Bemis & Murcko, J. Med. Chem. 1996; MoleculeNet, https://arxiv.org/abs/1703.00564. Shares are ``dataset.split``,
+    default 0.8, 0.1, 0.1; no random numbers.
+    """
+
+    def split(request: SplitRequest) -> Splits:
+        from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+        groups: dict[str, list[int]] = {}
+        for number, text in enumerate(smiles):
+            scaffold = MurckoScaffoldSmiles(smiles=text, includeChirality=False)  # type: ignore[no-untyped-call]
+            groups.setdefault(scaffold, []).append(number)
+        shares = [float(share) for share in request.sizes or (0.8, 0.1, 0.1)]
+        limits = [shares[0] * len(smiles), (shares[0] + shares[1]) * len(smiles)]
+        parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+        for group in sorted(groups.values(), key=lambda members: (-len(members), members[0])):
+            filled = len(parts[0]) + len(group) <= limits[0]
+            if filled:
+                parts[0].extend(group)
+            elif len(parts[0]) + len(parts[1]) + len(group) <= limits[1]:
+                parts[1].extend(group)
+            else:
+                parts[2].extend(group)
+        return Splits.of(*parts)
+
+    return split
+
+
+def _read_folder(folder: Path) -> list[dict[str, Any]]:
+    nodes, edges = _table(folder / "nodes.csv", ("node",)), _table(folder / "edges.csv", ("source", "target"))
+    graphs = _table(folder / "graphs.csv", ("graph",)) if (folder / "graphs.csv").is_file() else None
+    if ("graph" in nodes) != ("graph" in edges) or (graphs is not None and "graph" not in nodes):
+        raise UserError(f"{folder}: a column 'graph' is needed in all of its tables, or in none.")
+    for table in (nodes, edges):
+        if "graph" not in table:
+            table["graph"] = 0
+    edges_of = dict(list(edges.groupby("graph", sort=False)))
+    rows_of = {} if graphs is None else {row.graph: row for row in graphs.itertuples(index=False)}
+    strangers = set(edges_of) - set(nodes["graph"])
+    if strangers:
+        raise UserError(f"{folder / 'edges.csv'}: graph {sorted(strangers, key=str)[0]} has no nodes in nodes.csv.")
+    result = []
+    for name, members in nodes.groupby("graph", sort=False):
+        graph = _one_graph(folder, name, members, edges_of.get(name, edges[:0]))
+        if graphs is not None:
+            if name not in rows_of:
+                raise UserError(f"{folder / 'graphs.csv'}: has no line for graph {name}.")
+            graph |= _of_graph(rows_of[name]._asdict())
+        result.append(graph)
+    return result
+
+
+def _one_graph(folder: Path, name: Any, nodes: pandas.DataFrame, edges: pandas.DataFrame) -> dict[str, Any]:
+    number = {node: index for index, node in enumerate(nodes["node"])}
+    if len(number) < len(nodes):
+        raise UserError(f"{folder / 'nodes.csv'}: graph {name} has a node twice.")
+    ends = [[number.get(node, -1) for node in edges[column]] for column in ("source", "target")]
+    if -1 in (*ends[0], *ends[1]):
+        line = min(row.index(-1) for row in ends if -1 in row)
+        raise UserError(
+            f"{folder / 'edges.csv'}: an edge of graph {name} joins {tuple(edges[['source', 'target']].iloc[line])}, "
+            "of which nodes.csv does not have both."
+        )
+    graph: dict[str, Any] = {
+        "edge_index": torch.tensor(ends, dtype=torch.int64).reshape(2, -1),
+        "num_nodes": len(nodes),
+    }
+    graph["x"] = _features(folder / "nodes.csv", nodes.drop(columns=["node", "graph", "y", "split"], errors="ignore"))
+    graph["edge_attr"] = _features(folder / "edges.csv", edges.drop(columns=["source", "target", "graph"]))
+    if "y" in nodes:
+        graph["y"] = torch.tensor(nodes["y"].to_numpy())
+    if "split" in nodes:
+        for part in PARTS:
+            graph[f"{part}_mask"] = torch.tensor((nodes["split"] == part).to_numpy())
+    return {key: value for key, value in graph.items() if value is not None}
+
+
+def _of_graph(row: dict[str, Any]) -> dict[str, Any]:
+    targets = [value for column, value in row.items() if column == "y" or column.startswith("y_")]
+    stated = {"split": row["split"]} if "split" in row else {}
+    return {**stated, **({"y": torch.tensor(targets)} if targets else {})}
+
+
+def _read_smiles(path: Path) -> list[dict[str, Any]]:
+    table = _table(path, ())
+    named = [column for column in table if str(column).lower() == "smiles"]
+    if not named:
+        raise UserError(
+            f"{path}: a single CSV file is a table of molecules and needs a column 'smiles'; it has "
+            f"{', '.join(map(str, table))}. Graphs in general: a folder with nodes.csv and edges.csv."
+        )
+    texts = [str(text) for text in table[named[0]]]
+    read = molecules(texts, str(path))
+    targets = table.drop(columns=named).select_dtypes("number")
+    node_ends, edge_ends = np.cumsum(read["nodes"])[:-1], np.cumsum(read["edges"])[:-1]
+    pieces = zip(
+        np.split(read["x"], node_ends),
+        np.split(read["edge_attr"], edge_ends),
+        np.split(read["edge_index"], edge_ends, 1),
+    )
+    graphs = []
+    for number, (x, edge_attr, edge_index) in enumerate(pieces):
+        graph = {
+            "x": torch.tensor(x),
+            "edge_attr": torch.tensor(edge_attr),
+            "edge_index": torch.tensor(edge_index),
+        }
+        values = targets.iloc[number].to_numpy()
+        y = {"y": torch.tensor(values)} if len(values) else {}
+        stated = {"split": table["split"].iloc[number]} if "split" in table else {}
+        graphs.append({**graph, **y, **stated, "smiles": texts[number]})
+    return graphs
+
+
+def _features(path: Path, columns: pandas.DataFrame) -> Tensor | None:
+    if not columns.shape[1]:
+        return None
+    words = [column for column in columns if columns[column].dtype.kind not in "iufb"]
+    if words:
+        raise UserError(f"{path}: the column '{words[0]}' does not hold numbers; features are numbers.")
+    whole = all(columns[column].dtype.kind in "iub" for column in columns)
+    return torch.tensor(columns.to_numpy(np.int64 if whole else np.float32))
+
+
+def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:
+    import pandas
+
+    try:
+        table = pandas.read_csv(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file.") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: no CSV table ({error}).") from None
+    for column in needed:
+        if column not in table:
+            raise unknown(
+                f"table without the column '{column}'; columns", ", ".join(map(str, table)), [column], str(path)
+            )
+    if "split" in table:
+        for word in table["split"].dropna().unique():
+            if word not in PARTS:
+                raise unknown("word in the column 'split'", word, PARTS, str(path))
+    return table
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"dataset.custom.path: there is no file {path}.") from None
+    except ValueError as error:
+        raise UserError(f"{path}: no JSON ({error}).") from None

@@ -1,0 +1,91 @@
+"""Explains a configuration: ``graphbench check FILE [KEY VALUE ...] [--all] [--measure]``.
+
+Every value that was set, with the file and line that set it; ``--all`` has the defaults, too. Then what it builds:
+data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
+epochs in a temporary folder and says how long the second took and how much memory it held; it needs the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from os.path import normpath
+from typing import TYPE_CHECKING
+
+from graphbench import shipped
+from graphbench.config import load_config
+from graphbench.config.config import flat
+from graphbench.config.schema import SCHEMA
+from graphbench.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from graphbench.config import Config
+
+STATES = {"adam": 2, "adamW": 2, "adagrad": 1, "sgd": 0}
+"""Numbers that an optimiser keeps per parameter, beside the gradient."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the explanation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", help="YAML file, or name of a shipped configuration")
+    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="as for graphbench train")
+    parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
+    parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
+    options = parser.parse_intermixed_args(arguments)
+    try:
+        config = load_config(shipped.configuration(options.file), options.overrides)
+        _print_values(config, everything=options.all)
+        _print_costs(config)
+        if options.measure:
+            _print_measured(options)
+    except (UserError, RunFailed) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _print_values(config: Config, *, everything: bool) -> None:
+    values = flat(config.tree)
+    shown = {name: value for name, value in values.items() if everything or config.is_set(name)}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        key = SCHEMA.get(name)
+        remark = "  (no influence on results)" if key is not None and (key.neutral or key.inert) else ""
+        print(f"{name.ljust(width)}  {json.dumps(value)}  {normpath(config.origin.get(name, 'default'))}{remark}")
+    for notice in config.notices:
+        print(f"note: {notice}")
+
+
+def _print_costs(config: Config) -> None:
+    from graphbench.preflight import describe
+
+    facts = describe(config)
+    states = STATES.get(config.tree.optim.optimizer, 2)
+    held = facts["params"] * 4 * (2 + states)
+    print(f"\nhash {config.hash}; {facts['dataset']}, best epoch by validation {facts['metric']}")
+    print(f"layers: {', '.join(facts['layers'])}")
+    print(
+        f"{facts['params']:,} trainable parameters: {held / 2**20:.1f} MiB with gradients and "
+        f"{config.tree.optim.optimizer}, activations of a batch not counted"
+    )
+
+
+def _print_measured(options: argparse.Namespace) -> None:
+    from graphbench.experiment import run
+    from graphbench.runs.aggregate import aggregate
+
+    with tempfile.TemporaryDirectory() as folder:
+        shortened = {"optim.max_epoch": "2", "out_dir": folder, "train.enable_ckpt": "False", "print": "file"}
+        overrides = [*options.overrides, *(text for pair in shortened.items() for text in pair)]
+        config = load_config(shipped.configuration(options.file), overrides)
+        run(config)
+        (record,) = aggregate(f"{folder}/{config.name}").runs
+    print(
+        f"measured over two epochs, training and evaluation: {record.time_per_epoch:.2f} s per epoch"
+        + (f", peak memory {record.peak_memory / 2**20:,.0f} MiB" if record.peak_memory else "")
+        + f" on {record.environment.get('gpu') or record.environment.get('cpu')}"
+    )

@@ -1,0 +1,45 @@
+"""Predictions of trained models on new graphs: ``graphbench predict RUN DATA --out predictions.csv``.
+
+RUN is ``results/<config>`` (the mean over its runs, with deviations) or ``results/<config>/<run>``. DATA is what
+``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are
+not needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphbench.errors import UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Predicts and writes the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a configuration or of one run")
+    parser.add_argument("data", metavar="DATA", help="graphs: a file, a folder, or file.py:function")
+    parser.add_argument(
+        "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
+    )
+    parser.add_argument("--device", default="cpu", help="default: cpu")
+    parser.add_argument("--batch_size", type=int, metavar="N", help="graphs at a time; default: as in training")
+    options = parser.parse_args(arguments)
+    try:
+        _predict(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    return 0
+
+
+def _predict(options: argparse.Namespace) -> None:
+    from graphbench.data.datasets.custom import read_graphs
+    from graphbench.predict.trained import load_run
+
+    model = load_run(options.run)
+    graphs, _ = read_graphs(options.data)
+    predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
+    predictions.write(options.out)
+    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {model.config.name}")

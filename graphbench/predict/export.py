@@ -1,0 +1,98 @@
+"""A run as a folder to hand on: ``graphbench export RUN --out FOLDER``.
+
+The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration, what the data
+looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model card that says
+where the model comes from. ``load_run(FOLDER)`` predicts with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphbench.errors import UserError
+
+PARAMETERS = "model.safetensors"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of one run: results/<config>/<run>")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="must not exist")
+    options = parser.parse_args(arguments)
+    try:
+        export(options.run, options.out)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UserError.exit_code
+    print(f"wrote {options.out}: {', '.join(sorted(path.name for path in options.out.iterdir()))}")
+    return 0
+
+
+def export(run: Path, out: Path) -> None:
+    """Writes the folder of one run.
+
+    Raises:
+        UserError: no such run, several, or the folder exists.
+    """
+    import json
+
+    from safetensors.torch import save_file
+
+    from graphbench.predict.trained import load_run
+    from graphbench.structures.data_info import FILE as INFO_FILE
+
+    if out.exists():
+        raise UserError(f"--out {out}: exists already.")
+    trained = load_run(run)
+    if len(trained.models) > 1:
+        raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
+    [model], [folder] = trained.models, trained.folders
+    state = {name: value.contiguous() for name, value in model.state_dict().items() if hasattr(value, "contiguous")}
+    out.mkdir(parents=True)
+    save_file({name: value.clone() for name, value in state.items()}, out / PARAMETERS)
+    shutil.copy(folder / "record.json", out / "record.json")
+    shutil.copy(folder / "config.yaml", out / "config.yaml")
+    (out / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")
+    (out / "README.md").write_text(_card(folder, trained.info.name), encoding="utf-8")
+
+
+def _card(folder: Path, dataset: str) -> str:
+    """The model card: scores, configuration, provenance."""
+    from graphbench.runs.record import RunRecord
+
+    record = RunRecord.read(folder / "record.json")
+    if record is None:
+        raise UserError(f"{folder}: its record.json is missing or damaged.")
+    facts = record.environment
+    scores = "\n".join(f"| {score.split} | {score.name} | {score.value:.6g} |" for score in record.scores)
+    packages = ", ".join(f"{name} {version}" for name, version in (facts.get("packages") or {}).items())
+    return f"""---
+library_name: graphbench
+tags: [graph-transformer, graph-ml]
+---
+
+# {record.config}, run {record.run_id}
+
+Trained on {dataset} ({record.data.get("split_mode")} split, {record.data.get("sizes")}, data fingerprint
+{str(record.data.get("fingerprint"))[:12]}); parameters of epoch {record.best_epoch}, the best by validation
+{record.metric}. {record.params or 0:,} trainable parameters, configuration {record.config_hash}, seed {record.seed}.
+
+| split | metric | value |
+|---|---|---|
+{scores}
+
+```python
+import graphbench
+
+model = graphbench.load_run("path/to/this/folder")
+predictions = model.predict(graphs)
+```
+
+Made {record.ended or ""} at commit {facts.get("git_commit") or "unknown"} on {facts.get("gpu") or facts.get("cpu")};
+Python {facts.get("python")}, {packages}.
+"""

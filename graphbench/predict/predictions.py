@@ -1,0 +1,125 @@
+"""Predictions of one or several trained models on the same graphs, and their files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.errors import UserError
+from graphbench.runs import atomic
+
+ENDINGS = (".csv", ".npz", ".parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """One row per graph, or per node.
+
+    Attributes:
+        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
+        graph: (R,) number of the graph, from 0.
+        node: (R,) number of the node inside its graph; None for one row per graph.
+    """
+
+    task_type: str
+    runs: Tensor
+    graph: Tensor
+    node: Tensor | None = None
+
+    @property
+    def of_runs(self) -> Tensor:
+        """(M, R, K) probabilities of classes (two for a binary task) or labels, or predicted values, of every model."""
+        if self.task_type == "regression":
+            return self.runs
+        if self.task_type == "classification_multilabel":
+            return self.runs.sigmoid()
+        if self.runs.shape[2] == 1:
+            positive = self.runs.sigmoid()
+            return torch.cat([1 - positive, positive], dim=2)
+        return self.runs.softmax(2)
+
+    @property
+    def values(self) -> Tensor:
+        """(R, K) their mean over the models."""
+        return self.of_runs.mean(0)
+
+    @property
+    def std(self) -> Tensor | None:
+        """(R, K) sample standard deviation over the models; None for one model."""
+        return self.of_runs.std(0) if len(self.runs) > 1 else None
+
+    @property
+    def probability(self) -> Tensor:
+        """(R, K) the mean as probabilities.
+
+        Raises:
+            ValueError: of a regression.
+        """
+        if self.task_type == "regression":
+            raise ValueError("a regression has no probabilities; its predictions are in values")
+        return self.values
+
+    @property
+    def label(self) -> Tensor:
+        """(R,) most probable class; (R, K) 0 or 1 per label of a multilabel task.
+
+        Raises:
+            ValueError: of a regression.
+        """
+        if self.task_type == "classification_multilabel":
+            return (self.probability > 0.5).long()
+        return self.probability.argmax(1)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """By name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``."""
+        named = {"graph": self.graph.numpy()}
+        if self.node is not None:
+            named["node"] = self.node.numpy()
+        if self.task_type not in ("regression", "classification_multilabel"):
+            named["label"] = self.label.numpy()
+        what = "value" if self.task_type == "regression" else "probability"
+        named |= {f"{what}_{k}": column.numpy() for k, column in enumerate(self.values.unbind(1))}
+        if self.std is not None:
+            named |= {f"std_{k}": column.numpy() for k, column in enumerate(self.std.unbind(1))}
+        return named
+
+    def write(self, file: Path) -> None:
+        """Writes :meth:`columns` to a file, ``.csv``, ``.npz`` or ``.parquet`` by its name.
+
+        Raises:
+            UserError: another ending, or Parquet without a library for it.
+        """
+        columns = self.columns()
+        if file.suffix not in ENDINGS:
+            raise UserError(f"--out {file}: allowed endings are {', '.join(ENDINGS)}.")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".csv":
+            atomic.write_text(file, "".join(_csv(columns)))
+            return
+        with atomic.replacing(file) as target:
+            if file.suffix == ".npz":
+                np.savez_compressed(target, **dict[str, Any](columns))
+                return
+            import pandas
+
+            try:
+                pandas.DataFrame(columns).to_parquet(target)
+            except ImportError:
+                raise UserError(f"--out {file}: Parquet needs pyarrow (pip install pyarrow); .csv does not.") from None
+
+
+def _csv(columns: dict[str, np.ndarray]) -> Iterator[str]:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    yield out.getvalue()

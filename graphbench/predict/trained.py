@@ -1,0 +1,164 @@
+"""Models of finished runs, rebuilt from the run's folder alone: the data they were trained on is not needed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from graphbench.config import Config, load_config
+from graphbench.data.graph_forms import graph_list
+from graphbench.data.graph_records import GraphLike, GraphRecord
+from graphbench.data.sparse_features import with_sparse_features
+from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
+from graphbench.factory.data import read_data
+from graphbench.factory.model import build_model
+from graphbench.factory.transforms import batch_transform, build_transforms
+from graphbench.predict.export import PARAMETERS
+from graphbench.predict.predictions import Predictions
+from graphbench.runs.record import RunRecord
+from graphbench.structures import DataInfo
+from graphbench.structures.data_info import FILE as INFO_FILE
+from graphbench.train.pretrained import find_run, read_best
+from graphbench.transforms.algorithms.cache import apply
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """The models of one or several runs of a configuration, each at its best validation epoch.
+
+    Attributes:
+        config: that they were built from.
+        info: what the data they were trained on looks like.
+        models: one per run, in evaluation.
+        folders: of the runs.
+    """
+
+    config: Config
+    info: DataInfo
+    models: Sequence[nn.Module]
+    folders: Sequence[Path]
+
+    def predict(self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None) -> Predictions:
+        """Predictions on new graphs; features mean what they meant in training, encodings are computed anew.
+
+        Args:
+            graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed.
+            device: where the models compute.
+            batch_size: graphs at a time; default: that of the training.
+
+        Raises:
+            UserError: the graphs do not look like those of the training.
+        """
+        store = self._store(graphs)
+        size = batch_size or self.config.tree.train.batch_size
+        outputs = [torch.cat(list(self._outputs(model.to(device), store, size, device))) for model in self.models]
+        runs = torch.stack([output.reshape(len(output), -1) for output in outputs])
+        per_node = self.info.task == "node"
+        sizes = store.sizes if per_node else torch.ones_like(store.sizes)
+        graph = torch.repeat_interleave(torch.arange(store.num_graphs), sizes)
+        node = torch.cat([torch.arange(count) for count in sizes.tolist()]) if per_node else None
+        return Predictions(self.info.task_type, runs, graph, node)
+
+    def _store(self, graphs: Any) -> GraphStore:
+        try:
+            store = GraphStore.from_graphs([_without_targets(graph) for graph in graph_list(graphs)])
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UserError(f"graphs: {error}.") from error
+        info = self.info
+        for what, columns, features in (("x", info.node_in, store.x), ("edge_attr", info.edge_in, store.edge_attr)):
+            given = 0 if features is None else features.shape[1]
+            if given != columns:
+                raise UserError(f"graphs: {what} has {given} columns, the graphs of the training had {columns}.")
+        for level, features in (("node", store.x), ("edge", store.edge_attr)):
+            _check_categories(level, features, self.info.vocabularies.get(level, ()))
+        store = with_sparse_features(store, self.config.tree.dataset.sparse_features)
+        with tempfile.TemporaryDirectory() as cache:
+            return apply(store, build_transforms(self.config), cache)
+
+    @torch.no_grad()
+    def _outputs(self, model: nn.Module, store: GraphStore, size: int, device: torch.device | str) -> Iterator[Tensor]:
+        per_batch = batch_transform(self.config)
+        for first in range(0, store.num_graphs, size):
+            batch = store.gather(range(first, min(first + size, store.num_graphs)))
+            if per_batch is not None:
+                batch = per_batch(batch)
+            yield model(batch.to(device)).float().cpu()
+
+
+def load_run(folder: str | Path) -> TrainedModel:
+    """The models of a run, or of all finished runs of a configuration.
+
+    Args:
+        folder: ``results/<config>/<run>``, or ``results/<config>``.
+
+    Raises:
+        UserError: no finished run with a checkpoint, or a task that has no predictions for single graphs.
+    """
+    folder = Path(folder)
+    folders = [folder]
+    if (folder / PARAMETERS).is_file():
+        folders = [folder]
+    elif not (folder / "ckpt").is_dir():
+        records = {path.parent: RunRecord.read(path) for path in sorted(folder.glob("*/record.json"))}
+        finished = [path for path, record in records.items() if record is not None and record.status == "finished"]
+        folders = [path for path in finished if ".old-" not in path.name and (path / "ckpt/best.ckpt").is_file()]
+        if not folders:
+            listed = ", ".join(map(str, records)) or "none"
+            raise UserError(f"{folder}: no finished run with a checkpoint. Runs there: {listed}.")
+    configs = [load_config(path / "config.yaml") for path in folders]
+    other = next((path for path, config in zip(folders, configs, strict=True) if config.hash != configs[0].hash), None)
+    if other is not None:
+        raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")
+    infos = [_info(path, config) for path, config in zip(folders, configs, strict=True)]
+    if infos[0].task not in ("graph", "node"):
+        raise UserError(f"{folder}: the task '{infos[0].task}' has no predictions for graphs or nodes.")
+    models = [_model(*parts) for parts in zip(folders, configs, infos, strict=True)]
+    return TrainedModel(configs[0], infos[0], models, folders)
+
+
+def _info(folder: Path, config: Config) -> DataInfo:
+    """What the run noted about its data; of runs from before that, what their data says."""
+    file = folder / INFO_FILE
+    if file.is_file():
+        return DataInfo.from_plain(json.loads(file.read_text(encoding="utf-8")))
+    loaded = read_data(config)
+    return loaded.card.info(loaded.store)
+
+
+def _model(folder: Path, config: Config, info: DataInfo) -> nn.Module:
+    model = build_model(config, info)
+    exported = folder / PARAMETERS
+    try:
+        stored = load_file(exported) if exported.is_file() else read_best(find_run(folder, folder.name))["model"]
+        model.load_state_dict(stored)
+    except RuntimeError as error:
+        raise UserError(f"{folder}: its checkpoint does not fit its configuration ({error}).") from error
+    return model.eval()
+
+
+def _without_targets(graph: GraphLike) -> dict[str, Any]:
+    record = GraphRecord.of(graph)
+    nodes = record.count_nodes("node")
+    return {"edge_index": record.edge_index, "x": record.x, "edge_attr": record.edge_attr, "num_nodes": nodes}
+
+
+def _check_categories(level: str, features: Any, vocabulary: Sequence[int]) -> None:
+    """Refuses categories that no training graph could have had."""
+    if not vocabulary or not isinstance(features, Tensor) or not len(features) or features.is_floating_point():
+        return
+    largest = features.max(0).values.tolist()
+    for column, (value, count) in enumerate(zip(largest, vocabulary, strict=False)):
+        if value >= count:
+            raise UserError(
+                f"graphs: column {column} of the {level} features has category {value}; "
+                f"the training had 0 .. {count - 1}."
+            )

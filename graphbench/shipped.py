@@ -1,0 +1,56 @@
+"""Configurations, sweeps and published tables that come with the package, in a checkout or installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def root() -> Path:
+    """The folder with ``configs`` and ``results/published``: the checkout, or ``share`` of an installed package."""
+    installed = _PACKAGE / "share"
+    return installed if installed.is_dir() else _PACKAGE.parent
+
+
+def configuration(name: str | Path) -> Path:
+    """The file that a name stands for.
+
+    Args:
+        name: a path; one below ``configs`` of the package (``configs/quickstart.yaml``, ``lrgb/sfi-pascal``); or the
+            name of a configuration or sweep alone (``quickstart``, ``sgformer-table2``).
+
+    Returns:
+        An existing file, the first that fits in this order; the path itself where none does or several do.
+    """
+    path = Path(name)
+    if path.exists() or path.is_absolute():
+        return path
+    configs = root() / "configs"
+    ending = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
+    for candidate in (root() / ending, configs / ending):
+        if candidate.is_file():
+            return candidate
+    if len(path.parts) == 1:
+        named = [file for file in configs.rglob(ending.name) if "_base_" not in file.parts]
+        if len(named) == 1:
+            return named[0]
+    return path
+
+
+def command(word: str) -> list[str]:
+    """How a command of :mod:`graphbench.console` is called here: the scripts of a checkout work uninstalled, too."""
+    if root() != _PACKAGE.parent:
+        return ["graphbench", word]
+    return ["python", "main.py"] if word == "train" else ["python", f"scripts/{word}.py"]
+
+
+def configurations() -> list[Path]:
+    """Every complete configuration, sorted by path; fragments and sweeps left out."""
+    configs = root() / "configs"
+    return sorted(file for file in configs.rglob("*.yaml") if not {"_base_", "sweeps"} & set(file.parts))
+
+
+def sweeps() -> list[Path]:
+    """Every sweep file, sorted."""
+    return sorted((root() / "configs" / "sweeps").glob("*.yaml"))

@@ -1,0 +1,177 @@
+"""Graphs from tables: every form is read, trained and reported; what does not fit is one message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx
+import pytest
+
+import graphbench
+from graphbench.console import main
+from graphbench.data.datasets.custom import CustomGraphs
+from graphbench.data.files.roots import Roots
+from graphbench.data.graph_tables import scaffold_splits
+from graphbench.data.splits import SplitRequest
+from graphbench.errors import UserError
+
+NODES = "node,graph,y,split,a,b\n" + "".join(
+    f"{node},{graph},{node % 2},{('train', 'val', 'test')[node % 3]},{node / 2},{len(graph)}\n"
+    for graph in ("p", "q", "r", "s", "t", "u")
+    for node in range(6)
+)
+EDGES = "source,target,graph,weight\n" + "".join(
+    f"{node},{(node + 1) % 6},{graph},{1.5}\n" for graph in ("p", "q", "r", "s", "t", "u") for node in range(6)
+)
+GRAPHS = "graph,y,split\np,0,train\nq,1,train\nr,0,val\ns,1,val\nt,0,test\nu,1,test\n"
+SMILES = "smiles,solubility,split\n" + "".join(
+    f"{text},{len(text)}.5,{part}\n"
+    for text, part in zip(
+        ("CCO", "CCN", "c1ccccc1", "c1ccccc1C", "C1CCCCC1", "CC(=O)O", "CCC", "c1ccncc1", "CO", "CCCl"),
+        ("train",) * 6 + ("val",) * 2 + ("test",) * 2,
+    )
+)
+
+
+def _load(path: Path, task: str = "graph", task_type: str = "classification", transductive: bool = False):
+    return CustomGraphs("mine", task, task_type, transductive, path=str(path)).load(Roots(path, (), path / "cache"))
+
+
+def _folder(tmp_path: Path, **files: str) -> Path:
+    for name, text in {"nodes": NODES, "edges": EDGES, "graphs": GRAPHS, **files}.items():
+        if text:
+            (tmp_path / f"{name}.csv").write_text(text)
+    return tmp_path
+
+
+def test_folders_of_tables(tmp_path: Path) -> None:
+    loaded = _load(_plain(tmp_path))
+    store = loaded.store
+    assert store.sizes.tolist() == [6] * 6
+    assert store.x.tolist()[:2] == [[0.0], [0.5]]
+    assert store.edge_attr.unique().tolist() == [1.5]
+    assert store.y.tolist() == [0, 1] * 3
+    [standard] = loaded.published["standard"]
+    assert [part.tolist() for part in standard.parts().values()] == [[0, 1], [2, 3], [4, 5]]
+
+
+def _plain(tmp_path: Path) -> Path:
+    """Without targets and splits of nodes."""
+    nodes = "node,graph,a\n" + "".join(f"{node},{graph},{node / 2}\n" for graph in "pqrstu" for node in range(6))
+    return _folder(tmp_path, nodes=nodes)
+
+
+def test_one_graph_of_named_nodes_with_masks(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("node,y,split,a\nanna,0,train,1\nbob,1,val,2\ncarl,0,test,3\n")
+    (tmp_path / "edges.csv").write_text("source,target\nanna,carl\ncarl,bob\n")
+    loaded = _load(tmp_path, "node", transductive=True)
+    assert loaded.store.edge_index.tolist() == [[0, 2], [2, 1]]
+    assert loaded.card.vocabularies == {"node": (4,)}, "whole numbers are categories"
+    [standard] = loaded.published["standard"]
+    assert standard.test.tolist() == [2]
+
+
+def test_molecules(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    file = tmp_path / "molecules.csv"
+    file.write_text(SMILES)
+    loaded = _load(file, task_type="regression")
+    assert loaded.store.sizes.tolist()[:3] == [3, 3, 6]
+    assert loaded.store.x.shape[1] == 9
+    assert loaded.store.y[:2].tolist() == [[3.5], [3.5]]
+    [standard] = loaded.published["standard"]
+    assert standard.val.tolist() == [6, 7]
+    parts = loaded.published["scaffold"](SplitRequest(10, sizes=[0.6, 0.2, 0.2])).check(10).parts()
+    assert sum(map(len, parts.values())) == 10
+    assert parts["train"].tolist() == [0, 1, 5, 6, 8, 9], "six molecules without a ring share the empty scaffold"
+    benzene = scaffold_splits(["c1ccccc1", "c1ccccc1C", "CC"])(SplitRequest(3, sizes=[0.7, 0.0, 0.3]))
+    assert benzene.train.tolist() == [0, 1]
+
+
+def test_networkx_json(tmp_path: Path) -> None:
+    graph = networkx.cycle_graph(4)
+    networkx.set_node_attributes(graph, [1.0, 2.0], "x")
+    graph.graph["y"] = 1
+    file = tmp_path / "graphs.json"
+    documents = [networkx.node_link_data(graph, edges="links") for _ in range(3)]
+    file.write_text(json.dumps(documents))
+    store = _load(file).store
+    assert (store.num_graphs, store.num_edges, store.y.tolist()) == (3, 24, [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edges": EDGES.replace("0,1,p", "0,77,p")}, "an edge of graph p joins"),
+        ({"nodes": NODES.replace("0,p,0,train,0.0", "0,p,0,train,much")}, "'a' does not hold numbers"),
+        ({"nodes": NODES.replace("1,p,", "0,p,")}, "graph p has a node twice"),
+        ({"nodes": NODES.replace("0,p,0,train", "0,p,0,trian")}, "Did you mean 'train'"),
+        ({"nodes": NODES.replace("node,", "nodes,")}, "without the column 'node'"),
+        ({"graphs": "graph,y\np,0\n"}, "has no line for graph q"),
+        ({"edges": EDGES.replace("5,0,u", "5,0,x")}, "graph x has no nodes"),
+        ({"edges": ""}, "edges.csv: there is no such file"),
+    ],
+)
+def test_what_does_not_fit(tmp_path: Path, change: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(_folder(tmp_path, **change))
+
+
+def test_a_csv_file_alone_is_a_table_of_molecules(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match="needs a column 'smiles'; it has a, b"):
+        _load(tmp_path / "a.csv")
+
+
+TRAINED = {
+    "PyG-KarateClub": "{format: PyG-KarateClub, name: karate, task: node, task_type: classification,"
+    " transductive: True, split_mode: random, split: [0.5, 0.25, 0.25]}",
+    "PyG-FakeDataset": "{format: PyG-FakeDataset, name: fake, task: graph, task_type: classification,"
+    " split_mode: random, split: [0.6, 0.2, 0.2],"
+    " PyG-FakeDataset: {num_graphs: 20, avg_num_nodes: 8, num_channels: 4, num_classes: 2}}",
+    "CSV": "{format: custom, name: tables, task: graph, task_type: classification, split_mode: standard,"
+    " custom: {path: tables}}",
+    "SMILES": "{format: custom, name: molecules, task: graph, task_type: regression, split_mode: scaffold,"
+    " node_encoder_name: Atom, custom: {path: molecules.csv}}",
+    "networkx": "{format: custom, name: cycles, task: graph, task_type: classification, split_mode: random,"
+    " split: [0.6, 0.2, 0.2], custom: {path: cycles.json}}",
+}
+
+
+def write_everything(folder: Path) -> list[str]:
+    """Data in every form and a configuration for each; the names of these files."""
+    (folder / "tables").mkdir()
+    _plain(folder / "tables")
+    (folder / "molecules.csv").write_text(SMILES)
+    cycles = [networkx.cycle_graph(3 + number % 5) for number in range(20)]
+    for number, graph in enumerate(cycles):
+        networkx.set_node_attributes(graph, [1.0], "x")
+        graph.graph["y"] = number % 2
+    documents = [networkx.node_link_data(graph, edges="edges") for graph in cycles]
+    (folder / "cycles.json").write_text(json.dumps(documents))
+    for name, dataset in TRAINED.items():
+        head = "node" if "task: node" in dataset else "default"
+        loss = "l1" if "regression" in dataset else "cross_entropy"
+        encoder = "" if "encoder_name" in dataset else "dataset.node_encoder_name: LinearNode\n"
+        (folder / f"{name}.yaml").write_text(
+            f"_base_: configs/quickstart.yaml\ndataset: {dataset}\n{encoder}dataset.edge_encoder: False\n"
+            f"posenc_LapPE.enable: False\nposenc_RWSE.enable: False\nmodel.loss_fun: {loss}\ngnn: {{head: {head}}}\n"
+            "gt: {layer_type: GIN+SGFormer}\noptim: {max_epoch: 1, num_warmup_epochs: 0}\nprint: file\n"
+        )
+    return [f"{name}.yaml" for name in TRAINED]
+
+
+@pytest.mark.slow
+def test_everything_is_trained_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    for file in write_everything(tmp_path):
+        assert graphbench.run(graphbench.load_config(file)) is not None
+    capsys.readouterr()
+    assert main(["tables", "results"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert {row.split("|")[1].strip() for row in rows[2:]} == set(TRAINED)
+    assert main(["report", "results"]) == 0

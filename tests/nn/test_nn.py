@@ -1,0 +1,240 @@
+"""Layers on plain tensors: equal to those inside our models, batch-independent, cached, and the page of examples."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.nn import GINConv
+from torch_geometric.nn import GPSConv as PyGGPSConv
+
+import graphbench
+from graphbench.factory.data import encode, read_data
+from graphbench.layers.contract import GlobalAttention
+from graphbench.nn import graphs
+from graphbench.structures import GraphBatch
+from tests.paths import ROOT
+
+DIM, HEADS = 32, 2
+LAYERS = {
+    "SFi": graphbench.nn.SFi(DIM, HEADS, lam=0.5, max_nodes=40),
+    "DFi": graphbench.nn.DFi(DIM, HEADS),
+    "SGFormer": graphbench.nn.SGFormer(DIM, HEADS, combine="concat"),
+    "GECO": graphbench.nn.GECO(DIM),
+    "Gradformer": graphbench.nn.Gradformer(DIM, HEADS, start=1.0),
+    "FFGT": graphbench.nn.FFGT(DIM, HEADS),
+    "GRPE": graphbench.nn.GRPE(DIM, HEADS, max_hop=3),
+    "Transformer": graphbench.nn.Transformer(DIM, HEADS),
+    "Performer": graphbench.nn.Performer(DIM, HEADS),
+    "Exphormer": graphbench.nn.Exphormer(DIM, HEADS, num_virtual_nodes=1),
+}
+OF_MODELS = {
+    "SFi": {"gt.SFi.lam": 0.5},
+    "SGFormer": {"gt.SGFormer.combine": "concat"},
+    "GECO": {},
+    "Gradformer": {"gt.Gradformer.start": 1.0},
+    "FFGT": {"gt.FFGT.focal_heads": 1, "gt.FFGT.edge_bias": False},
+    "Exphormer": {"prep.exp": True, "prep.use_exp_edges": True, "prep.exp_deg": 3, "prep.num_virt_node": 1},
+}
+
+
+def _graphs(sizes: tuple[int, ...] = (7, 1, 12)) -> tuple[Tensor, Tensor, Tensor]:
+    """Rings with chords: node states, edges, batch."""
+    generator = torch.Generator().manual_seed(1)
+    edges, first = [], 0
+    for size in sizes:
+        here = torch.arange(size)
+        pairs = [torch.stack([here, (here + step) % size]) for step in (1, 3)] if size > 1 else []
+        edges += [torch.cat([pair, pair.flip(0)], dim=1) + first for pair in pairs]
+        first += size
+    batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    return torch.randn(sum(sizes), DIM, generator=generator), torch.cat(edges, dim=1), batch
+
+
+@pytest.fixture(scope="module")
+def model_batch(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """``layer_type -> (model, batch)`` on generated graphs."""
+    root = tmp_path_factory.mktemp("nn")
+
+    def build(layer: str, settings: dict[str, Any]) -> tuple[Any, GraphBatch]:
+        tiny = {"dataset.SBM.train_graphs": 4, "dataset.SBM.val_graphs": 2, "dataset.SBM.test_graphs": 2}
+        given = {"dataset.dir": str(root), "gt.layer_type": f"CustomGatedGCN+{layer}", "gt.layers": 1} | tiny | settings
+        overrides = [str(part) for pair in given.items() for part in pair]
+        config = graphbench.load_config(ROOT / "configs/quickstart.yaml", overrides)
+        loaded = encode(config, read_data(config))
+        model = graphbench.build_model(config, loaded.card.info(loaded.store))
+        return model.eval(), loaded.store.gather([0, 1, 2])
+
+    return build
+
+
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_equal_to_the_layer_inside_our_model(name: str, model_batch: Any) -> None:
+    model, batch = model_batch(name, OF_MODELS[name])
+    [block] = model.layers
+    inner = block.branches[1].part
+    h, e, batch = model.encode(batch)
+    index, graph = batch.edge_index, batch.ragged.graph_id
+    if name == "Exphormer":
+        batch = model.prepare(h, e, batch)
+        plain = graphbench.nn.Exphormer(DIM, HEADS, edge_dim=e.shape[1], num_virtual_nodes=1).eval()
+        plain.pairs.load_state_dict(model.prepare.state_dict())
+        plain.layer.load_state_dict(inner.state_dict())
+        with torch.no_grad():
+            ours, theirs = plain(h, index, graph, edge_attr=e), inner.step(h, e, batch)[0]
+    else:
+        sizes = {"max_nodes": int(inner.max_nodes)} if name == "SFi" else {}
+        plain = copy.deepcopy(LAYERS[name]) if not sizes else graphbench.nn.SFi(DIM, HEADS, lam=0.5, **sizes)
+        plain.eval().layer.load_state_dict(inner.state_dict())
+        with torch.no_grad():
+            ours, theirs = plain(h, index, graph), inner(h, e, batch)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+    assert float(ours.abs().max()) > 1e-3
+
+
+def test_a_block_is_equal_to_that_of_our_model(model_batch: Any) -> None:
+    model, batch = model_batch("Transformer", {})
+    [block] = model.layers
+    h, e, batch = model.encode(batch)
+    h, e, block = h.double(), e.double(), block.double()
+    plain = graphbench.nn.GPSBlock(DIM, "CustomGatedGCN", "Transformer", heads=HEADS, edge_dim=e.shape[1]).eval()
+    plain.double().layer.load_state_dict(block.state_dict())
+    shuffled = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected_h, expected_e, _ = block(h, e, batch)
+        index = batch.edge_index[:, shuffled]  # not grouped by graph any more
+        ours_h, ours_e = plain(h, index, batch.ragged.graph_id, edge_attr=e[shuffled])
+    torch.testing.assert_close(ours_h, expected_h, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(ours_e, expected_e[shuffled], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_graph_does_not_see_its_batch_mates_and_gradients_reach_everything(name: str) -> None:
+    layer = copy.deepcopy(LAYERS[name]).eval()
+    x, edge_index, batch = _graphs()
+    x.requires_grad_()
+    out = layer(x, edge_index, batch)
+    assert out.shape == x.shape
+    if name != "Exphormer":  # its expander depends on the number of a graph in the batch
+        last = batch == 2
+        inside = last[edge_index[0]]
+        alone = layer(x[last], edge_index[:, inside] - 8)
+        torch.testing.assert_close(out[last], alone, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(layer(x, edge_index, ptr=torch.tensor([0, 7, 8, 20])), out)
+    out.square().sum().backward()
+    assert bool(torch.isfinite(x.grad).all())
+    assert x.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_parameters_can_be_drawn_anew_and_layers_copied(name: str) -> None:
+    layer = pickle.loads(pickle.dumps(LAYERS[name]))
+    before = {key: value.clone() for key, value in layer.state_dict().items() if isinstance(value, Tensor)}
+    for parameter in layer.parameters():
+        torch.nn.init.constant_(parameter, 7.0)
+    torch.manual_seed(3)
+    layer.reset_parameters()
+    after = layer.state_dict()
+    assert not any(bool((after[name] == 7.0).any()) for name, _ in layer.named_parameters())
+    assert {key: value.shape for key, value in before.items()} == {key: after[key].shape for key in before}
+
+
+def test_what_is_computed_is_kept_as_long_as_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    build = graphs._build
+    monkeypatch.setattr(graphs, "_build", lambda *arguments: calls.append(1) or build(*arguments))
+    x, edge_index, batch = _graphs()
+    kept = len(graphs._cache)
+    gradformer, ffgt = LAYERS["Gradformer"], LAYERS["FFGT"]
+    for layer in (gradformer, ffgt, gradformer):
+        layer(x, edge_index, batch)
+    assert len(calls) == 1
+    distances = [
+        graphs.plain_graphs(20, edge_index, batch, transforms=layer.transforms) for layer in (gradformer, ffgt)
+    ]
+    assert distances[0].batch is distances[1].batch
+    edge_index[:, 0] = edge_index[:, 1]  # written to: what was derived is not valid any more
+    gradformer(x, edge_index, batch)
+    assert len(calls) == 2
+    del edge_index
+    gc.collect()
+    assert len(graphs._cache) == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch": torch.tensor([0, 1, 0])}, "batch must be ascending"),
+        ({"batch": torch.tensor([0, 0])}, "describes 2 nodes, x has 3"),
+        ({"batch": torch.tensor([0, 0, 1])}, "edge 1 joins graphs 0 and 1"),
+        ({"edge_index": torch.tensor([[0], [5]])}, "names node 5, x has 3"),
+        ({"edge_index": torch.zeros(2, 3)}, "must be integers of shape"),
+        ({"batch": torch.tensor([0, 0, 0]), "ptr": torch.tensor([0, 3])}, "received both"),
+    ],
+)
+def test_what_describes_no_graphs_is_refused(change: dict[str, Tensor], message: str) -> None:
+    given = {"edge_index": torch.tensor([[0, 1], [1, 2]])} | change
+    with pytest.raises(ValueError, match=message):
+        graphbench.nn.Transformer(DIM)(torch.zeros(3, DIM), **given)
+
+
+def test_edge_types_are_read_where_a_layer_has_them() -> None:
+    x, edge_index, batch = _graphs()
+    layer = graphbench.nn.FFGT(DIM, HEADS, num_edge_types=3).eval()
+    types = torch.arange(edge_index.shape[1]) % 3
+    assert not torch.allclose(
+        layer(x, edge_index, batch, edge_attr=types), layer(x, edge_index, batch, edge_attr=0 * types)
+    )
+    exphormer = graphbench.nn.Exphormer(DIM, HEADS, edge_dim=4)
+    with pytest.raises(ValueError, match="exactly where the layer has an edge_dim"):
+        exphormer(x, edge_index, batch)
+
+
+def test_gps_conv_of_pyg_takes_our_attentions() -> None:
+    x, edge_index, batch = _graphs()
+    network = torch.nn.Linear(DIM, DIM)
+    for attn_type in ("SFi", "SGFormer", "GECO", "Exphormer"):
+        heads = 1 if attn_type == "GECO" else HEADS
+        conv = graphbench.nn.GPSConv(DIM, GINConv(network), heads=heads, attn_type=attn_type)
+        assert conv(x, edge_index, batch).shape == x.shape
+        conv.reset_parameters()
+    torch.manual_seed(0)
+    ours = graphbench.nn.GPSConv(DIM, GINConv(network), heads=HEADS, attn_type="Transformer").eval()
+    theirs = PyGGPSConv(DIM, GINConv(network), heads=HEADS).eval()
+    renamed = {"attn.in_proj_weight": "qkv.weight", "attn.in_proj_bias": "qkv.bias"}
+    renamed |= {"attn.out_proj.weight": "out.weight", "attn.out_proj.bias": "out.bias"}
+    state = {("attn.layer." + renamed[k] if k in renamed else k): v for k, v in theirs.state_dict().items()}
+    ours.load_state_dict(state)
+    torch.testing.assert_close(ours(x, edge_index, batch), theirs(x, edge_index, batch), rtol=1e-5, atol=1e-5)
+    with pytest.raises(graphbench.errors.UserError, match="Did you mean 'SFi'"):
+        graphbench.nn.GPSConv(DIM, None, attn_type="Sfi")
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler looks at what warns
+def test_layers_compile() -> None:
+    x, edge_index, batch = _graphs()
+    layer = copy.deepcopy(LAYERS["SGFormer"]).eval()
+    compiled = torch.compile(layer, backend="eager")
+    torch.testing.assert_close(compiled(x, edge_index, batch), layer(x, edge_index, batch))
+
+
+def test_every_attention_is_one_of_the_framework() -> None:
+    for layer in LAYERS.values():
+        assert isinstance(layer.layer, GlobalAttention) or type(layer).__name__ == "Exphormer"
+
+
+def test_the_page_works_as_written(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs/layers.md").read_text(), re.DOTALL):
+        exec(compile(block, "docs/layers.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.count("torch.Size([") == 4
+    assert "True" in printed
+    assert "of the flows are zero" in printed

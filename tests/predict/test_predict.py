@@ -1,0 +1,173 @@
+"""Trained models on new graphs: predictions give the record's test metric, without the data of the training."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, mean_absolute_error
+
+import graphbench
+from graphbench.console import main
+from graphbench.errors import UserError
+from graphbench.predict import cli, export, load_run
+from graphbench.predict.predictions import Predictions
+
+GRAPHS = """\
+import torch
+from torch_geometric.data import Data
+
+def rings(numbers=range(40)):
+    graphs = []
+    for number in numbers:
+        size = 3 + number % 9
+        here = torch.arange(size)
+        edges = torch.cat([torch.stack([here, here.roll(-1)]), torch.stack([here.roll(-1), here])], 1)
+        x = torch.randn(size, 3, generator=torch.Generator().manual_seed(number))
+        graphs.append(Data(x=x, edge_index=edges, y=TARGET))
+    return graphs
+
+def test_rings():
+    return rings(SPLIT["test"])
+
+SPLIT = {"train": list(range(24)), "val": list(range(24, 30)), "test": list(range(30, 40))}
+"""
+YAML = """\
+_base_: configs/quickstart.yaml
+dataset:
+  {{format: custom, name: rings, task: {task}, task_type: {task_type}, transductive: False, node_encoder: True,
+   node_encoder_name: LinearNode+RWSE, edge_encoder: True, edge_encoder_name: DummyEdge, split_mode: fixed,
+   split_file: split.json, custom: {{function: "graphs_{task}_{task_type}.py:rings"}}}}
+posenc_LapPE: {{enable: False}}
+posenc_RWSE: {{kernel: {{times: [1, 2, 3]}}, dim_pe: 4, model: Linear}}
+model: {{loss_fun: {loss}}}
+gnn: {{head: {head}, dim_inner: 16}}
+gt: {{layer_type: GIN+SFi, dim_hidden: 16, layers: 1}}
+optim: {{max_epoch: 2, num_warmup_epochs: 0}}
+"""
+CASES = {
+    "graph classification": ("torch.tensor([size % 3])", "cross_entropy", "default"),
+    "graph regression": ("torch.tensor([float(size)])", "l1", "default"),
+    "node classification": ("(x[:, 0] > 0).long()", "cross_entropy", "inductive_node"),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A folder with two trained seeds of a task, entered."""
+    folder = tmp_path_factory.mktemp("predict")
+    target, loss, head = CASES[request.param]
+    task, task_type = request.param.split()
+    source = folder / f"graphs_{task}_{task_type}.py"
+    source.write_text(GRAPHS.replace("TARGET", target))
+    (folder / "rings.yaml").write_text(YAML.format(task=task, task_type=task_type, loss=loss, head=head))
+    names: dict[str, Any] = {}
+    exec(compile(source.read_text(), str(source), "exec"), names)
+    (folder / "split.json").write_text(json.dumps(names["SPLIT"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        config = graphbench.load_config("rings.yaml", ["print", "file", "num_threads", "1"])
+        graphbench.run(config, repeat=2)
+        yield task_type, names["test_rings"](), source
+    return
+
+
+def _score(task_type: str, graphs: list[Any], predictions: Any) -> tuple[str, float]:
+    y = torch.cat([graph.y.reshape(-1) for graph in graphs]).numpy()
+    if task_type == "regression":
+        return "mae", mean_absolute_error(y, predictions.values[:, 0])
+    return "accuracy", accuracy_score(y, predictions.label)
+
+
+def test_predictions_give_the_metric_of_the_record(trained: Any) -> None:
+    task_type, graphs, source = trained
+    moved = source.with_suffix(".moved")
+    source.rename(moved)  # the data of the training is not needed
+    try:
+        for seed in ("0", "1"):
+            model = graphbench.load_run(f"results/rings/{seed}")
+            name, value = _score(task_type, graphs, model.predict(graphs, batch_size=3))
+            record = json.loads(Path(f"results/rings/{seed}/record.json").read_text())
+            [stored] = [s["value"] for s in record["scores"] if (s["split"], s["name"]) == ("test", name)]
+            assert value == pytest.approx(stored, rel=1e-5)
+    finally:
+        moved.rename(source)
+
+
+def test_runs_together_are_their_mean_with_deviations(trained: Any) -> None:
+    _, graphs, _ = trained
+    both = graphbench.load_run("results/rings").predict(graphs)
+    alone = [graphbench.load_run(f"results/rings/{seed}").predict(graphs) for seed in ("0", "1")]
+    torch.testing.assert_close(both.values, (alone[0].values + alone[1].values) / 2)
+    torch.testing.assert_close(both.std, torch.stack([each.values for each in alone]).std(0))
+    assert alone[0].std is None
+
+
+def test_the_command_writes_files_and_an_export_predicts_the_same(
+    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_type, graphs, source = trained
+    data = f"{source.name}:test_rings"
+    for ending in (".csv", ".npz"):
+        assert main(["predict", "results/rings/0", data, "--out", str(tmp_path / f"a{ending}")]) == 0
+    assert main(["export", "results/rings/0", "--out", str(tmp_path / "model")]) == 0
+    assert main(["predict", str(tmp_path / "model"), data, "--out", str(tmp_path / "b.csv")]) == 0
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    arrays = np.load(tmp_path / "a.npz")
+    assert [int(row["graph"]) for row in rows] == arrays["graph"].tolist()
+    nodes = sum(graph.num_nodes for graph in graphs)
+    assert len(rows) == (nodes if "node" in rows[0] else len(graphs))
+    what = "value_0" if task_type == "regression" else "probability_0"
+    assert [float(row[what]) for row in rows] == pytest.approx(arrays[what].tolist())
+    assert load_run(tmp_path / "model").info == load_run("results/rings/0").info
+    assert (tmp_path / "model" / export.PARAMETERS).is_file()
+    card = (tmp_path / "model/README.md").read_text()
+    assert "# rings, run 0" in card
+    assert "| test | " in card
+    assert cli.main([str(tmp_path / "none"), data]) == 2
+    assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
+    assert "has 2 runs; name one of them" in capsys.readouterr().err
+
+
+def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained: Any, tmp_path: Path) -> None:
+    _, graphs, _ = trained
+    model = graphbench.load_run("results/rings/0")
+    wide = graphs[0].clone()
+    wide.x = torch.zeros(wide.num_nodes, 5)
+    with pytest.raises(UserError, match="x has 5 columns, the graphs of the training had 3"):
+        model.predict([wide])
+    with pytest.raises(UserError, match="received int"):
+        model.predict(7)
+    graph = networkx.path_graph(3)
+    networkx.set_node_attributes(graph, [0.0, 1.0, 2.0], "x")
+    assert len(model.predict(graph).graph) in (1, 3)
+    with pytest.raises(UserError, match="no finished run with a checkpoint"):
+        graphbench.load_run(tmp_path)
+    other = tmp_path / "mixed"
+    shutil.copytree("results/rings", other)
+    text = (other / "1/config.yaml").read_text()
+    (other / "1/config.yaml").write_text(text.replace("max_epoch: 2", "max_epoch: 3"))
+    with pytest.raises(UserError, match="of another configuration"):
+        graphbench.load_run(other)
+
+
+def test_kinds_of_targets(tmp_path: Path) -> None:
+    graph = torch.arange(2)
+    binary = Predictions("classification_binary", torch.tensor([[[2.0], [-1.0]]]), graph)
+    assert binary.label.tolist() == [1, 0]
+    torch.testing.assert_close(binary.probability.sum(1), torch.ones(2))
+    labels = Predictions("classification_multilabel", torch.tensor([[[2.0, -1.0], [-1.0, 0.5]]]), graph)
+    assert labels.label.tolist() == [[1, 0], [0, 1]]
+    assert "label" not in labels.columns()
+    with pytest.raises(ValueError, match="no probabilities"):
+        _ = Predictions("regression", torch.zeros(1, 2, 1), graph).probability
+    with pytest.raises(UserError, match="allowed endings"):
+        binary.write(tmp_path / "a.xlsx")

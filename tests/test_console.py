@@ -1,0 +1,165 @@
+"""The command ``graphbench``: words, start-up, lists, explanations; the wheel, outside the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphbench import __main__ as module
+from graphbench import __version__, catalogue, console, explain, shipped
+from tests.data.test_graph_tables import TRAINED, write_everything
+from tests.paths import ROOT
+from tests.test_main import TINY
+
+NO_TORCH = (
+    "import sys; from graphbench.console import main\n"
+    "try: code = main(sys.argv[1:])\n"
+    "except SystemExit as stop: code = stop.code\n"
+    "heavy = {'torch', 'scipy', 'sklearn', 'torch_geometric', 'matplotlib', 'pandas'} & set(sys.modules)\n"
+    "sys.exit(f'imported {heavy}' if heavy else code)"
+)
+
+
+def _call(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.parametrize("word", [None, *console.COMMANDS])
+def test_help_imports_nothing_heavy(word: str | None, tmp_path: Path) -> None:
+    done = _call("-c", NO_TORCH, *([word] if word else []), "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: graphbench {word or 'COMMAND'}")
+
+
+def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["graphbench"])
+    assert console.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"graphbench {__version__}\n"
+    assert console.main(["trian"]) == 2
+    assert "unknown command 'trian'. Did you mean 'train'?" in capsys.readouterr().err
+    assert console.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    words = subprocess.run(
+        ["bash", "-c", f'{script}COMP_WORDS=(graphbench tr); COMP_CWORD=1; _graphbench; echo "${{COMPREPLY[@]}}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert words.stdout.strip() == "train"
+    assert console.main(["completion", "fish"]) == 2
+    assert module.main is console.main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (("layers", "S[FG]*"), ["SFi ", "SGFormer  Attention without softmax, in O(N).  [arXiv:2306.10759]"]),
+        (("metrics", "auc"), ["auc  Probability that a positive label scores higher"]),
+        (("datasets", "PyG-ZINC/*"), ["PyG-ZINC/subset  graph regression, mae"]),
+        (("sweeps", "sgformer-table5"), ["Cora with 50 % to 1 %", "[results/published/sgformer_table5.csv]"]),
+        (("configs", "quickstart"), ["quickstart  First contact"]),
+        ((), ["graphbench list layers"]),
+    ],
+)
+def test_lists(arguments: tuple[str, ...], lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.main(["list", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in lines), printed
+    assert console.main(["list", "layrs"]) == 2
+    assert "Did you mean 'layers'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topic", catalogue.TOPICS)
+def test_every_topic_has_lines_with_names_of_their_own(topic: str) -> None:
+    items = list(catalogue.TOPICS[topic]())
+    assert items
+    assert all(item.about or item.source for item in items), [item.name for item in items if not item.about]
+
+
+@pytest.mark.slow
+def test_check_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert explain.main(["quickstart", *TINY, "--measure"]) == 0
+    assert "measured over two epochs, training and evaluation: " in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+
+def test_check_says_where_values_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.main(["check", "quickstart", "optim.max_epoch", "3"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["optim.max_epoch"].split()[1:] == ["3", "command", "line"]
+    assert lines["optim.base_lr"].endswith("configs/quickstart.yaml:18")
+    assert lines["train.eval_period"].endswith("configs/_base_/train/gps.yaml:3")
+    assert lines["46,533"].startswith("46,533 trainable parameters: 0.7 MiB with gradients and adamW")
+    assert console.main(["check", "quickstart", "optim.max_epch", "3"]) == 2
+    assert "Did you mean 'optim.max_epoch'" in capsys.readouterr().err
+
+
+def test_names_stand_for_shipped_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    configs = ROOT / "configs"
+    assert shipped.configuration("quickstart") == configs / "quickstart.yaml"
+    assert shipped.configuration("configs/quickstart.yaml") == configs / "quickstart.yaml"
+    assert shipped.configuration("lrgb/sfi-pascal") == configs / "lrgb/sfi-pascal.yaml"
+    assert shipped.configuration("sgformer-cora") == configs / "nodes/sgformer-cora.yaml"
+    assert shipped.configuration("sgformer-table2") == configs / "sweeps/sgformer-table2.yaml"
+    assert shipped.configuration("no-such") == Path("no-such")
+    (tmp_path / "quickstart.yaml").write_text("seed: 1\n")
+    assert shipped.configuration("quickstart.yaml") == Path("quickstart.yaml"), "the user's own file comes first"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel was installed, with nothing of the checkout beside it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), "."]
+    sources = folder / "source"
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    for name in filter(None, listed):
+        if not name.startswith(("tests/", "results/measured/", "docs/")) and (ROOT / name).is_file():
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            (sources / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run(wheel, cwd=sources, check=True, timeout=300)
+    [file] = folder.glob("graphbench_gt-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(folder / "site"), str(file)], check=True, timeout=300)
+    return folder / "site"
+
+
+@pytest.mark.slow
+def test_the_wheel_trains_and_shows_results_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        return _call(str(installed / "bin/graphbench"), *words, cwd=tmp_path, PYTHONPATH=str(installed))
+
+    where = _call("-c", "import graphbench; print(graphbench.__file__)", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert where.stdout.startswith(str(installed))
+    done = command("train", "quickstart", *TINY)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["metric"] == "accuracy-SBM"
+    record = json.loads((tmp_path / "results/quickstart/0/record.json").read_text())
+    assert record["environment"]["git_commit"] is None
+    assert "| quickstart " in command("tables", "results").stdout
+    assert command("report", "results").returncode == 0
+    listed = command("list", "sweeps", "quick-*").stdout
+    assert "quick-sgformer" in listed
+    planned = command("sweep", "sgformer-table2", "--dry_run", "--only", "sgformer-cora")
+    assert "graphbench train --cfg " in planned.stdout, planned.stderr
+    assert (installed / "graphbench/share/results/published/sgformer_table2.csv").is_file()
+    pytest.importorskip("rdkit")
+    own = command("train", *write_everything(tmp_path))
+    assert own.returncode == 0, own.stderr
+    shown = command("tables", "results").stdout
+    assert all(f"| {name} " in shown for name in TRAINED), shown
+    (tmp_path / "own.yaml").write_text("_base_: configs/quickstart.yaml\n")
+    assert command("check", "own.yaml").returncode == 0
