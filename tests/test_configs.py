@@ -16,6 +16,7 @@ from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
 from graphbench.preflight import describe
+from graphbench.structures import Ragged
 from tests.paths import ROOT
 from tests.synthetic_batch import SIZES, batch_like
 
@@ -29,6 +30,10 @@ ONE_LAYER = ["gt.layers", "1", "gnn.layers_mp", "1", "graphormer.num_layers", "1
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
+    model_type = config.tree.model.type
+    one_graph = config.component_args("gt", model_type).get("nodes", 0) > 0  # weights per node of one graph
+    if one_graph:
+        config = load_config(path, [*ONE_LAYER, f"gt.{model_type}.nodes", str(sum(SIZES))])
     line = describe(config)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     assert line["params"] > 0
@@ -37,6 +42,8 @@ def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     model = build_model(config, info)
     assert sum(p.numel() for p in model.parameters()) == line["params"]
     batch = batch_like(info, build_transforms(config), tmp_path)
+    if one_graph:
+        batch = batch.replace(ragged=Ragged.from_sizes([batch.num_nodes]))
     task = build_task(config, info)
     optimizer = build_optimizer(config, model)
     model.train()

@@ -46,6 +46,7 @@ TESTED_THROUGH = {
     "heads/mlp.py": "heads/test_heads.py",
     "layers/linear.py": "layers/test_feed_forward.py",
     "layers/module_list.py": "layers/test_contract.py",
+    "models/adjacency_rows.py": "models/test_adjacency_models.py",
     "models/contract.py": "models/test_model_contract.py",
     "ops/backend.py": "ops/test_contract.py",
     "ops/bucket_pairs.py": "ops/test_softmax_attention.py",

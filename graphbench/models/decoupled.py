@@ -1,4 +1,4 @@
-"""Baselines whose propagation has no parameters: SGC, SIGN, APPNP and H2GCN.
+"""Baselines whose propagation has no weight matrices: SGC, SIGN, APPNP, GPRGNN and H2GCN.
 
 Encoder, linear layers, propagation, head: they differ in the propagation. A^ = D^-1/2 (A + I) D^-1/2 throughout.
 """
@@ -201,6 +201,49 @@ class APPNP(Decoupled):
         for _ in range(self.hops):
             z = torch.lerp(propagate(adj, z), initial, self.alpha)
         return z
+
+
+@register("GPRGNN")
+class GPRGNN(Decoupled):
+    """Generalised PageRank with learned weights of the steps, https://arxiv.org/abs/2006.07988.
+
+    Equation::
+
+        H = pre(X),   y = head(sum over k = 0 .. K of gamma_k A^^k drop(H)),   gamma_k = alpha (1 - alpha)^k at first,
+        gamma_K = (1 - alpha)^K
+
+    Args:
+        stem: see :class:`Stem`.
+        dropout: of H, before the propagation.
+        hops: K.
+        alpha: where the weights start.
+
+    Shape:
+        batch -> prediction of the head
+
+    Differences from the paper: the head is applied after the propagation, not before; a linear head commutes with it,
+    except for its bias, which is not propagated here.
+    """
+
+    def __init__(self, stem: Stem, *, dropout: FromContext[float] = 0.0, hops: int = 10, alpha: float = 0.1) -> None:
+        super().__init__(stem)
+        check_at_least(0, hops=hops)
+        if not 0.0 <= alpha <= 1.0:
+            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
+        start = [alpha * (1 - alpha) ** hop for hop in range(hops)] + [(1 - alpha) ** hops]
+        self.gamma = nn.Parameter(torch.tensor(start))
+        self.dropout = Dropout(dropout)
+        self.head = stem.head(stem.width)
+
+    def spread(self, h: Features, batch: GraphBatch) -> Tensor:
+        """The weighted sum of all steps."""
+        adj = _normalised(batch)
+        z = self.dropout(as_dense(h))
+        total: Tensor = self.gamma[0] * z
+        for weight in self.gamma[1:]:
+            z = propagate(adj, z)
+            total = total + weight * z
+        return total
 
 
 @register("H2GCN")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 import torch
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, PNAConv, SAGEConv
 from torch_geometric.nn import GENConv as PyGGENConv
+from torch_geometric.nn.aggr import DegreeScalerAggregation
 
 from graphbench.layers.local.gat import GAT
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
@@ -15,6 +17,7 @@ from graphbench.layers.local.gcn import GCN
 from graphbench.layers.local.gen import GENConv
 from graphbench.layers.local.gin import GIN, GINE
 from graphbench.layers.local.pna import PNA
+from graphbench.layers.local.pna_simple import PNASimple
 from graphbench.layers.local.sage import SAGE
 from graphbench.structures import GraphBatch, Ragged
 from tests.contract import CHECKS, Subject, check_corner_cases, example_batch, shaken
@@ -156,6 +159,20 @@ def test_pna_equals_pyg(make: Any, dim_edge: int) -> None:
     pairs = {"edge_lin": "edge_encoder", "pre": "pre_nns.0.0", "post": "post_nns.0.0", "lin_out": "lin"}
     names = {f"{own}.{part}": f"{each}.{part}" for own, each in pairs.items() for part in ("weight", "bias")}
     compare(PNA(6, 4, dim_edge=dim_edge), theirs, names, batch, edges=True)
+
+
+@BATCHES
+@pytest.mark.parametrize("degrees", [[1, 3, 2], [4], None])
+def test_simple_pna_equals_pygs_aggregation(make: Any, degrees: list[int] | None) -> None:
+    batch, layer = make(), PNASimple(6, 4, degrees=degrees).double()
+    scalers = ["identity", "amplification", "attenuation"]
+    histogram = torch.tensor([1, 3, 2])
+    peer = DegreeScalerAggregation(["mean", "max", "min", "std"], scalers, histogram).double()
+    peer.avg_deg_log.data.fill_(0.5 * math.log(2) + math.log(3) / 3 if degrees == [1, 3, 2] else 1.0)
+    source, target = batch.edge_index
+    order = target.argsort(stable=True)
+    aggregates = peer(batch.x[source[order]], target[order], dim_size=batch.num_nodes)
+    torch.testing.assert_close(layer(batch.x, None, batch)[0], layer.lin(aggregates))
 
 
 @BATCHES

@@ -17,7 +17,7 @@ from graphbench import registry
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.local.gcn import GCN
-from graphbench.models.decoupled import APPNP, H2GCN, SGC, SIGN
+from graphbench.models.decoupled import APPNP, GPRGNN, H2GCN, SGC, SIGN
 from graphbench.models.jknet import JKNet
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import GraphBatch, Ragged
@@ -112,6 +112,18 @@ def test_appnp_is_pygs(graph: GraphBatch, hops: int, alpha: float) -> None:
     torch.testing.assert_close(model(graph), PygAPPNP(hops, alpha)(local, graph.edge_index))
 
 
+@pytest.mark.parametrize(("hops", "alpha"), [(4, 0.1), (0, 0.5)])
+def test_gprgnn_is_its_formula(graph: GraphBatch, hops: int, alpha: float) -> None:
+    model = build(GPRGNN, hops=hops, alpha=alpha, pre_mp=one_layer())
+    start = [alpha * (1 - alpha) ** hop for hop in range(hops)] + [(1 - alpha) ** hops]
+    torch.testing.assert_close(model.gamma.float(), torch.tensor(start))
+    nn.init.normal_(model.gamma)
+    local = model.pre_mp[0](graph.x)
+    steps = [torch.linalg.matrix_power(normalised(graph, loops=True), hop) @ local for hop in range(hops + 1)]
+    expected = sum(weight * step for weight, step in zip(model.gamma, steps, strict=True))
+    torch.testing.assert_close(model(graph), linear(model)(expected))
+
+
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_h2gcn_is_its_formula(graph: GraphBatch, rounds: int) -> None:
     model = build(H2GCN, rounds=rounds, pre_mp=one_layer())
@@ -148,6 +160,7 @@ def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -
     [
         (SIGN, {"dropout": 0.5}),
         (APPNP, {"pre_mp": 0.5}),
+        (GPRGNN, {"dropout": 0.5}),
         (H2GCN, {"dropout": 0.5}),
         (SGC, {"pre_mp": 0.5}),
         (JKNet, {}),
@@ -170,6 +183,7 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (SGC, {"hops": -1}, "hops must be at least 0, received -1"),
         (SIGN, {"hops": -2}, "hops must be at least 0, received -2"),
         (APPNP, {"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
+        (GPRGNN, {"alpha": -0.5}, "alpha must lie between 0 and 1, received -0.5"),
         (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
         (JKNet, {"edge_encoder": None, "layers": 0, "local": GCN}, "1 or more of them, received 0 of one kind"),
         (JKNet, {"edge_encoder": None, "layers": 2, "local": None}, "received 2 of none"),

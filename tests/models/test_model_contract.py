@@ -16,11 +16,12 @@ from graphbench.structures import GraphBatch, Ragged
 
 DIM = 16
 OWN = {
+    "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
-    ]
+    ],
 }
 CASES = [
     (model, head, own, local, attention)

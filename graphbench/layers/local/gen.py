@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from typing import ClassVar
 
+=======
+import torch
+>>>>>>> competitors
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
@@ -20,27 +25,55 @@ class GENConv(LocalLayer):
     Equations::
 
         m_st = relu(h_s + e_st) + 1e-7
-        h'_t = W_2 relu(BN(W_1 (h_t + sum_s softmax_s(m_st) * m_st)))
+        h'_t = W_2 relu(BN(W_1 (h_t + sum_s softmax_s(t m_st) * m_st)))           mlp_layers = 2
+        h'_t = W (h_t + sum_s softmax_s(t m_st) * m_st) + b                       mlp_layers = 1
 
     Args:
         dim_in: channels of the input; another number than ``dim_out`` adds a linear map for h_s and one for h_t.
         dim_out: channels of the output; W_1 doubles them.
         dim_edge: channels of the edge states; another number than ``dim_out`` adds a linear map.
+        mlp_layers: linear maps after the aggregation, 1 or 2.
+        temperature: t.
+        learn_temperature: t is learned, from there on.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
 
-    Differences from the paper: temperature 1, not learned, no message norm, as PyG's ``GENConv`` does by default.
+    Differences from the paper: no message norm. Two maps and t = 1, not learned, are what PyG's ``GENConv`` does by
+    default.
     """
 
+<<<<<<< HEAD
     capturable: ClassVar[bool] = True
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
+=======
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
+        *,
+        dim_edge: FromContext[int] = 0,
+        mlp_layers: int = 2,
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+    ) -> None:
+>>>>>>> competitors
         super().__init__()
+        if mlp_layers not in (1, 2):
+            raise ArgumentError("mlp_layers", f"mlp_layers must be 1 or 2, received {mlp_layers}")
+        self.temperature = nn.Parameter(torch.tensor([temperature])) if learn_temperature else temperature
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
+<<<<<<< HEAD
         self.mlp = NormedSequential(
+=======
+        if mlp_layers == 1:
+            self.mlp: nn.Module = nn.Linear(dim_out, dim_out)
+            return
+        self.mlp = nn.Sequential(
+>>>>>>> competitors
             nn.Linear(dim_out, 2 * dim_out, bias=False),
             BatchNorm(2 * dim_out),
             nn.ReLU(),
@@ -56,5 +89,10 @@ class GENConv(LocalLayer):
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
+<<<<<<< HEAD
         neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
         return self.mlp(neighbours + h_target, batch), e
+=======
+        neighbours = sum_at_target(adj, edge_softmax(adj, self.temperature * message) * message)
+        return self.mlp(neighbours + h_target), e
+>>>>>>> competitors

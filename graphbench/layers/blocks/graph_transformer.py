@@ -1,0 +1,105 @@
+"""The layer of the Graph Transformer of Dwivedi and Bresson (https://arxiv.org/abs/2012.09699)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from graphbench.errors import ArgumentError
+from graphbench.layers.contract import Block
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import BatchNorm
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.propagate import gather
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch
+
+
+@register("GraphTransformerLayer")
+class GraphTransformerLayer(Block):
+    """Attention along the edges whose scores edge states scale, and one more stream of edge states.
+
+    Equations, per head of width d_k, s the sources of edges into t, c channels of the head::
+
+        u_st = (W_Q h_t) * (W_K h_s) * (W_E e_st) / sqrt(d_k)                              channel by channel
+        a_st = exp(clamp(sum_c u_st, -5, 5)) / (1e-6 + the same, summed over s)
+        x = norm(h + W_O drop(sum_s a_st W_V h_s)),     h' = norm(x + FFN(x))
+        y = norm(e + W_P drop(u)),                      e' = norm(y + FFN(y))
+
+    Without edge states W_E e is 1, and y does not exist. FFN = W_2 drop(relu(W_1 .)), of twice the width inside.
+
+    Args:
+        dim: channels of nodes, divisible by ``heads``.
+        heads: attention heads.
+        dim_edge: channels of the edge states, which must be ``dim``.
+        dropout: probability of dropping an entry.
+        edge_states: whether there are edge states; without, their parameters do not exist.
+        norm: ``batch`` or ``layer`` (per row).
+
+    Shape:
+        h (N, dim), e (E, dim) or None -> the same, batch.
+
+    Differences from the paper: 1e-6 in the denominator is also there without edge states, so that a node without edges
+    gets 0; the code divides by 0 there.
+    """
+
+    def __init__(
+        self,
+        dim: FromContext[int],
+        heads: FromContext[int],
+        *,
+        dim_edge: FromContext[int] = 0,
+        dropout: FromContext[float] = 0.0,
+        edge_states: bool = True,
+        norm: Literal["batch", "layer"] = "batch",
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        if edge_states and dim_edge != dim:
+            raise ArgumentError(
+                ("dim_edge", "edge_states"),
+                f"nodes and edges must have the same width, received dim={dim} and dim_edge={dim_edge}",
+            )
+        if norm not in ("batch", "layer"):
+            raise ArgumentError("norm", f"norm must be batch or layer, received '{norm}'")
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=False)
+        self.edge_lin = nn.Linear(dim, dim, bias=False) if edge_states else None
+        self.nodes = _Finish(dim, dropout, norm)
+        self.edges = _Finish(dim, dropout, norm) if edge_states else None
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node and edge states; the batch as it came."""
+        adj = batch.adjacency()
+        q, k, v = self.qkv(h).unflatten(1, (3, self.heads, -1)).unbind(1)
+        factor = None
+        if self.edge_lin is not None:
+            if e is None:
+                raise ValueError("GraphTransformerLayer needs edge states, received none (or set edge_states to false)")
+            factor = self.edge_lin(e).unflatten(1, (self.heads, -1))
+        mixed = edge_attention(adj, q, k, v, factor, clamp=5.0, eps=1e-6)
+        if factor is not None and self.edges is not None and e is not None:
+            score = gather(adj, q, "target") * gather(adj, k, "source") * factor * q.shape[2] ** -0.5
+            e = self.edges(e, score.flatten(1))
+        return self.nodes(h, mixed.flatten(1)), e, batch
+
+
+class _Finish(nn.Module):
+    """Output map, residual, norm, feed-forward network, residual, norm; for nodes and for edges."""
+
+    def __init__(self, dim: int, dropout: float, norm: str) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.out = nn.Linear(dim, dim)
+        self.norm_attention = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+        self.feed_forward = FeedForward(dim, dropout=dropout, dropout_out=0.0)
+        self.norm_ffn = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+
+    def forward(self, old: Tensor, new: Tensor) -> Tensor:
+        """(R, dim) from the states before, and what attention gives."""
+        x = self.norm_attention(old + self.out(self.dropout(new)))
+        out: Tensor = self.norm_ffn(x + self.feed_forward(x))
+        return out

@@ -1,0 +1,89 @@
+"""DeeperGCN: pre-activation residual stacks of generalised aggregations (https://arxiv.org/abs/2006.07739)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
+from graphbench.layers.contract import LocalLayer
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import BatchNorm
+from graphbench.models.contract import EncodedModel
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch, as_dense
+
+
+@register("DeeperGCN")
+class DeeperGCN(EncodedModel):
+    """Norm, ReLU, dropout, convolution, residual ("res+").
+
+    Equations::
+
+        h_1 = CONV_1(h_0, e),   h_l = h_{l-1} + CONV_l(drop(relu(BN(h_{l-1}))), e),   y = head(drop(BN(h_L)))
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
+        dim: width of every layer (``gnn.dim_inner``).
+        layers: L (``gnn.layers_mp``).
+        local: factory of convolutions (``gnn.layer_type``: ``GENConv``, or any local layer).
+        head: factory of the head.
+        dropout: probability (``gnn.dropout``).
+        edge_tables: ``shared``, or ``per_layer`` as in
+            :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
+
+    Shape:
+        batch -> prediction of the head
+
+    Differences from the paper: BatchNorm in place of a choice of norms; no virtual node.
+    """
+
+    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        local: FromContext[Callable[[int, int], LocalLayer] | None],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        dropout: FromContext[float] = 0.0,
+        edge_tables: Literal["shared", "per_layer"] = "shared",
+    ) -> None:
+        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        if local is None or layers < 1:
+            raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
+        if edge_tables not in ("shared", "per_layer"):
+            raise ArgumentError("edge_tables", f"edge_tables must be shared or per_layer, received '{edge_tables}'")
+        self.layers: Modules[LocalLayer] = Modules(
+            local(dim if number else dim_encoded, dim) for number in range(layers)
+        )
+        self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(layers))
+        self.dropout = Dropout(dropout)
+        self.per_layer = edge_tables == "per_layer"
+        self.dim = dim
+        self.head = head(dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        x, e, batch = self.encode(batch)
+        h = as_dense(x)
+        for number, layer in enumerate(self.layers):
+            edges = e if e is None or not self.per_layer else e[:, number * self.dim : (number + 1) * self.dim]
+            if number == 0:
+                h, _ = layer(h, edges, batch)
+            else:
+                new, _ = layer(self.dropout(self.norms[number - 1](h).relu()), edges, batch)
+                h = h + new
+        prediction: Tensor = self.head(self.dropout(self.norms[-1](h)), batch)
+        return prediction

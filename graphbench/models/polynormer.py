@@ -1,0 +1,207 @@
+"""Polynormer: attention along edges, then linear attention, each multiplied by a map of its input.
+
+Deng et al., Polynormer: Polynomial-Expressive Graph Transformer in Linear Time, https://arxiv.org/abs/2403.01232.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.errors import ArgumentError, check_at_least
+from graphbench.heads.contract import Head
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear
+from graphbench.layers.module_list import Modules
+from graphbench.models.contract import EncodedModel
+from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch, Ragged
+
+
+@dataclass(frozen=True)
+class PolynomialSettings:
+    """Depths and gates; every field is a key of the model.
+
+    Attributes:
+        local_layers: attention layers along edges.
+        global_layers: linear attention layers; 0: the first of the two phases of training, local layers alone.
+        num_heads: attention heads of both.
+        beta: first value of the gates, kept as it is; None: a sigmoid of learned numbers that start at 0.
+        input_dropout: of the features.
+        global_dropout: after every global layer; None: ``dropout`` of the model.
+    """
+
+    local_layers: int = 7
+    global_layers: int = 2
+    num_heads: int = 8
+    beta: float | None = None
+    input_dropout: float = 0.0
+    global_dropout: float | None = None
+
+
+class Gate(nn.Module):
+    """One number per channel: sigmoid of a learned one, or learned as it is from ``beta`` on."""
+
+    def __init__(self, dim: int, beta: float | None) -> None:
+        super().__init__()
+        self.bounded = beta is None
+        self.value = nn.Parameter(torch.full((dim,), 0.0 if beta is None else beta))
+
+    def forward(self) -> Tensor:
+        """(dim,)."""
+        return self.value.sigmoid() if self.bounded else self.value
+
+
+class LocalPolynomial(nn.Module):
+    """x' = drop(relu(GAT(x) + W x + b));  out = (1 - beta) LN(relu(H x) * x') + beta x'.
+
+    GAT of PyG without self loops and bias: weights softmax_s(leaky_0.2(u . V x_s + w . V x_t)) of V x_s, per head.
+
+    Args:
+        dim: channels.
+        heads: attention heads.
+        dropout: probability.
+        beta: see :class:`Gate`.
+
+    Shape:
+        x (N, dim) -> (N, dim)
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float, beta: float | None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.value = nn.Linear(dim, dim, bias=False)
+        self.att_source, self.att_target = (nn.Parameter(torch.empty(heads, dim // heads)) for _ in range(2))
+        for weight in (self.value.weight, self.att_source, self.att_target):
+            nn.init.xavier_uniform_(weight)
+        self.lin, self.factor = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.norm, self.gate, self.dropout = nn.LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, dim)."""
+        adjacency = batch.adjacency()
+        v = self.value(x).unflatten(1, (self.heads, -1))
+        logit = gather(adjacency, (v * self.att_source).sum(2), "source")
+        logit = logit + gather(adjacency, (v * self.att_target).sum(2), "target")
+        weight = edge_softmax(adjacency, leaky_relu(logit, 0.2))
+        mixed = sum_at_target(adjacency, weight.unsqueeze(2) * gather(adjacency, v, "source")).flatten(1)
+        new: Tensor = self.dropout((mixed + self.lin(x)).relu())
+        return torch.lerp(self.norm(self.factor(x).relu() * new), new, self.gate())
+
+
+class GlobalPolynomial(nn.Module):
+    """out = drop(relu(W (LN(A(x) V x) * (H x + beta)) + b)),  A_ij proportional to k_i . k_j with k = sigmoid(K x).
+
+    A is of every graph by itself, its rows sum to 1, and it is never built: O(N).
+
+    Args:
+        dim: channels.
+        heads: attention heads.
+        dropout: probability.
+        beta: see :class:`Gate`.
+        lin_out: W and b, common to all layers.
+
+    Shape:
+        x (N, dim) -> (N, dim)
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float, beta: float | None, lin_out: nn.Linear) -> None:
+        super().__init__()
+        self.heads = heads
+        self.key, self.value, self.factor = (nn.Linear(dim, dim) for _ in range(3))
+        self.norm, self.gate, self.dropout = nn.LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
+        self.lin_out = lin_out
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, dim)."""
+        k = self.key(x).sigmoid().unflatten(1, (self.heads, -1))
+        v = self.value(x).unflatten(1, (self.heads, -1))
+        mixed = _linear_attention(k, v, batch.ragged).flatten(1)
+        out: Tensor = self.dropout(self.lin_out(self.norm(mixed) * (self.factor(x) + self.gate())).relu())
+        return out
+
+
+@register("Polynormer")
+class Polynormer(EncodedModel):
+    """y = head(global layers(LN(sum of the states of all local layers))).
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        dim: width of all layers, all heads together (``gnn.dim_inner``).
+        head: factory of the head.
+        dropout: after the first map and after every local layer (``gnn.dropout``).
+        settings: keys of their own, see :class:`PolynomialSettings`.
+
+    Shape:
+        batch -> prediction of the head
+
+    Differences from the paper: it trains the local layers first, then all; here these are two runs, one with
+    ``global_layers: 0`` and one that starts from it (``pretrained.dir``, ``adopt_architecture: false``), or one run
+    with both. The linear attention is of every graph by itself; PyG's changes with the other graphs of a batch.
+    """
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        dropout: FromContext[float] = 0.0,
+        settings: PolynomialSettings = PolynomialSettings(),
+    ) -> None:
+        super().__init__(encoder)
+        s = settings
+        check_at_least(1, local_layers=s.local_layers, num_heads=s.num_heads)
+        check_at_least(0, global_layers=s.global_layers)
+        if dim % s.num_heads:
+            raise ArgumentError(
+                ("dim", "num_heads"),
+                f"dim must be a multiple of num_heads, received dim={dim}, num_heads={s.num_heads}",
+            )
+        self.input_dropout, self.dropout = Dropout(s.input_dropout), Dropout(dropout)
+        self.lin_in = InputLinear(dim_encoded, dim)
+        self.local_layers: Modules[LocalPolynomial] = Modules(
+            LocalPolynomial(dim, s.num_heads, dropout, s.beta) for _ in range(s.local_layers)
+        )
+        self.norm = nn.LayerNorm(dim) if s.global_layers else nn.Identity()
+        rate = dropout if s.global_dropout is None else s.global_dropout
+        lin_out = nn.Linear(dim, dim)
+        self.global_layers: Modules[GlobalPolynomial] = Modules(
+            GlobalPolynomial(dim, s.num_heads, rate, s.beta, lin_out) for _ in range(s.global_layers)
+        )
+        self.head = head(dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        features, _, batch = self.encode(batch)
+        x = self.dropout(self.lin_in(self.input_dropout(features)))
+        total = torch.zeros_like(x)
+        for local in self.local_layers:
+            x = local(x, batch)
+            total = total + x
+        h: Tensor = self.norm(total)
+        for layer in self.global_layers:
+            h = layer(h, batch)
+        prediction: Tensor = self.head(h, batch)
+        return prediction
+
+
+def _linear_attention(k: Tensor, v: Tensor, ragged: Ragged) -> Tensor:
+    """(N, H, f): rows i of sum_j (k_i . k_j) v_j / sum_j (k_i . k_j) over the nodes j of i's graph; k positive."""
+    if not len(k):
+        return v
+    blocks = []
+    for k_BLHd, v_BLHf, bucket in zip(ragged.to_buckets(k), ragged.to_buckets(v), ragged.buckets, strict=True):
+        keys = k_BLHd if bucket.mask is None else k_BLHd * bucket.mask[:, :, None, None]
+        summed = torch.einsum("blhd,blhf->bhdf", keys, v_BLHf)
+        weight = torch.einsum("blhd,bhd->blh", k_BLHd, keys.sum(1))
+        blocks.append(torch.einsum("blhd,bhdf->blhf", k_BLHd, summed) / weight.unsqueeze(3))
+    return ragged.from_buckets(blocks)

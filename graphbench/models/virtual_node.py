@@ -1,0 +1,194 @@
+"""Message passing with a virtual node: the baselines of OGB, and the local part of GraphTrans.
+
+Hu et al., Open Graph Benchmark, https://arxiv.org/abs/2005.00687; the node is that of Gilmer et al.,
+https://arxiv.org/abs/1704.01212, and Li et al., https://arxiv.org/abs/1709.03741.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
+from graphbench.errors import ArgumentError
+from graphbench.heads.contract import Head
+from graphbench.layers.contract import LocalLayer
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import readable
+from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import BatchNorm
+from graphbench.models.contract import EncodedModel
+from graphbench.ops.segment import segment_sum
+from graphbench.registry import FromContext, register
+from graphbench.structures import Features, GraphBatch, as_dense
+
+
+@dataclass(frozen=True)
+class MessagePassingSettings:
+    """The stack of local layers; every field is a key of the model.
+
+    Attributes:
+        virtual_node: a node per graph that hears all others and speaks to all, see :class:`MessagePassing`.
+        virtual_expansion: width inside its MLP as a multiple of ``dim``; 2 in OGB's programs, 1 in those of OGB-LSC.
+        edge_tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns
+            l * dim .. (l + 1) * dim of them, so that an edge encoder of width ``gnn.dim_edge`` = layers * dim gives
+            every layer tables of its own, as OGB's convolutions have them.
+        local_residual: every layer adds its input.
+        jump: ``last``: node states are those of the last layer; ``cat``: [encoded nodes | last layer].
+        norm_last: BatchNorm and dropout after the last layer, too.
+    """
+
+    virtual_node: bool = False
+    virtual_expansion: int = 2
+    edge_tables: Literal["shared", "per_layer"] = "shared"
+    local_residual: bool = False
+    jump: Literal["last", "cat"] = "last"
+    norm_last: bool = True
+
+
+class MessagePassing(nn.Module):
+    r"""Convolution, BatchNorm, ReLU, dropout; no ReLU after the last.
+
+    Equations, v_0 a learned row that starts at 0, g the graph of node i, residuals in brackets::
+
+        x_l = h_l + v_l[g]
+        h_{l+1} = drop(relu(BN(CONV_l(x_l, e)))) [+ x_l]
+        v_{l+1} = [v_l +] drop(MLP_l(v_l + sum over the nodes of g of x_l)),   MLP = W, BN, ReLU, W, BN, ReLU
+
+    Args:
+        dim_in: width of the encoded nodes.
+        dim: width of every layer.
+        layers: number of convolutions; the virtual node is updated between them.
+        local: factory of convolutions, from their widths.
+        settings: virtual node, edge states, residuals.
+        dropout: probability.
+
+    Shape:
+        h (N, dim_in), e -> (N, dim), or (N, dim_in + dim) with ``jump: cat``
+
+    Raises:
+        ArgumentError: no convolution, or widths that residuals and virtual node cannot add.
+    """
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim: int,
+        layers: int,
+        local: Callable[[int, int], LocalLayer] | None,
+        settings: MessagePassingSettings,
+        *,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        if local is None or layers < 1:
+            raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
+        if settings.jump not in ("last", "cat") or settings.edge_tables not in ("shared", "per_layer"):
+            raise ArgumentError(
+                ("jump", "edge_tables"),
+                "jump must be last or cat and edge_tables shared or per_layer, received "
+                f"'{settings.jump}' and '{settings.edge_tables}'",
+            )
+        if dim_in != dim and (settings.virtual_node or settings.local_residual):
+            raise ArgumentError(
+                ("dim_encoded", "dim"),
+                f"virtual_node and local_residual add encoded nodes to hidden states of their width, received "
+                f"{dim_in} and {dim} columns",
+            )
+        self.layers: Modules[LocalLayer] = Modules(local(dim if number else dim_in, dim) for number in range(layers))
+        norms = layers if settings.norm_last else layers - 1
+        self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(norms))
+        self.dropout = Dropout(dropout)
+        self.virtual = nn.Parameter(torch.zeros(1, dim)) if settings.virtual_node else None
+        self.virtual_updates = nn.ModuleList(
+            _virtual_update(dim, settings.virtual_expansion * dim)
+            for _ in range(layers - 1 if settings.virtual_node else 0)
+        )
+        self.settings = settings
+        # Everything but the first convolution adds or concatenates the encoded nodes.
+        self.reads_dense = settings.virtual_node or settings.local_residual or settings.jump == "cat"
+        self.dim = dim
+        self.width = dim_in + dim if settings.jump == "cat" else dim
+
+    def forward(self, features: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        """(N, width) node states."""
+        h = as_dense(features) if self.reads_dense else features
+        v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
+        encoded = h
+        for number, layer in enumerate(self.layers):
+            x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
+            new, e_new = layer(readable(x, layer), self._edges_of(e, number), batch)
+            if self.settings.edge_tables == "shared":
+                e = e_new
+            last = number == len(self.layers) - 1
+            if number < len(self.norms):
+                new = self.norms[number](new)
+                new = self.dropout(new if last else new.relu())
+            h = new + as_dense(x) if self.settings.local_residual else new
+            if v is not None and not last:
+                update = self.dropout(self.virtual_updates[number](v + segment_sum(as_dense(x), batch.ragged)))
+                v = v + update if self.settings.local_residual else update
+        return torch.cat([as_dense(encoded), as_dense(h)], dim=1) if self.settings.jump == "cat" else as_dense(h)
+
+    def _edges_of(self, e: Tensor | None, number: int) -> Tensor | None:
+        if e is None or self.settings.edge_tables == "shared":
+            return e
+        return e[:, number * self.dim : (number + 1) * self.dim]
+
+
+def _virtual_update(dim: int, inner: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim), BatchNorm(dim), nn.ReLU()
+    )
+
+
+@register("OGBGNN")
+class OGBGNN(EncodedModel):
+    """y = head(MessagePassing(h, e)): GCN and GIN as OGB trains them, with or without a virtual node.
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
+        dim: width of every layer (``gnn.dim_inner``).
+        layers: number of convolutions (``gnn.layers_mp``).
+        local: factory of convolutions (``gnn.layer_type``: ``OGBGCN`` or ``OGBGIN``, or any local layer).
+        head: factory of the head, from the width of the node states.
+        dropout: probability (``gnn.dropout``).
+        stack: keys of their own, see :class:`MessagePassingSettings`.
+
+    Shape:
+        batch -> prediction of the head
+
+    Differences from the released code: tables of edges that every layer has for itself (``edge_tables: per_layer``) are
+    initialised as one wider table; batches of one row keep BatchNorm's running statistics.
+    """
+
+    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        edge_encoder: FromContext[EdgeEncoder | None],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        local: FromContext[Callable[[int, int], LocalLayer] | None],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        dropout: FromContext[float] = 0.0,
+        stack: MessagePassingSettings = MessagePassingSettings(),
+    ) -> None:
+        super().__init__(encoder, edge_encoder)
+        self.stack = MessagePassing(dim_encoded, dim, layers, local, stack, dropout=dropout)
+        self.head = head(self.stack.width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        h, e, batch = self.encode(batch)
+        prediction: Tensor = self.head(self.stack(h, e, batch), batch)
+        return prediction

@@ -1,0 +1,77 @@
+"""Competitors have the parameters that papers and leaderboards print (four chirality classes, as counted then)."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphbench.config import load_config
+from graphbench.preflight import describe
+from tests.paths import ROOT
+
+LEADERBOARD = {
+    "gcn-vn-molhiv": 1_978_801,
+    "gin-vn-molhiv": 3_336_306,
+    "gcn-vn-molpcba": 2_017_028,
+    "gin-vn-molpcba": 3_374_533,
+    "gcn-vn-ppa": 1_930_537,
+    "gin-vn-ppa": 3_288_042,
+}
+
+WITHOUT_VIRTUAL_NODE = {
+    "gcn-vn-molhiv": 527_701,
+    "gin-vn-molhiv": 1_885_206,
+    "gcn-vn-molpcba": 565_928,
+    "gin-vn-molpcba": 1_923_433,
+    "gcn-vn-ppa": 479_437,
+    "gin-vn-ppa": 1_836_942,
+}
+
+MILLIONS = {"gcn-pcqm4m": 2.0, "gin-pcqm4m": 3.8, "gcn-vn-pcqm4m": 4.9, "gin-vn-pcqm4m": 6.7}
+"""Rounded, as OGB-LSC prints them."""
+
+
+def parameters(name: str, *overrides: str, folder: str = "ogb") -> int:
+    config = load_config(ROOT / f"configs/{folder}/{name}.yaml", ["ogb_atom_vocabulary", "4", *overrides])
+    count: int = describe(config)["params"]
+    return count
+
+
+@pytest.mark.parametrize("name", LEADERBOARD)
+def test_count_of_the_leaderboard(name: str) -> None:
+    assert parameters(name) == LEADERBOARD[name]
+    assert parameters(name, "gt.OGBGNN.virtual_node", "false") == WITHOUT_VIRTUAL_NODE[name]
+
+
+@pytest.mark.parametrize("name", MILLIONS)
+def test_count_of_ogb_lsc(name: str) -> None:
+    assert round(parameters(name) / 1e6, 1) == MILLIONS[name]
+
+
+@pytest.mark.parametrize(("name", "published"), [("gcn-vn-code2", 12_484_310), ("gin-vn-code2", 13_841_815)])
+def test_code2_has_one_row_more_in_every_edge_table(name: str, published: int) -> None:
+    """The edge encoder has four categories, OGB's linear map of two columns three rows."""
+    assert parameters(name) == published + 5 * 300
+
+
+def test_graph_trans_has_the_same_rows_more() -> None:
+    """Printed on the leaderboard of ogbg-code2: 9,053,246."""
+    assert parameters("graphtrans-code2") == 9_053_246 + 5 * 300
+
+
+def test_count_of_the_graph_transformer() -> None:
+    """Table 1 of https://arxiv.org/abs/2012.09699; labels in SBMs are a table there and a map with a bias here."""
+    assert parameters("gt-zinc", folder="gnnbench") == 588_929
+    assert parameters("gt-cluster", folder="gnnbench") == 524_026 + 80
+    # Two classes are one logit here: 20 weights and a bias less.
+    assert parameters("gt-pattern", folder="gnnbench") == 522_982 + 80 - 21
+
+
+def test_counts_of_the_leaderboard_of_molhiv() -> None:
+    assert parameters("deepergcn-molhiv") == 531_976
+    assert parameters("pna-molhiv") == 326_081
+
+
+def test_count_of_egt() -> None:
+    """89.3M printed: its atom table has 9 * 128 + 1 rows, its first map after the layers reads four virtual nodes."""
+    rows, virtual_nodes = 9 * 128 + 1 - 173, 3 * 768 + 4 * 64
+    assert round((parameters("egt-pcqm4m") + 768 * rows + 3 * 768 * 768 + virtual_nodes) / 1e6, 1) == 89.3
