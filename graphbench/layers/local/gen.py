@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from typing import ClassVar
 
-=======
 import torch
->>>>>>> competitors
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
@@ -43,11 +40,8 @@ class GENConv(LocalLayer):
     default.
     """
 
-<<<<<<< HEAD
     capturable: ClassVar[bool] = True
 
-    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
-=======
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -58,7 +52,6 @@ class GENConv(LocalLayer):
         temperature: float = 1.0,
         learn_temperature: bool = False,
     ) -> None:
->>>>>>> competitors
         super().__init__()
         if mlp_layers not in (1, 2):
             raise ArgumentError("mlp_layers", f"mlp_layers must be 1 or 2, received {mlp_layers}")
@@ -66,14 +59,10 @@ class GENConv(LocalLayer):
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
-<<<<<<< HEAD
-        self.mlp = NormedSequential(
-=======
         if mlp_layers == 1:
-            self.mlp: nn.Module = nn.Linear(dim_out, dim_out)
+            self.mlp = NormedSequential(nn.Linear(dim_out, dim_out))
             return
-        self.mlp = nn.Sequential(
->>>>>>> competitors
+        self.mlp = NormedSequential(
             nn.Linear(dim_out, 2 * dim_out, bias=False),
             BatchNorm(2 * dim_out),
             nn.ReLU(),
@@ -89,10 +78,5 @@ class GENConv(LocalLayer):
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
-<<<<<<< HEAD
-        neighbours = sum_at_target(adj, edge_softmax(adj, message) * message)
-        return self.mlp(neighbours + h_target, batch), e
-=======
         neighbours = sum_at_target(adj, edge_softmax(adj, self.temperature * message) * message)
-        return self.mlp(neighbours + h_target), e
->>>>>>> competitors
+        return self.mlp(neighbours + h_target, batch), e
