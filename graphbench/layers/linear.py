@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from graphbench.ops.backend import first_order
 
 
 def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
@@ -55,7 +56,7 @@ class LinearRelu(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Of rows, weight and bias."""
         h, weight, out = ctx.saved_tensors

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from graphbench.ops import backend
+from graphbench.ops.backend import first_order
 from graphbench.ops.circular_conv.gpu_kernels import forward, rows_gradient, taps_gradient
 from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.structures import Ragged
@@ -100,7 +100,7 @@ class _CircularConv(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         u, filters, gate = ctx.saved_tensors
         ragged, grad = ctx.ragged, _rows(grad)

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, loadable, span_of, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of embedding_sum needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
 
@@ -75,7 +75,7 @@ class _EmbeddingSum(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         index, first = ctx.saved_tensors
         sizes, (rows, width) = ctx.sizes, grad.shape

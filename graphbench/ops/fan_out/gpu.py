@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of fan_out needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.fan_out import cpu
 from graphbench.ops.fan_out.gpu_kernels import MOST, add_all
 
@@ -39,7 +39,7 @@ class _FanOut(torch.autograd.Function):
         return tuple(x.view_as(x) for _ in range(uses))
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         arrived = [grad.contiguous() for grad in grads if grad is not None]
         if len(arrived) < 2:

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of graph_layer_norm needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.graph_layer_norm import cpu
 from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
 from graphbench.structures import Ragged
@@ -65,7 +65,7 @@ class _GraphLayerNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, weight, statistics = ctx.saved_tensors
         ragged, grad, dh = ctx.ragged, grad.contiguous(), torch.empty_like(h)

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of propagate needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.propagate import cpu, gpu_kernels
 from graphbench.structures.adjacency import Adjacency, Csr
 
@@ -97,7 +97,7 @@ class _ReluSum(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, e, eps = ctx.saved_tensors
         adj, grad, dh, de = ctx.adj, _rows(grad), h.new_empty(h.shape), e.new_empty(e.shape)
@@ -128,7 +128,7 @@ class _GatedMean(torch.autograd.Function):
         return out, logit
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor | None, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
         value, out, logit, norm = ctx.saved_tensors
         adj, width = ctx.adj, out.shape[1]

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from graphbench.ops.backend import compute_dtype
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.structures import Ragged
 
 # Numbers (rows times channels times states) that are handled at a time.
@@ -51,7 +50,7 @@ class _Recurrence(torch.autograd.Function):
         return state
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         decay, state, before, after = ctx.saved_tensors
         # g_t = grad_t + decay_{t+1} g_{t+1}: the same recurrence from the last row of a graph to its first.

@@ -33,7 +33,7 @@ def sine_network(
     """``W_out s(W_m s( .. s(W_0 z + b_0) .. ) + b_m)`` with ``s(y) = sin(frequency * y)``.
 
     Args:
-        z: (M, d) positions; no gradient.
+        z: (M, d) positions; backend ``"gpu"`` has no gradient for them.
         hidden: weight (w, d), for all but the first (w, w), and bias (w,) of every hidden layer; at least one.
         out: (C, w).
         frequency: (w,).
@@ -43,7 +43,7 @@ def sine_network(
         (M, C) of the type of ``z``.
 
     Raises:
-        ValueError: shapes do not fit each other, or ``z`` requires a gradient.
+        ValueError: shapes do not fit each other, or ``z`` requires a gradient of backend ``"gpu"``.
     """
     width, columns = len(frequency), z.shape[-1]
     expected = [((width, width if number else columns), (width,)) for number in range(len(hidden))]
@@ -52,9 +52,9 @@ def sine_network(
         raise ValueError(
             f"hidden layers must have shapes {expected}, out (C, {width}), received {received} and {tuple(out.shape)}"
         )
-    if z.requires_grad:
-        raise ValueError("z gets no gradient, received a tensor that requires one")
-    if backend == "auto" and has_triton(z):
+    if backend == "auto" and has_triton(z) and not z.requires_grad:
         backend = "gpu"
+    if backend == "gpu" and z.requires_grad:
+        raise ValueError("z gets no gradient from backend gpu, received a tensor that requires one")
     result: Tensor = choose("sine_network", backend, _IMPLEMENTATIONS)(z, hidden, out, frequency)
     return result

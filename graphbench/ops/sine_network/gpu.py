@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 try:
     from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of sine_network needs Triton: pip install triton") from missing
 
+from graphbench.ops.backend import first_order
 from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import backward, forward
 
@@ -75,7 +75,7 @@ class _SineNetwork(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, flat, mapped = ctx.saved_tensors
         tiles, grad = -(-len(z) // ROWS), grad.contiguous()

@@ -73,7 +73,7 @@ def test_mistakes() -> None:
         SBM("PATTERN", p=5)
     with pytest.raises(ValueError, match="received 'onehot'"):
         SBM("PATTERN", features="onehot")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="seed must not be negative"):
+    with pytest.raises(ValueError, match="seed must be at least 0, received -1"):
         SBM("PATTERN", seed=-1)
 
 
