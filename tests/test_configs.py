@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench.config import load_config
+from graphbench.config import Config, load_config
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
@@ -27,13 +27,18 @@ ONE_LAYER = ["gt.layers", "1", "gnn.layers_mp", "1", "graphormer.num_layers", "1
 """Depth adds nothing but time here; tests/test_published_counts.py builds the whole models."""
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
-def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
+def one_layer(path: Path) -> tuple[Config, bool]:
+    """A configuration with one layer, and whether its model has weights per node, so that it takes one graph only."""
     config = load_config(path, ONE_LAYER)
     model_type = config.tree.model.type
-    one_graph = config.component_args("gt", model_type).get("nodes", 0) > 0  # weights per node of one graph
-    if one_graph:
-        config = load_config(path, [*ONE_LAYER, f"gt.{model_type}.nodes", str(sum(SIZES))])
+    if not config.component_args("gt", model_type).get("nodes", 0):
+        return config, False
+    return load_config(path, [*ONE_LAYER, f"gt.{model_type}.nodes", str(sum(SIZES))]), True
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
+def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
+    config, one_graph = one_layer(path)
     line = describe(config)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     assert line["params"] > 0

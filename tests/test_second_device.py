@@ -25,12 +25,12 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
-from graphbench.structures import GraphBatch
+from graphbench.structures import GraphBatch, Ragged
 from graphbench.tasks.task import Task
 from tests.contract import tensors_of
 from tests.second_device import DEVICE, GPU, Elsewhere, second_device, triton_stubbed
 from tests.synthetic_batch import SIZES, batch_like
-from tests.test_configs import CONFIGS, ONE_LAYER, ROOT
+from tests.test_configs import CONFIGS, ROOT, one_layer
 
 
 def _one_per_method() -> list[object]:
@@ -81,10 +81,12 @@ def _without_dropout(model: nn.Module) -> None:
 
 @pytest.mark.parametrize("path", _one_per_method())
 def test_a_training_step(path: Path, tmp_path: Path) -> None:
-    config = load_config(path, ONE_LAYER)
+    config, one_graph = one_layer(path)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     model, task = build_model(config, info).train(), build_task(config, info)
     batch = batch_like(info, build_transforms(config), tmp_path)
+    if one_graph:
+        batch = batch.replace(ragged=Ragged.from_sizes([batch.num_nodes]))
     with second_device() as waits:
         there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
         optimizer = build_optimizer(config, there)

@@ -30,7 +30,7 @@ class OGBGCN(LocalLayer):
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
 
     Differences from the released code: degrees count arriving edges, there leaving ones, which is the same on
-    undirected graphs. r starts at 0, there from N(0, 1).
+    undirected graphs; edges from a node to itself are left out. r starts at 0, there from N(0, 1).
     """
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
@@ -41,14 +41,13 @@ class OGBGCN(LocalLayer):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
-        adj = batch.adjacency()
-        scale = batch.derived(_inverse_root_degree).to(h.dtype)
-        x = self.lin(h)
-        message = gather(adj, x, "source")
+        adj = batch.adjacency(norm="sym", self_loops=True)  # the edges, then a loop per node with weight 1 / d_t
+        assert adj.weight is not None
+        message, loop = gather(adj, self.lin(h), "source").tensor_split([batch.num_edges])
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
-        neighbours = sum_at_target(adj, message.relu() * gather(adj, scale, "source"))
-        return scale * (neighbours + scale * (x + self.root).relu()), e
+        weighted = torch.cat([message, loop + self.root]).relu() * adj.weight.to(h.dtype).unsqueeze(1)
+        return sum_at_target(adj, weighted), e
 
 
 @register("OGBGIN")
@@ -98,10 +97,3 @@ class OGBGIN(LocalLayer):
         else:
             neighbours = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
         return self.mlp(torch.addcmul(neighbours, x, 1 + self.eps)), e
-
-
-def _inverse_root_degree(batch: GraphBatch) -> Tensor:
-    """(N, 1) float64: one over the square root of one plus the edges into a node."""
-    arriving = batch.edge_index[1]
-    degree = torch.ones(batch.num_nodes, dtype=torch.float64, device=batch.device)
-    return degree.index_add_(0, arriving, torch.ones_like(arriving, dtype=torch.float64)).rsqrt_().unsqueeze(1)
