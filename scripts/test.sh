@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Same set-up as run.sh, then lint, types and the test suite. Arguments go to pytest: scripts/test.sh -m 'not slow'.
+# Same set-up as run.sh, then lint, types and the test suite but for its long part, which `scripts/test.sh -m slow` runs.
+# Arguments go to pytest.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 .venv/bin/ruff check .

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.test_main import ROOT, call
 
 GUIDE = (ROOT / "docs/custom-data.md").read_text()
@@ -19,6 +21,7 @@ def _block(language: str, containing: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_guide_works_as_written(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     (tmp_path / "make.py").write_text(_block("python", "torch.save"))

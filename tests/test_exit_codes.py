@@ -174,6 +174,7 @@ def test_a_data_folder_that_may_only_be_read_has_its_cache_elsewhere(
         (["dataset.format", "SBM", "dataset.name", "PATTERN", "dataset.SBM.patterns", "-1"], "patterns must be"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_absurd_sizes_are_refused_before_anything_is_built(
     folder: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], message: str
 ) -> None:

@@ -33,6 +33,7 @@ def _curves(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.slow
 def test_kill_9_then_the_same_command_ends_with_the_same_numbers(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()

@@ -112,6 +112,7 @@ def reloaded(config: Config, folder: Path) -> Config:
     return load_config(folder / "dumped.yaml")
 
 
+@pytest.mark.slow
 def test_a_dumped_configuration_is_the_same_configuration(tmp_path: Path) -> None:
     """Of every shipped file: each value, and with it the hash."""
     files = [path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts}]

@@ -69,6 +69,7 @@ if parent_process() is not None:
 """
 
 
+@pytest.mark.slow
 def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
