@@ -32,7 +32,7 @@ def configuration(name: str | Path) -> Path:
         if candidate.is_file():
             return candidate
     if len(path.parts) == 1:
-        named = [file for file in configs.rglob(ending.name) if "_base_" not in file.parts]
+        named = [file for file in configs.rglob("*.y*ml") if file.name == ending.name and "_base_" not in file.parts]
         if len(named) == 1:
             return named[0]
     return path

@@ -108,6 +108,8 @@ def test_names_stand_for_shipped_files(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     configs = ROOT / "configs"
     assert shipped.configuration("quickstart") == configs / "quickstart.yaml"
+    for name in ("quicks*", "**x", "range(1, 10**9)"):  # a name is no pattern
+        assert shipped.configuration(name) == Path(name)
     assert shipped.configuration("configs/quickstart.yaml") == configs / "quickstart.yaml"
     assert shipped.configuration("lrgb/sfi-pascal") == configs / "lrgb/sfi-pascal.yaml"
     assert shipped.configuration("sgformer-cora") == configs / "nodes/sgformer-cora.yaml"
