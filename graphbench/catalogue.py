@@ -7,9 +7,9 @@ configs '*cora*'`` those whose name fits. Everything is read from the components
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from graphbench import registry, shipped
 from graphbench.errors import UserError, unknown
+from graphbench.exit_codes import exit_codes
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ def datasets() -> Iterator[Item]:
     """A line per data set that declares what it looks like: task, metric, licence."""
     for name in registry.names("data/datasets"):
         builder = registry.lookup("data/datasets", name)
-        for own in builder.names:
+        for dataset in builder.names:
             try:
-                card = registry.construct(builder, {"name": own}).card
+                card = registry.construct(builder, {"name": dataset}).card
             except (TypeError, ValueError, UserError):  # needs more than its name
                 card = None
             about = "" if card is None else f"{card.task} {card.task_type}, {card.metric}"
-            yield Item(f"{name}/{own}", about, "" if card is None else card.licence)
+            yield Item(f"{name}/{dataset}", about, "" if card is None else card.licence)
         if not builder.names:
             yield Item(f"{name}/...", (inspect.getdoc(builder) or "").partition("\n")[0])
     yield Item("PyG-<Class>/...", "Any other class of torch_geometric.datasets, read by the library and measured.")
@@ -88,13 +89,14 @@ def sweeps() -> Iterator[Item]:
 
 
 TOPICS: dict[str, Callable[[], Iterator[Item]]] = {
-    **{topic: lambda spaces=spaces: components(spaces) for topic, spaces in NAMESPACES.items()},  # type: ignore[misc]
+    **{topic: functools.partial(components, namespaces) for topic, namespaces in NAMESPACES.items()},
     "datasets": datasets,
     "configs": configurations,
     "sweeps": sweeps,
 }
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the topics, or the lines of one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,12 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{topic.ljust(11)} graphbench list {topic}")
         return 0
     if options.topic not in TOPICS:
-        print(f"error: {unknown('topic', options.topic, TOPICS)}", file=sys.stderr)
-        return UserError.exit_code
+        raise unknown("topic", options.topic, TOPICS)
     items = [item for item in TOPICS[options.topic]() if fnmatch(item.name.lower(), options.pattern.lower())]
     if not items:
-        print(f"error: no name in {options.topic} fits '{options.pattern}'.", file=sys.stderr)
-        return UserError.exit_code
+        raise UserError(f"no name in {options.topic} fits '{options.pattern}'.")
     width = max(len(item.name) for item in items)
     for item in items:
         print("  ".join(filter(None, [item.name.ljust(width), item.about, f"[{item.source}]" if item.source else ""])))

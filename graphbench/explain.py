@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from os.path import normpath
@@ -19,7 +18,7 @@ from graphbench import shipped
 from graphbench.config import load_config
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
-from graphbench.errors import RunFailed, UserError
+from graphbench.exit_codes import exit_codes
 
 if TYPE_CHECKING:
     from graphbench.config import Config
@@ -28,6 +27,7 @@ STATES = {"adam": 2, "adamW": 2, "adagrad": 1, "sgd": 0}
 """Numbers that an optimiser keeps per parameter, beside the gradient."""
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the explanation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -36,15 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
     parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
     options = parser.parse_intermixed_args(arguments)
-    try:
-        config = load_config(shipped.configuration(options.file), options.overrides)
-        _print_values(config, everything=options.all)
-        _print_costs(config)
-        if options.measure:
-            _print_measured(options)
-    except (UserError, RunFailed) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    config = load_config(shipped.configuration(options.file), options.overrides)
+    _print_values(config, everything=options.all)
+    _print_costs(config)
+    if options.measure:
+        _print_measured(options)
     return 0
 
 

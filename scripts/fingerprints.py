@@ -11,24 +11,23 @@ import sys
 import time
 from pathlib import Path
 
+from graphbench import shipped
 from graphbench.config import load_config
 from graphbench.data.files.download import no_downloads
 from graphbench.errors import UserError
 from graphbench.factory.data import fingerprint_key, read_data
 
-ROOT = Path(__file__).resolve().parents[1]
-FILE = ROOT / "graphbench/data/fingerprints.json"
+FILE = Path(__file__).resolve().parents[1] / "graphbench/data/fingerprints.json"
 
 
 def main(seconds: float) -> int:
     """Reads what the shipped configurations name and is at hand, until the time is over."""
     known = json.loads(FILE.read_text()) if FILE.is_file() else {}
     end, seen = time.monotonic() + seconds, set(known)
-    files = (ROOT / "configs").rglob("*.yaml")
-    small_first = sorted(files, key=lambda path: (path.parent.name not in ("tu", "nodes"), path))
+    small_first = sorted(shipped.configurations(), key=lambda path: (path.parent.name not in ("tu", "nodes"), path))
     for path in small_first:
-        if {"_base_", "sweeps"} & {*path.parts} or time.monotonic() > end:
-            continue
+        if time.monotonic() > end:
+            break
         config = load_config(path, ["dataset.sparse_features", "never"])
         key = fingerprint_key(config)
         if key is None or key in seen:

@@ -37,13 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     options = parser.parse_args(arguments)
-    try:
-        measured = _measure(options.name, options.device)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
     cases = []
-    for case in measured:
+    for case in _measure(options.name, options.device):
         ours, peer = statistics.median(case.ours), statistics.median(case.peer)
         # Pairs ran back to back: the median of their ratios is steadier than the ratio of the medians.
         ratio = statistics.median(p / o for o, p in zip(case.ours, case.peer, strict=True))

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.plots import canvas
 
@@ -65,16 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figure_module(name).arguments(command)
         command.add_argument("--out", type=Path, metavar="FILE", help="default: results/figures/<name>.png")
     options = parser.parse_args(given)
-    try:
-        if options.out is not None:
-            canvas.check_ending(options.out)
-        with canvas.style():
-            figure, name = figure_module(options.figure).make(options)
-            out = options.out or Path("results", "figures", f"{name}.png")
-            canvas.save(figure, out)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    if options.out is not None:
+        canvas.check_ending(options.out)
+    with canvas.style():
+        figure, name = figure_module(options.figure).make(options)
+        out = options.out or Path("results", "figures", f"{name}.png")
+        canvas.save(figure, out)
     print(f"wrote {out}")
     return 0
 

@@ -8,13 +8,13 @@ not needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node)
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predicts and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -26,15 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", help="default: cpu")
     parser.add_argument("--batch_size", type=int, metavar="N", help="graphs at a time; default: as in training")
     options = parser.parse_args(arguments)
-    try:
-        _predict(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
-    return 0
-
-
-def _predict(options: argparse.Namespace) -> None:
     from graphbench.data.datasets.custom import read_graphs
     from graphbench.predict.trained import load_run
 
@@ -43,3 +34,4 @@ def _predict(options: argparse.Namespace) -> None:
     predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
     predictions.write(options.out)
     print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {model.config.name}")
+    return 0

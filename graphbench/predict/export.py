@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 
 PARAMETERS = "model.safetensors"
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of one run: results/<config>/<run>")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="must not exist")
     options = parser.parse_args(arguments)
-    try:
-        export(options.run, options.out)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    export(options.run, options.out)
     print(f"wrote {options.out}: {', '.join(sorted(path.name for path in options.out.iterdir()))}")
     return 0
 
@@ -41,6 +38,7 @@ def export(run: Path, out: Path) -> None:
     """
     import json
 
+    import torch
     from safetensors.torch import save_file
 
     from graphbench.predict.trained import load_run
@@ -52,9 +50,10 @@ def export(run: Path, out: Path) -> None:
     if len(trained.models) > 1:
         raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
     [model], [folder] = trained.models, trained.folders
-    state = {name: value.contiguous() for name, value in model.state_dict().items() if hasattr(value, "contiguous")}
+    # Copies: safetensors refuses tensors that share memory, as tied parameters do.
+    state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}
     out.mkdir(parents=True)
-    save_file({name: value.clone() for name, value in state.items()}, out / PARAMETERS)
+    save_file(state, out / PARAMETERS)
     shutil.copy(folder / "record.json", out / "record.json")
     shutil.copy(folder / "config.yaml", out / "config.yaml")
     (out / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")

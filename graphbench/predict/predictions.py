@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ class Predictions:
             raise UserError(f"--out {file}: allowed endings are {', '.join(ENDINGS)}.")
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".csv":
-            atomic.write_text(file, "".join(_csv(columns)))
+            atomic.write_text(file, _csv(columns))
             return
         with atomic.replacing(file) as target:
             if file.suffix == ".npz":
@@ -117,9 +116,9 @@ class Predictions:
                 raise UserError(f"--out {file}: Parquet needs pyarrow (pip install pyarrow); .csv does not.") from None
 
 
-def _csv(columns: dict[str, np.ndarray]) -> Iterator[str]:
+def _csv(columns: dict[str, np.ndarray]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    yield out.getvalue()
+    return out.getvalue()

@@ -105,9 +105,7 @@ def load_run(folder: str | Path) -> TrainedModel:
     """
     folder = Path(folder)
     folders = [folder]
-    if (folder / PARAMETERS).is_file():
-        folders = [folder]
-    elif not (folder / "ckpt").is_dir():
+    if not (folder / PARAMETERS).is_file() and not (folder / "ckpt").is_dir():
         records = {path.parent: RunRecord.read(path) for path in sorted(folder.glob("*/record.json"))}
         finished = [path for path, record in records.items() if record is not None and record.status == "finished"]
         folders = [path for path in finished if ".old-" not in path.name and (path / "ckpt/best.ckpt").is_file()]

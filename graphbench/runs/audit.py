@@ -25,6 +25,7 @@ from pathlib import Path
 from graphbench import registry
 from graphbench.config.settings import baseline
 from graphbench.errors import UserError
+from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import aggregate
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
@@ -92,19 +93,16 @@ def _epochs(file: Path) -> dict[int, dict[str, float]]:
     return {line.pop("epoch"): line for line in map(json.loads, lines)}
 
 
+@exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a line for everything that is listed, and a count of each kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders, or packed files")
     options = parser.parse_args(arguments)
     counts: Counter[str] = Counter()
-    try:
-        for kind, configuration, text in audit(options.records):
-            counts[kind] += 1
-            print(f"{kind:10} {configuration}: {text}")
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
+    for kind, configuration, text in audit(options.records):
+        counts[kind] += 1
+        print(f"{kind:10} {configuration}: {text}")
     print("listed: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"), file=sys.stderr)
     return 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import shipped
-from graphbench.errors import Interrupted, UserError
+from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
@@ -35,9 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         return _main(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
     except (Interrupted, KeyboardInterrupt):
         state = (
             "the jobs go on (scancel ends them)"

@@ -6,12 +6,13 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from graphbench import shipped
 from graphbench.config.schema import SCHEMA
 from scripts.torture.program import call
 from scripts.torture.workplace import copy
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts})
+ROOT = shipped.root()
+SOURCES = shipped.configurations()
 VALUES = (
     "-1", "0", "1", "3", "2.5", "-0.5", "1e30", "-1e30", "1e-300", ".nan", ".inf", "-.inf", "2147483648",
     "9223372036854775808", "1e400", "true", "null", "''", "none", "None", "010", "1:30", "0x10", "1_000", "2026-11-23",

@@ -37,7 +37,7 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
         if dice.random() < 0.5:
             moment = dice.uniform(0, 1.1 * seconds)
             told.append(f"{chosen.name} after {moment:.3f} s")
-            until = _after(moment)
+            until = after(moment)
         else:
             file = dice.choice(MOMENTS)
             told.append(f"{chosen.name} when {RESULTS / file} is there")
@@ -55,7 +55,8 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
     return defect and f"{', '.join(told)}: {defect}"
 
 
-def _after(seconds: float) -> Callable[[], bool]:
+def after(seconds: float) -> Callable[[], bool]:
+    """For :meth:`Call.wait`: whether so many seconds are over."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
 

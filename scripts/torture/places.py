@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts.torture.kills import after
 from scripts.torture.program import Call, call, limit
 from scripts.torture.workplace import COMMAND, Numbers, copy, leftovers
 
@@ -75,7 +76,7 @@ def races(number: int, dice: random.Random, blank: Path, scratch: Path) -> Itera
         rivals = [Call([*COMMAND, *tag], folder) for tag in tags]
         victim = dice.randrange(1, 4) if dice.random() < 0.5 else None
         if victim is not None:
-            rivals[victim].wait(_soon(dice.uniform(0, whole.seconds)))
+            rivals[victim].wait(after(dice.uniform(0, whole.seconds)))
         ended = [rival.wait() for number, rival in enumerate(rivals) if number != victim]
         allowed = (0, 2) if together else (0,)
         defect = next(filter(None, (each.defect(allowed) for each in ended)), None)
@@ -83,12 +84,6 @@ def races(number: int, dice: random.Random, blank: Path, scratch: Path) -> Itera
             last = call(COMMAND, folder)
             defect = last.defect((0,)) or expected.difference(Numbers.of(folder, last.out))
         yield defect and f"{'one run folder' if together else 'one cache'}, killed: {victim}: {defect}"
-
-
-def _soon(seconds: float):  # type: ignore[no-untyped-def]
-    from scripts.torture.kills import _after
-
-    return _after(seconds)
 
 
 def _bound_by_modes() -> None:

@@ -2,7 +2,7 @@
 
 :class:`BatchAssembler` computes from graph numbers, a tensor, what :meth:`GraphStore.gather` computes on the host from
 sizes it can read: no value comes to the host and no shape depends on one, so that the assembly can be part of a CUDA
-graph (:mod:`graphbench.train.capture`) and runs on a CPU for tests.
+graph (:mod:`graphbench.train.captured_step`) and runs on a CPU for tests.
 
 Rows of padding repeat the first row of the store: categories that exist and numbers that are finite, so that what
 layers compute on padding is finite, and its gradient 0.
