@@ -13,7 +13,6 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -75,9 +74,3 @@ def test_tensors_must_lie_on_a_gpu() -> None:
     q, index = torch.zeros(2, 1, 4), torch.zeros(4, dtype=torch.uint8)
     with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
         decay_attention(q, q, q, Ragged.from_sizes([2]), index, torch.zeros(1), decay=0.5, backend="gpu")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("decay_attention")
