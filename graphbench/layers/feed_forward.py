@@ -44,6 +44,10 @@ class FeedForward(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(N, dim), without residual and norm."""
-        inner = self.dropout(activated_linear(h, self.lin_in, self.act))
-        out: Tensor = self.dropout_out(self.lin_out(inner))
+        out: Tensor = self.dropout_out(self.mapped(h))
+        return out
+
+    def mapped(self, h: Tensor) -> Tensor:
+        """(N, dim) before the last dropout, which may be part of the norm that follows (:func:`.normed`)."""
+        out: Tensor = self.lin_out(self.dropout(activated_linear(h, self.lin_in, self.act)))
         return out

@@ -48,7 +48,7 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
     types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "max_hops": "*i32"}
     types |= dict.fromkeys(("hops", "kinds"), "*i64") if kind == torch.float64 else {"hops": "*u8", "kinds": "*i16"}
-    types |= {"row_length": "i32", "seed": "*i64"}
+    types |= {"seed": "*i64"}
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
 

@@ -64,7 +64,7 @@ def compiled(
     constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys}
     constants |= {"D_SPAN": span_of(width), "E_SPAN": span_of(width), "TIE": gpu._TIE.get(kind, 0.0)}
     types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[wide_of(kind)]}")
-    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "row_length": "i32", "seed": "*i64"}
+    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "seed": "*i64"}
     options = {"num_warps": warps, "enable_fp_fusion": fusion}
     return compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
 

@@ -188,7 +188,7 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
-                ragged.max_size, launch.seed, **constants,
+                launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
         ctx.launch = launch
@@ -213,6 +213,6 @@ class _Attention(torch.autograd.Function):
                 backward[len(tiles), q.shape[1]](
                     *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, grad, grad_sums,
                     log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
-                    ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip
         return *gradients, dterm, dbias, None
