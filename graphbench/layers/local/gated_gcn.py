@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.linear import joint_linear
+from graphbench.layers.linear import Linear, joint_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm, normed
 from graphbench.ops.propagate import gated_mean
@@ -64,11 +64,11 @@ class GatedGCNCore(GraphLayer):
         residual_again: bool = False,
     ) -> None:
         super().__init__()
-        self.lin_self = nn.Linear(dim_in, dim_out)
-        self.lin_neighbor = nn.Linear(dim_in, dim_out)
-        self.gate_edge = nn.Linear(dim_edge, dim_out)
-        self.gate_target = nn.Linear(dim_in, dim_out)
-        self.gate_source = nn.Linear(dim_in, dim_out)
+        self.lin_self = Linear(dim_in, dim_out)
+        self.lin_neighbor = Linear(dim_in, dim_out)
+        self.gate_edge = Linear(dim_edge, dim_out)
+        self.gate_target = Linear(dim_in, dim_out)
+        self.gate_source = Linear(dim_in, dim_out)
         self.pe_gate = DistanceGate(dim_out, act=act) if equivstable else None
         self.node_norm = BatchNorm(dim_out)
         self.edge_norm = BatchNorm(dim_out)

@@ -192,17 +192,21 @@ class _Attention(torch.autograd.Function):
             )  # fmt: skip
         ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
         ctx.launch = launch
+        ctx.set_materialize_grads(False)
         return out, sums
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, grad_sums: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
         launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)
         (q, k, v), parts = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         constants = launch.constants(q, v, term, bias, parts)
-        grad, grad_sums = grad.contiguous(), grad_sums.to(wide).contiguous()
+        grad = torch.zeros_like(out) if grad is None else grad.contiguous()
+        if grad_sums is None:  # zeros are a launch; without sums nobody reads them
+            grad_sums = torch.zeros_like(sums) if launch.sums else sums
+        grad_sums = grad_sums.to(wide).contiguous()
         along = torch.empty_like(log_sum)
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
