@@ -44,10 +44,13 @@ class FeedForward(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(N, dim), without residual and norm."""
-        out: Tensor = self.dropout_out(self.mapped(h))
+        out: Tensor = self.dropout_out(self.mapped(h)[0])
         return out
 
-    def mapped(self, h: Tensor) -> Tensor:
-        """(N, dim) before the last dropout, which may be part of the norm that follows (:func:`.normed`)."""
-        out: Tensor = self.lin_out(self.dropout(activated_linear(h, self.lin_in, self.act)))
-        return out
+    def mapped(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, dim) before the last dropout, which may be part of the norm that follows (:func:`.normed`).
+
+        With ``h`` for the residual, see :func:`.activated_linear`.
+        """
+        inner, h = activated_linear(h, self.lin_in, self.act)
+        return self.lin_out(self.dropout(inner)), h

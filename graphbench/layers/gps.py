@@ -82,7 +82,7 @@ class GPSBlock(Block):
             residual = next(states) if branch.adds_residual else None
             total, e, batch = branch(next(states), e, batch, residual, total)
         x = h if total is None else total
-        mapped = self.feed_forward.mapped(x)
+        mapped, x = self.feed_forward.mapped(x)
         h = normed(self.norm_out, x, batch, added=mapped, added_dropout=self.feed_forward.dropout_out)
         return h, e, batch
 

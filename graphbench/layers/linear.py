@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from graphbench.ops.linear import linear
+from graphbench.ops.linear import linear, linear_and_rows
 
 
 class Linear(nn.Linear):
@@ -40,15 +40,15 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
     return list(joined.split([lin.out_features for lin in maps], dim=1))
 
 
-def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> Tensor:
-    """``act(lin(h))``; ReLU is part of the operator, and on a device of the kernel of the product.
+def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> tuple[Tensor, Tensor]:
+    """``act(lin(h))``, and ``h`` for whoever reads it next, see :func:`graphbench.ops.linear.linear_and_rows`.
 
     Args:
         h: (N, d).
         lin: map from d channels.
-        act: activation.
+        act: activation; ReLU is part of the operator.
     """
-    if isinstance(act, nn.ReLU) and h.dim() == 2:
-        return linear(h, lin.weight, lin.bias, act="relu")
-    activated: Tensor = act(lin(h))
-    return activated
+    if isinstance(act, nn.ReLU):
+        return linear_and_rows(h, lin.weight, lin.bias, act="relu")
+    out, h = linear_and_rows(h, lin.weight, lin.bias)
+    return act(out), h

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.linear import cpu, gpu, linear
+from graphbench.ops.linear import cpu, gpu, linear, linear_and_rows
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
 from tests.ops.test_linear import case
 
@@ -53,5 +53,20 @@ def test_many_rows_take_the_products_of_torch(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(gpu, "FEW", 20)
     monkeypatch.setattr(gpu, "backward", None)
     using, inputs = case(33, "relu", device=DEVICE)
-    assert torch.equal(using("gpu")(*inputs), cpu.linear(*inputs, True))
+    assert torch.equal(using("gpu")(*inputs), cpu.product(*inputs, True))
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("few", [2048, 0])
+def test_rows_handed_on_add_their_gradient(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "FEW", few)
+    _using, inputs = case(33, "relu", device=DEVICE, width=(20, 20))
+
+    def of(backend: str) -> Callable[..., Tensor]:
+        def run(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            out, rows = linear_and_rows(h, weight, bias, act="relu", backend=backend)
+            return out * rows
+
+        return run
+
+    assert_same(of("gpu"), of("reference"), inputs)

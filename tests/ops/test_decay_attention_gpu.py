@@ -45,7 +45,7 @@ def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: 
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     stored = f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv"), stored)
-    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "seed": "*i64"}
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "seed": "*i64", "num_parts": "i32"}
     types["index"] = "*i64" if kind == torch.float64 else "*u8"
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)

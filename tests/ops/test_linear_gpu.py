@@ -31,9 +31,9 @@ def test_kernels_against_the_reference() -> None:
 def test_compiles_for_a_gpu(width: tuple[int, int], capability: int) -> None:
     assert capability in SHARED
     kind = torch.float32
-    constants = gpu.constants(*width, kind) | {"RELU": True, "OF_ROWS": True}
+    constants = gpu.constants(*width, kind) | {"RELU": True, "OF_ROWS": True, "PLUS": True}
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
-    types = {"num_rows": "i32", "s_h": "i32", "s_grad": "i32"}
+    types = {"num_rows": "i32", "s_h": "i32", "s_grad": "i32", "s_plus": "i32"}
     program = compile_kernel(gpu_kernels.backward, constants, types, f"*{NAME[kind]}", capability, options)
     check_program(program, kind, capability, tensor_cores=True)
     check_machine_code(program, tensor_cores=True)

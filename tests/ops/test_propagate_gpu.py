@@ -22,7 +22,7 @@ from graphbench.ops.propagate import gpu, gpu_kernels  # isort: skip
 # Every kernel with the flags that select its code.
 KERNELS: dict[str, dict[str, Any]] = {
     "relu_sum": {"OWN": True},
-    "relu_sum_backward": {"OWN": True},
+    "relu_sum_backward": {"OWN": True, "EDGES": True},
     "gated_mean": {"EPS": 1e-6},
     "gated_mean_at_target": {"EDGES": True},
     "gated_mean_at_source": {},

@@ -117,7 +117,8 @@ class GINE(GIN):
         message = e if self.edge_lin is None else self.edge_lin(e)
         adj = batch.adjacency()
         if self.pe_gate is None:
-            return self._mapped(relu_sum(adj, h, message, eps=self.eps), batch), e
+            summed, message = relu_sum(adj, h, message, eps=self.eps)
+            return self._mapped(summed, batch), message if self.edge_lin is None else e
         neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
         return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
 
@@ -125,7 +126,7 @@ class GINE(GIN):
         first, *others = self.mlp
         if isinstance(first, nn.Linear):
             act, *others = others
-            h = activated_linear(h, first, act)
+            h, _ = activated_linear(h, first, act)
         else:
             h = first(h, batch) if isinstance(first, BatchNorm) else first(h)
         for layer in others:

@@ -102,8 +102,18 @@ def forward(
 
 
 @triton.jit
+def sum_parts(parts, num_parts, i_h, HEADS: tl.constexpr, ACC: tl.constexpr):
+    """Sum of (num_parts, HEADS) over the parts of one head, in a fixed order."""
+    b_sum = tl.zeros([128], dtype=ACC)
+    for i in range(0, num_parts, 128):
+        o_p = i + tl.arange(0, 128)
+        b_sum += tl.load(parts + o_p * HEADS + i_h, mask=o_p < num_parts, other=0.0)
+    return tl.sum(b_sum, 0)
+
+
+@triton.jit(do_not_specialize=["num_parts"])
 def backward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, dstart, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, parts, dstart, num_parts, seed,
     OF_QUERIES: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -112,6 +122,8 @@ def backward(
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values.
+
+    The first tile of keys adds up the parts, which the queries have written before.
 
     ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
@@ -164,7 +176,10 @@ def backward(
             b_dk += SCALE * dot(tl.trans(b_ds), b_q, ACC)
     if OF_QUERIES:
         store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
-        tl.store(dstart + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
+        tl.store(parts + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
+        if tl.program_id(0) == 0:
+            b_sum = sum_parts(parts, num_parts, i_h, HEADS, ACC)
+            tl.store(dstart + i_h, b_sum.to(dstart.dtype.element_ty))
         store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)

@@ -9,16 +9,17 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear import cpu, reference
 
-__all__ = ["linear"]
+__all__ = ["linear", "linear_and_rows"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
+def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     from graphbench.ops.linear import gpu  # needs Triton
 
-    return gpu.linear(*arguments)
+    return gpu.linear_and_rows(*arguments)
 
 
-_IMPLEMENTATIONS = {"reference": reference.linear, "gpu": _gpu, "cpu": cpu.linear}
+_IMPLEMENTATIONS = {"reference": reference.linear_and_rows, "gpu": _gpu, "cpu": cpu.linear_and_rows}
+Act = Literal["identity", "relu"]
 
 
 def linear(
@@ -26,10 +27,22 @@ def linear(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    act: Literal["identity", "relu"] = "identity",
+    act: Act = "identity",
     backend: str = "auto",
 ) -> Tensor:
-    """``act(h W^T + b)``.
+    """``act(h W^T + b)``; arguments and errors as in :func:`linear_and_rows`."""
+    return linear_and_rows(h, weight, bias, act=act, backend=backend)[0]
+
+
+def linear_and_rows(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    act: Act = "identity",
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """``act(h W^T + b)``, and ``h`` for whoever reads it next: its gradient is added by the product of the map's.
 
     Args:
         h: (R, d).
@@ -39,7 +52,7 @@ def linear(
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
-        (R, f).
+        (R, f), and ``h``, onto which nobody may write.
 
     Raises:
         ValueError: shapes do not fit each other, or ``act`` is unknown.

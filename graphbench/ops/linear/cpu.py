@@ -11,31 +11,41 @@ from torch.nn import functional as F
 from graphbench.ops.backend import first_order
 
 
-def linear(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """See :func:`graphbench.ops.linear.linear`."""
-    if not relu:
-        return F.linear(h, weight, bias)
-    if h.device.type == "cpu" or bias is None or torch.is_autocast_enabled(h.device.type):
-        return torch.relu(F.linear(h, weight, bias))
-    result: Tensor = LinearRelu.apply(h, weight, bias)  # type: ignore[no-untyped-call]
+def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.linear.linear_and_rows`."""
+    if h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type):
+        out = F.linear(h, weight, bias)
+        return (torch.relu(out) if relu else out), h
+    result: tuple[Tensor, Tensor] = _Linear.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]
     return result
 
 
-class LinearRelu(torch.autograd.Function):
-    """``relu(h W^T + b)``, differentiated from its output."""
+def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """Forward pass in one kernel, but for ReLU without bias."""
+    if bias is None:
+        out = torch.mm(h, weight.t())
+        return out.relu_() if relu else out
+    return torch._addmm_activation(bias, h, weight.t()) if relu else torch.addmm(bias, h, weight.t())
+
+
+class _Linear(torch.autograd.Function):
+    """Saves rows and weight, with ReLU the output, from which it is differentiated."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """(R, f)."""
-        out = torch._addmm_activation(bias, h, weight.t())
-        ctx.save_for_backward(h, weight, out)
-        return out
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+        out = product(h, weight, bias, relu)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(h, weight, out if relu else None)
+        return out, h.view_as(h)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Of rows, weight and bias."""
+    def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return of_rows, None, None, None
         h, weight, out = ctx.saved_tensors
-        grad = torch.ops.aten.threshold_backward(grad, out, 0)
-        of_rows = grad @ weight if ctx.needs_input_grad[0] else None
-        return of_rows, grad.t() @ h, grad.sum(0)
+        if out is not None:
+            grad = torch.ops.aten.threshold_backward(grad, out, 0)
+        if ctx.needs_input_grad[0]:
+            of_rows = grad @ weight if of_rows is None else torch.addmm(of_rows, grad, weight)
+        return of_rows, grad.t() @ h, grad.sum(0) if ctx.needs_input_grad[2] else None, None

@@ -22,8 +22,8 @@ FEW, WIDEST = 2048, 512
 ROWS, SPAN_IN, SPAN_OUT, WARPS, STAGES = 32, 32, 32, 4, 2
 
 
-def linear(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """See :func:`graphbench.ops.linear.linear`; many rows, half precision and autocast go through torch code.
+def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast go through torch code.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
@@ -31,8 +31,8 @@ def linear(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor
     capable = has_kernels("linear", h) and 0 < len(h) <= FEW and 0 < max(weight.shape) <= WIDEST
     alike = {x.dtype for x in (h, weight, bias) if x is not None} in ({torch.float32}, {torch.float64})
     if not capable or not alike or not min(weight.shape) or torch.is_autocast_enabled(h.device.type):
-        return cpu.linear(h, weight, bias, relu)
-    result: Tensor = _Linear.apply(unit_stride(h), weight.contiguous(), bias, relu)  # type: ignore[no-untyped-call]
+        return cpu.linear_and_rows(h, weight, bias, relu)
+    result: tuple[Tensor, Tensor] = _Linear.apply(unit_stride(h), weight.contiguous(), bias, relu)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -55,29 +55,29 @@ class _Linear(torch.autograd.Function):
     """Saves rows and weight, with ReLU the output."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-        if bias is None:
-            out = torch.mm(h, weight.t())
-            out = out.relu_() if relu else out
-        else:
-            out = torch._addmm_activation(bias, h, weight.t()) if relu else torch.addmm(bias, h, weight.t())
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+        out = cpu.product(h, weight, bias, relu)
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)
         ctx.has_bias = bias is not None
-        return out
+        return out, h.view_as(h)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return of_rows, None, None, None
         h, weight, out = ctx.saved_tensors
-        grad, of_rows = unit_stride(grad), ctx.needs_input_grad[0]
+        grad, wanted = unit_stride(grad), ctx.needs_input_grad[0]
+        plus = h if of_rows is None else unit_stride(of_rows)
         known = constants(weight.shape[1], weight.shape[0], h.dtype)
         rows, columns = -(-len(h) // ROWS), -(-weight.shape[1] // known["SPAN_IN"])
-        dh = h.new_empty(h.shape) if of_rows else h
+        dh = h.new_empty(h.shape) if wanted else h
         dweight, dbias = torch.empty_like(weight), h.new_empty(len(weight))
-        tiles = columns * (-(-len(weight) // known["SPAN_OUT"]) + (rows if of_rows else 0))
+        tiles = columns * (-(-len(weight) // known["SPAN_OUT"]) + (rows if wanted else 0))
         with torch.cuda.device_of(h):
             backward[(tiles,)](
-                h, weight, grad if out is None else out, grad, dh, dweight, dbias, len(h), h.stride(0), grad.stride(0),
-                RELU=out is not None, OF_ROWS=of_rows, **known,
+                h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, len(h), h.stride(0),
+                grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted, PLUS=of_rows is not None, **known,
             )  # fmt: skip
-        return dh if of_rows else None, dweight, dbias if ctx.has_bias else None, None
+        return dh if wanted else None, dweight, dbias if ctx.has_bias else None, None

@@ -33,11 +33,14 @@ def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl
 
 @triton.jit(do_not_specialize=["num_rows"])
 def backward(
-    h, weight, out, grad, dh, dweight, dbias, num_rows, s_h, s_grad,
-    RELU: tl.constexpr, OF_ROWS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr, SPAN_IN: tl.constexpr,
-    SPAN_OUT: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    h, weight, out, grad, plus, dh, dweight, dbias, num_rows, s_h, s_grad, s_plus,
+    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
+    SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows."""
+    """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
+
+    ``PLUS``: the rows have been handed on, and have a gradient from there.
+    """
     columns: tl.constexpr = (IN + SPAN_IN - 1) // SPAN_IN
     of_weight: tl.constexpr = columns * ((OUT + SPAN_OUT - 1) // SPAN_OUT)
     i_tile = tl.program_id(0)
@@ -62,4 +65,6 @@ def backward(
             o_o = i_o + tl.arange(0, SPAN_OUT)
             b_grad = load_gradient(grad, out, o_n, o_o, num_rows, s_grad, RELU, OUT, ACC)
             b_dh += dot(b_grad, load_tile(weight, o_o, o_i, OUT, IN, IN, ACC), ACC)
+        if PLUS:
+            b_dh += load_tile(plus, o_n, o_i, num_rows, s_plus, IN, ACC)
         store_tile(dh, b_dh, o_n, o_i, num_rows, IN)
