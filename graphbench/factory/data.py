@@ -14,7 +14,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.components import component_keys
-from graphbench.data.builder import DatasetBuilder, LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset, read
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
@@ -67,7 +67,7 @@ def read_data(config: Config) -> LoadedDataset:
     Raises:
         UserError: data missing or damaged, or the configuration contradicts the card.
     """
-    loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
+    loaded = read(dataset_builder(config), Roots.from_environment(config.tree.dataset.dir))
     _check_card(config, loaded.card)
     _check_finite(config, loaded)
     declared = declared_fingerprint(config)
