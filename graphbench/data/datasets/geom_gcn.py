@@ -112,6 +112,9 @@ class Actor(_GeomGCN):
 class WebKB(_GeomGCN):
     """Pages of three computer science departments. Paper: Geom-GCN, https://openreview.net/forum?id=S1e2agrFvS.
 
+    The released files of ``cornell`` and ``texas`` hold the same features and labels, byte for byte; only their edges
+    and splits differ.
+
     Args:
         name: ``cornell``, ``texas`` or ``wisconsin``.
         normalize_features: divide every row of the features by its sum.
