@@ -37,6 +37,10 @@ class PaddedBatches:
         counts = [self._assembler.counts(graphs) for graphs in islice(batches, SAMPLED_BATCHES)]
         return capacity_classes(counts, CLASSES, self._assembler.max_size)
 
+    def target_rows(self, graphs: np.ndarray) -> int:
+        """Rows of targets of some graphs."""
+        return self._assembler.target_rows(self._assembler.counts(graphs))
+
     def plan(self, graphs: np.ndarray, classes: Sequence[Capacity]) -> BatchPlan:
         """The plan of a batch: the first class that it fits."""
         counts = self._assembler.counts(graphs)
