@@ -111,6 +111,11 @@ class AssemblesOnDevice(DataLoaders):
 
     @property
     @abstractmethod
+    def is_one_batch(self) -> bool:
+        """Whether all steps and evaluations have one and the same batch."""
+
+    @property
+    @abstractmethod
     def num_train_rows(self) -> int:
         """Predictions that count in an epoch, the same in every one."""
 

@@ -85,7 +85,8 @@ class Capture:
             return "several processes train together"
         if not isinstance(self.loaders, AssemblesOnDevice):
             return "the batches are cut out of a large graph on the host (train.sampler)"
-        return self.loaders.capture_obstacle() or self.task.capture_obstacle() or capture_obstacle(self.model)
+        obstacle = self.loaders.capture_obstacle() or self.task.capture_obstacle()
+        return obstacle or capture_obstacle(self.model, self.loaders.is_one_batch)
 
     def _obstacle_of_steps(self) -> str | None:
         """The same for steps alone."""

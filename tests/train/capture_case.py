@@ -115,10 +115,11 @@ def training(
         splits: of the graphs or nodes; None: all are trained on.
     """
     sizes = [sum(SIZES)] if one_graph else SIZES
-    config = load_config(
-        ROOT / "configs" / f"{name}.yaml",
-        [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides],
-    )
+    changes = [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides]
+    config = load_config(ROOT / "configs" / f"{name}.yaml", changes)
+    if config.component_args("gt", config.tree.model.type).get("nodes", 0):  # weights per node
+        changes += [f"gt.{config.tree.model.type}.nodes", str(sum(sizes))]
+        config = load_config(ROOT / "configs" / f"{name}.yaml", changes)
     info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
     torch.manual_seed(0)
     model, task = build_model(config, info).to(dtype).train(), build_task(config, info)

@@ -20,6 +20,7 @@ NODES = Splits.of(range(20), range(20, 50), range(50, 105))
 CASES = {
     "graphs": ("lrgb/gatedgcn-peptides-func", False),
     "nodes of graphs": ("lrgb/gcn-pascal-tuned", False),
+    "pairs of nodes, and their ranks": ("lrgb/gcn-pcqm-contact-tuned", False),
     "nodes of one graph": ("nodes/sgformer-cora", True),
 }
 
@@ -38,6 +39,7 @@ def assert_equal_evaluations(run: Training) -> None:
         for name in ("losses", "preds", "trues"):
             for one, other in zip(getattr(ours, name), getattr(theirs, name), strict=True):
                 torch.testing.assert_close(one.cpu(), other.cpu(), rtol=1e-12, atol=1e-12)
+        assert ours.statistics.keys() == theirs.statistics.keys()
         values, expected_values = ours.compute(run.task), theirs.compute(run.task)
         assert values == pytest.approx(expected_values, rel=1e-6, nan_ok=True)
 
@@ -100,11 +102,12 @@ def test_work_outside_the_graph_is_noticed(name: str, tmp_path: Path, caplog: py
 
 
 def test_what_reads_sizes_on_the_host_is_evaluated_batch_by_batch(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ranks of links are computed by buckets of graphs of similar size."""
     with second_device():
-        run = training("lrgb/gcn-pcqm-contact-tuned", tmp_path, splits=GRAPHS)
+        run = evaluated("graphs", tmp_path)
+        forward = run.model.forward
+        monkeypatch.setattr(run.model, "forward", lambda batch: forward(batch) * len(batch.ragged.sizes))
         with caplog.at_level(logging.INFO, logger="graphbench"):
             assert_equal_evaluations(run)
     assert "evaluating batch by batch, without capturing: the sizes of the graphs of a padded batch" in caplog.text

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
 from graphbench.structures import BatchPlan
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
+from tests.paths import ROOT
 from tests.second_device import GPU, observed, second_device
 from tests.train.capture_case import training
 from tests.train.step_tape import Tape, Tapes
@@ -41,6 +43,34 @@ def assert_replays_are_the_steps(name: str, tmp_path: Path, *overrides: str) -> 
 @pytest.mark.parametrize("name", WITHOUT_ATTENTION)
 def test_replays_are_the_steps(name: str, tmp_path: Path) -> None:
     assert_replays_are_the_steps(name, tmp_path, "optim.optimizer", "sgd")
+
+
+def _node_methods() -> list[object]:
+    """One configuration of every method for the nodes of one graph."""
+    stems = sorted(path.stem for path in (ROOT / "configs/nodes").glob("*.yaml"))
+    first = {stem.partition("-")[0]: stem for stem in reversed(stems)}
+    marks = {"polynormer": (pytest.mark.slow, pytest.mark.exhaustive), "sgformer": (), "nodeformer": ()}
+    return [pytest.param(stem, marks=marks.get(name, pytest.mark.slow)) for name, stem in first.items()]
+
+
+@pytest.mark.parametrize("name", _node_methods())
+def test_replays_on_one_graph(name: str, tmp_path: Path) -> None:
+    """As for SGFormer on Cora: one batch for the whole run, and random numbers that are new in every step."""
+    with second_device():
+        ours, theirs = (
+            training(f"nodes/{name}", tmp_path, "optim.optimizer", "sgd", "optim.base_lr", "0.01", one_graph=True)
+            for _ in range(2)
+        )
+        assert capture_obstacle(ours.model, one_batch=True) is None
+        for epoch in range(3):
+            (plan,) = ours.loaders.train_plans(epoch)
+            assert plan.is_captured
+            torch.manual_seed(epoch)
+            loss = ours.replayed(plan).loss.cpu()
+            torch.manual_seed(epoch)
+            torch.testing.assert_close(loss, theirs.eager(plan).cpu(), rtol=1e-6, atol=1e-6)
+        for ours_now, theirs_now in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(ours_now, theirs_now, rtol=1e-6, atol=1e-6)
 
 
 def test_two_captured_runs_are_equal_bit_for_bit(tmp_path: Path) -> None:

@@ -167,6 +167,11 @@ class GraphLoaders(AssemblesOnDevice):
         return why_not(self._source)
 
     @property
+    def is_one_batch(self) -> bool:
+        """Whether it holds all graphs, whose nodes or pairs are the examples."""
+        return self._transductive
+
+    @property
     def num_train_rows(self) -> int:
         """Predictions that count in an epoch."""
         if self._train_rows is not None:

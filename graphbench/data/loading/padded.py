@@ -99,6 +99,7 @@ def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
         edges=_rounded(max(counts.edges for counts in members)),
         max_size=max_size,
         edge_sets={name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets},
+        taps=_rounded(max(counts.taps for counts in members) + 2 * max_size),
     )
     if not any(counts.pairs for counts in members):
         return capacity
