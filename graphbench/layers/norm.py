@@ -143,12 +143,12 @@ def normed(
 
 
 class NormedSequential(nn.Sequential):
-    """Modules one after the other, of which :class:`BatchNorm` is told what the rows (nodes) are."""
+    """Modules one after the other, of which :class:`BatchNorm` is told what the rows are."""
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def forward(self, h: Tensor, batch: GraphBatch | None = None, level: Level = "node") -> Tensor:
         """The output of the last one."""
         for module in self:
-            h = module(h, batch) if isinstance(module, BatchNorm) else module(h)
+            h = module(h, batch, level) if isinstance(module, BatchNorm) else module(h)
         return h
 
 

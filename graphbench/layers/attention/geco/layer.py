@@ -61,6 +61,7 @@ class GECO(GlobalAttention):
     position of dropout inside the operator; here it is that of the released Hyena.
     """
 
+    capturable: ClassVar[bool] = True
     permutation_equivariant: ClassVar[bool] = False
 
     def __init__(
