@@ -30,6 +30,8 @@ _SOURCES = {
 }
 """Keys that name and count the blocks, by the ``layers_from`` of a model."""
 
+STABLE_ENCODINGS = frozenset(("EquivStableLapPE", "EquivStableRWSE"))
+"""Node encoders that supply ``state.stable_encoding``."""
 _EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
 """Edge sets by the names in Exphormer's code, None for the edges; other names are the same here."""
 
@@ -265,7 +267,7 @@ class LayerFactory:
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=spec.edges in (None, "exp") or spec.attribute is not None,
-            equivstable="EquivStableLapPE" in component_names(tree.dataset.node_encoder_name),
+            equivstable=not STABLE_ENCODINGS.isdisjoint(component_names(tree.dataset.node_encoder_name)),
         )
         if self.group == "gnn":
             gnn = tree.gnn

@@ -37,7 +37,7 @@ from graphbench.sweeps.grid import config_keys, grid_points, label_suffix, with_
 from graphbench.sweeps.search import PRUNERS, SearchDimension, read_search
 from graphbench.sweeps.slurm_settings import SlurmSettings, read_slurm
 
-SWEEP_KEYS = ("name", "seeds", "published", "trials", "pruner", "slurm")
+SWEEP_KEYS = ("name", "seeds", "published", "reduced", "trials", "pruner", "slurm")
 GROUP_KEYS = ("configs", "label", "common", "variants", "grid", "search")
 TABLE_KEYS = ("label", "column", "published")
 
@@ -83,6 +83,7 @@ class Sweep:
         path: of its file.
         seeds: runs per entry whose configuration does not list splits.
         published: name of the table of published values, without ending.
+        reduced: whether its experiments are smaller than the published ones, which stand beside them unjudged.
         entries: in the order of the file.
         trials: of each search; None: searches are not run.
         pruner: of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
@@ -97,6 +98,7 @@ class Sweep:
     trials: int | None = None
     pruner: str = "median"
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    reduced: bool = False
 
     def repeat(self, entry: Entry) -> int:
         """The number of seeds of an entry: 1 where it is repeated over splits."""
@@ -127,7 +129,10 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     if pruner not in PRUNERS:
         raise unknown("pruner", pruner, PRUNERS, head["pruner"].where)
     slurm = read_slurm(head["slurm"]) if "slurm" in head else SlurmSettings()
-    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm)
+    reduced = head["reduced"].value if "reduced" in head else False
+    if not isinstance(reduced, bool):
+        raise UserError(f"{head['reduced'].where}: reduced is true or false, received {reduced!r}.")
+    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm, reduced)
 
 
 def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str]) -> Config:
