@@ -32,6 +32,7 @@ from pathlib import Path
 from graphbench.config import Config, load_config
 from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
+from graphbench.sweeps.dependencies import linked
 from graphbench.sweeps.document import LocatedValue, read_document
 from graphbench.sweeps.grid import config_keys, grid_points, label_suffix, with_grid_point
 from graphbench.sweeps.search import PRUNERS, SearchDimension, read_search
@@ -56,6 +57,7 @@ class Entry:
         where: ``file:line`` of its variant.
         origins: ``file:line`` of every key that the sweep sets.
         search: keys that its group searches over.
+        base: name of the entry that it builds on; None: it builds on none of the sweep.
     """
 
     label: str
@@ -67,6 +69,7 @@ class Entry:
     where: str
     origins: Mapping[str, str]
     search: tuple[SearchDimension, ...] = ()
+    base: str | None = None
 
     @property
     def cell(self) -> str:
@@ -123,6 +126,7 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     for group in root["groups"].items("groups"):
         entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
+    entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins))
     published = head["published"].text("published") if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
     pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
