@@ -222,6 +222,8 @@ class LayerFactory:
                 f"{config.where('gt.layer_norm')}: gt.layer_norm and gt.batch_norm exclude each other; set one to "
                 "false."
             )
+        if gt.layer_norm and gt.layer_norm_scope == "node":
+            return "node"
         if gt.layer_norm:
             return "graph" if config.tree.compat == "exphormer" else "layer"
         return "batch" if gt.batch_norm else "none"
