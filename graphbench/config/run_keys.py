@@ -163,6 +163,9 @@ OPTIM = {
 }
 
 PRETRAINED = {
+    "parameters": Key(
+        [], "names of parameters to copy, with * and ?; empty: all that both models have", holds=list, item=str
+    ),
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
     "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
     "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),
