@@ -29,9 +29,9 @@ def draw(result: MeanRanks) -> str:
     half = math.ceil(len(models) / 2)
     height = below + ROW * half + 8
     parts = [f'<path class="axis" d="M{x(1):.1f} {TOP}H{x(last):.1f}"/>']
-    for rank in range(1, last + 1):
-        parts.append(f'<path class="axis" d="M{x(rank):.1f} {TOP}v-5"/>')
-        parts.append(f'<text class="tick" x="{x(rank):.1f}" y="{TOP - 9}" text-anchor="middle">{rank}</text>')
+    for tick in range(1, last + 1):
+        parts.append(f'<path class="axis" d="M{x(tick):.1f} {TOP}v-5"/>')
+        parts.append(f'<text class="tick" x="{x(tick):.1f}" y="{TOP - 9}" text-anchor="middle">{tick}</text>')
     parts += _scale(x(1), x(1 + min(result.critical_difference, last - 1)), result.critical_difference)
     for place, (model, rank) in enumerate(zip(models, result.ranks, strict=True)):
         left = place < half
