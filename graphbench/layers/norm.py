@@ -15,15 +15,15 @@ from graphbench.ops.segment import segment_mean
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level, RealRows
 
-NORMS = ("batch", "layer", "graph", "none")
+NORMS = ("batch", "layer", "node", "graph", "none")
 
 
 def make_norm(name: str, dim: int) -> nn.Module:
     """A normalisation module.
 
     Args:
-        name: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"graph"`` (one
-            per graph and channel, see :class:`GraphNorm`) or ``"none"``.
+        name: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"node"`` (one
+            per node), ``"graph"`` (one per graph and channel, see :class:`GraphNorm`) or ``"none"``.
         dim: channels.
 
     Raises:
@@ -33,6 +33,8 @@ def make_norm(name: str, dim: int) -> nn.Module:
         return BatchNorm(dim)
     if name == "layer":
         return GraphLayerNorm(dim)
+    if name == "node":
+        return NodeLayerNorm(dim)
     if name == "graph":
         return GraphNorm(dim)
     if name == "none":
@@ -143,12 +145,12 @@ def normed(
 
 
 class NormedSequential(nn.Sequential):
-    """Modules one after the other, of which :class:`BatchNorm` is told what the rows (nodes) are."""
+    """Modules one after the other, of which :class:`BatchNorm` is told what the rows are."""
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def forward(self, h: Tensor, batch: GraphBatch | None = None, level: Level = "node") -> Tensor:
         """The output of the last one."""
         for module in self:
-            h = module(h, batch) if isinstance(module, BatchNorm) else module(h)
+            h = module(h, batch, level) if isinstance(module, BatchNorm) else module(h)
         return h
 
 
@@ -183,6 +185,14 @@ class GraphLayerNorm(nn.Module):
     def extra_repr(self) -> str:
         """The width, in ``print(model)``."""
         return f"{self.dim}, eps={self.eps}"
+
+
+class NodeLayerNorm(nn.LayerNorm):
+    """Layer normalisation of every node by itself (https://arxiv.org/abs/1607.06450); ``batch`` is not read."""
+
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """(N, dim) -> (N, dim)."""
+        return super().forward(h)
 
 
 class GraphNorm(nn.Module):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -147,6 +148,8 @@ class Polynormer(EncodedModel):
     ``global_layers: 0`` and one that starts from it (``pretrained.dir``, ``adopt_architecture: false``), or one run
     with both. The linear attention is of every graph by itself; PyG's changes with the other graphs of a batch.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
