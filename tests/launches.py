@@ -54,6 +54,9 @@ _NOTHING = {
 }
 _SEVERAL = {
     "cumsum": 2,
+    # Sums, running statistics and scales, rows; backward sums and rows (aten/src/ATen/native/cuda/Normalization.cu).
+    "native_batch_norm": 3,
+    "native_batch_norm_backward": 2,
     "native_layer_norm_backward": 2,
     "binary_cross_entropy_with_logits": 4,
     "repeat_interleave": 3,

@@ -31,8 +31,8 @@ TOP = {
     "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
     "precision": Key(
         "32-true",
-        "arithmetic of the model",
-        allowed=("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
+        "arithmetic of the model; tf32: 32-true with matrix products from ten bits, on a GPU",
+        allowed=("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
     ),
     "num_workers": Key(
         0, "", inert="batches are gathered by index arithmetic here, without worker processes", neutral=True

@@ -75,7 +75,7 @@ def check(name: str, kind: torch.dtype, width: int, capability: int, block: tupl
     program = compiled(name, kind, width, capability, block, p)
     in_parts = kind == torch.float32 and name != "whole_rows"
     code = check_program(program, kind, capability, tensor_cores=in_parts)
-    if in_parts:
+    if in_parts and capability == 90:  # for which the tables are made
         check_machine_code(program, tensor_cores=True, allowed=32 if p else 0)
     if kind == torch.bfloat16:
         assert re.search(r"(wgmma\.mma_async|mma)\.sync.*f32\.bf16\.bf16", code), "bfloat16 misses the tensor cores"
