@@ -19,7 +19,9 @@ TOP = {
         allowed=("graphgps", "exphormer", "lrgb"),
     ),
     "ogb_atom_vocabulary": Key(5, "chirality classes of Atom: 5 since ogb 1.3.6, 4 before", allowed=(4, 5)),
-    "metric_best": Key("auto", "metric that selects the best epoch; auto: the data set card's (any other must agree)"),
+    "metric_best": Key(
+        "auto", "metric, of those computed for the data set, that selects the best epoch; auto: its card's"
+    ),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
     "round": Key(5, "", inert="numbers are written with all their digits here", minimum=1, neutral=True),
@@ -40,6 +42,12 @@ TOP = {
     "run_multiple_splits": Key([], "run once per listed split index, seed kept; not together with --repeat", item=int),
     "tensorboard_each_run": Key(False, "write TensorBoard event files", neutral=True),
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
+    "profile": Key(
+        0,
+        "training steps that PyTorch's profiler watches, from the third on: <run>/profile has a trace and a table",
+        minimum=0,
+        neutral=True,
+    ),
     "tensorboard_agg": Key(True, "", inert=NO_EFFECT, neutral=True),
     "gpu_mem": Key(False, "", inert="peak memory is always recorded here", neutral=True),
     "view_emb": Key(False, "", inert=NO_EFFECT, neutral=True),
@@ -161,10 +169,19 @@ OPTIM = {
 }
 
 PRETRAINED = {
+    "parameters": Key(
+        [], "names of parameters to copy, with * and ?; empty: all that both models have", holds=list, item=str
+    ),
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
     "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
     "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),
     "freeze_main": Key(False, "train the prediction head only"),
+}
+
+MLFLOW = {
+    "use": Key(False, "log to MLflow ($MLFLOW_TRACKING_URI, else <out_dir>/mlflow.db)", neutral=True),
+    "project": Key("graphbench", "experiment", neutral=True),
+    "name": Key("", "run name; empty: as for Weights & Biases", neutral=True),
 }
 
 WANDB = {

@@ -101,5 +101,5 @@ class OGBGIN(LocalLayer):
         if e is None:
             neighbours = sum_at_target(adj, gather(adj, x, "source").relu())
         else:
-            neighbours = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
+            neighbours, _ = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
         return self.mlp(torch.addcmul(neighbours, x, 1 + self.eps), batch), e

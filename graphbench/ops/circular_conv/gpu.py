@@ -7,10 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+try:
+    from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
+except ImportError as missing:
+    raise ImportError("backend 'gpu' of circular_conv needs Triton: pip install triton") from missing
+
 from graphbench.ops import backend
 from graphbench.ops.backend import first_order
 from graphbench.ops.circular_conv.gpu_kernels import forward, rows_gradient, taps_gradient
-from graphbench.ops.gpu_launch import INTERPRETED, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.structures import Ragged
 from graphbench.structures.size_groups import size_groups
 
@@ -35,20 +39,7 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
 
 def constants(width: int, dtype: torch.dtype, gated: bool) -> dict[str, Any]:
     """What is known when a kernel is compiled."""
-    return {
-        "GATED": gated,
-        "WIDTH": width,
-        "SPAN": min(COLUMNS, span_of(width)),
-        "ROWS": ROWS,
-        "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 4,
-        "enable_fp_fusion": True,
-    }
-
-
-def _rows(x: Tensor) -> Tensor:
-    """``x`` with channels side by side, as a part of wider rows may have them."""
-    return x if x.stride(1) == 1 else x.contiguous()
+    return {"GATED": gated} | constants_of(width, dtype, ROWS, COLUMNS)
 
 
 class _CircularConv(torch.autograd.Function):
@@ -56,7 +47,7 @@ class _CircularConv(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
-        u, filters, gate = _rows(u), _rows(filters), None if gate is None else _rows(gate)
+        u, filters, gate = unit_stride(u), unit_stride(filters), None if gate is None else unit_stride(gate)
         sizes, out = size_groups(ragged), u.new_empty(u.shape)
         known = constants(u.shape[1], torch.promote_types(u.dtype, filters.dtype), gate is not None)
         tiles, factor = ragged.derived(row_tiles, ROWS), u if gate is None else gate
@@ -73,7 +64,7 @@ class _CircularConv(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         u, filters, gate = ctx.saved_tensors
-        ragged, grad = ctx.ragged, _rows(grad)
+        ragged, grad = ctx.ragged, unit_stride(grad)
         sizes, factor = size_groups(ragged), u if gate is None else gate
         known = constants(u.shape[1], torch.promote_types(u.dtype, filters.dtype), gate is not None)
         du, dtaps = u.new_empty(u.shape), filters.new_empty(filters.shape)

@@ -98,6 +98,31 @@ def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
     return torch.exp(-t * rates) + shift
 
 
+def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
+    """Filters divided by their size, so that a convolution does not grow with the number of nodes.
+
+    Args:
+        taps: (sum of distinct sizes, C), one filter per distinct size and channel.
+        batch: whose distinct sizes they are.
+        norm: ``l1`` or ``l2`` over the taps of a filter (a convolution of entries of size 1 is then at most 1; of
+            independent entries of variance 1 of variance 1), or ``channels``: every tap by the L1 norm over the
+            channels, as Hyena's release does under ``normalized``.
+    """
+    if norm == "channels":
+        return taps / taps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(taps.dtype).tiny)
+    filter_id = batch.derived(_filter_id)
+    sizes = taps.abs() if norm == "l1" else taps.square()
+    total = sizes.new_zeros(len(batch.ragged.distinct_sizes), taps.shape[1]).index_add(0, filter_id, sizes)
+    total = total.clamp(min=torch.finfo(taps.dtype).tiny)
+    return taps * (total.reciprocal() if norm == "l1" else total.rsqrt()).index_select(0, filter_id)
+
+
+def _filter_id(batch: GraphBatch) -> Tensor:
+    """Number of the filter that a tap belongs to."""
+    sizes = torch.as_tensor(batch.ragged.distinct_sizes, dtype=torch.int64)
+    return torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(batch.device)
+
+
 class ImplicitFilter(nn.Module, HasOptimizerGroup):
     """Network from positions to filter taps.
 
