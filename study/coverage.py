@@ -33,6 +33,7 @@ PAGE = ROOT / "docs/coverage.md"
 
 BENCHMARKS: Mapping[str, tuple[str, Callable[[PublishedRow], bool]]] = {
     "geco_table10": ("python scripts/bench.py geco --device cuda", lambda row: True),
+    "sgformer_table4": ("python scripts/bench.py sgformer_table4 --device cuda", lambda row: row.model != "ANS-GT"),
 }
 """Tables of times and memory -> the command that measures them, and which of their rows."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
@@ -122,7 +123,8 @@ def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> 
         return Coverage(table, row, config=BENCHMARKS[table][0], status="benchmark")
     other = SAME_RUNS.get(row.metric)
     for cover in found.values() if other else ():
-        same = (cover.row.model, cover.row.dataset, cover.row.metric) == (row.model, row.dataset, other)
+        model = row.model.partition(" minus ")[0]
+        same = (cover.row.model, cover.row.dataset, cover.row.metric) == (model, row.dataset, other)
         if same and row.settings.items() <= cover.row.settings.items() | row.settings.items():
             return Coverage(table, row, cover.sweep, cover.config, "with " + str(other))
     return Coverage(table, row)
