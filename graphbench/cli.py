@@ -54,6 +54,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--allow_plugins", action="store_true", help="import the code that a configuration names, wherever it lies"
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="short for profile 10: watch ten training steps with PyTorch's profiler"
+    )
     parser.add_argument("--out_dir", metavar="DIR", help="short for the key out_dir: root of all outputs")
     parser.add_argument(
         "overrides",
@@ -68,7 +71,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("which configuration? Give --cfg FILE, or a name")
     pairs = list(itertools.dropwhile(_is_configuration, words[1:]))
     options.cfg = [str(shipped.configuration(name)) for name in words[: len(words) - len(pairs)]]
-    options.overrides = [*pairs, *(["out_dir", options.out_dir] if options.out_dir else [])]
+    options.overrides = [
+        *pairs,
+        *(["out_dir", options.out_dir] if options.out_dir else []),
+        *(["profile", "10"] if options.profile else []),
+    ]
     if options.repeat < 1:
         parser.error(f"--repeat must be at least 1, received {options.repeat}")
     return options

@@ -7,6 +7,7 @@ What a test demands after a component, key, configuration, data set or record wa
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +18,15 @@ from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
 from graphbench.errors import UserError
-from scripts import config_overview, config_reference, dataset_pages
+from scripts import (
+    api_reference,
+    config_overview,
+    config_reference,
+    dataset_pages,
+    model_pages,
+    notebooks,
+    readme_results,
+)
 from study import claims, reproduction_guide
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +51,10 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "configs/README.md": config_overview.page,
     "docs/reproducing.md": reproduction_guide.guide,
     "docs/claims.md": claims.page,
+    "docs/api.md": api_reference.page,
+    "docs/models.md": model_pages.page,
+    "README.md": readme_results.page,
+    **{f"docs/examples/{page.stem}.ipynb": functools.partial(notebooks.notebook, page) for page in notebooks.pages()},
 }
 """File -> its content."""
 

@@ -11,13 +11,29 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from graphbench import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+STYLE = """\
+.md-grid { max-width: 84rem; } /* lines of 120 characters and wide tables of results are not cut */
+.md-typeset table:not([class]) { font-size: .68rem; }
+.md-typeset table:not([class]) th, .md-typeset table:not([class]) td { min-width: 0; padding: .5em .8em; }
+"""
+
+
+def on_config(config: Any) -> Any:
+    """The version, at the foot of every page."""
+    config["copyright"] = f"graphbench {__version__}"
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Replaces the files of ``docs_dir`` by the pages of ``nav`` and what they link to."""
     pages = Files([file for file in files if file.src_dir != config["docs_dir"]])
+    pages.append(File.generated(config, "assets/site.css", content=STYLE))
     waiting, known = _pages(config["nav"]), set()
     while waiting:
         path = waiting.pop()

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -26,8 +26,8 @@ class Page:
         messages: what the page wrote to the console and what it did not catch, so far.
     """
 
-    def __init__(self, write: int, read: int) -> None:
-        self._write, self._read = os.fdopen(write, "wb"), os.fdopen(read, "rb")
+    def __init__(self, write: BinaryIO, read: BinaryIO) -> None:
+        self._write, self._read = write, read
         self._number, self._session = 0, None
         self._waiting: list[dict[str, Any]] = []
         self._buffer = b""
@@ -50,15 +50,20 @@ class Page:
         self._waiting.clear()
 
     def value(self, expression: str) -> Any:
-        """A JavaScript expression, evaluated in the page."""
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """A JavaScript expression, evaluated in the page; of a promise what it comes to."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def allow_clipboard(self) -> None:
+        """Lets the page write and read what is copied."""
+        self._call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self._call("Page.bringToFront")
 
     def press(self, key: str, code: int) -> None:
         """A key, down and up, on what has the focus."""
         for kind in ("keyDown", "keyUp"):
-            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+            text = {"text": {"Enter": "\r", " ": " "}[key]} if kind == "keyDown" else {}
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
     def screenshot(self, path: Path | None = None) -> bytes:
@@ -82,7 +87,7 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            chunk = self._read.read1(1 << 16)
+            chunk = os.read(self._read.fileno(), 1 << 16)
             assert chunk, "Chromium has ended"
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\0")
@@ -123,10 +128,8 @@ def browser(profile: Path) -> Iterator[Page]:
     os.close(theirs_in)
     os.close(theirs_out)
     try:
-        page = Page(ours_out, ours_in)
-        yield page
-        page._write.close()
-        page._read.close()
+        with os.fdopen(ours_out, "wb") as write, os.fdopen(ours_in, "rb") as read:
+            yield Page(write, read)
     finally:
         process.terminate()
         process.wait(timeout=20)

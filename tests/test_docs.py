@@ -21,7 +21,7 @@ from tests.paths import ROOT
 
 GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/README.md", "study/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "results").glob("*/README.md")),
 ]
 CREATED = ("results/", "your/", "path/to/", "my", "/")  # what a command makes, or the reader has

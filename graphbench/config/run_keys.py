@@ -42,6 +42,12 @@ TOP = {
     "run_multiple_splits": Key([], "run once per listed split index, seed kept; not together with --repeat", item=int),
     "tensorboard_each_run": Key(False, "write TensorBoard event files", neutral=True),
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
+    "profile": Key(
+        0,
+        "training steps that PyTorch's profiler watches, from the third on: <run>/profile has a trace and a table",
+        minimum=0,
+        neutral=True,
+    ),
     "tensorboard_agg": Key(True, "", inert=NO_EFFECT, neutral=True),
     "gpu_mem": Key(False, "", inert="peak memory is always recorded here", neutral=True),
     "view_emb": Key(False, "", inert=NO_EFFECT, neutral=True),
@@ -170,6 +176,12 @@ PRETRAINED = {
     "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
     "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),
     "freeze_main": Key(False, "train the prediction head only"),
+}
+
+MLFLOW = {
+    "use": Key(False, "log to MLflow ($MLFLOW_TRACKING_URI, else <out_dir>/mlflow.db)", neutral=True),
+    "project": Key("graphbench", "experiment", neutral=True),
+    "name": Key("", "run name; empty: as for Weights & Biases", neutral=True),
 }
 
 WANDB = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from graphbench.config.data_keys import DATASET, ENCODINGS, PREP
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 from graphbench.config.model_keys import BIGBIRD, GNN, GRAPHORMER, GT, MODEL
-from graphbench.config.run_keys import OPTIM, PRETRAINED, TOP, TRAIN, VAL, WANDB
+from graphbench.config.run_keys import MLFLOW, OPTIM, PRETRAINED, TOP, TRAIN, VAL, WANDB
 
 GROUPS: dict[str, dict[str, Key]] = {
     "": TOP,
@@ -27,11 +27,7 @@ GROUPS: dict[str, dict[str, Key]] = {
     "gt.bigbird": BIGBIRD,
     **ENCODINGS,
     "share": {name: Key(1, "", inert=AT_RUN_TIME, neutral=True) for name in ("dim_in", "dim_out", "num_splits")},
-    "mlflow": {
-        "use": Key(False, "", inert="log to TensorBoard, CSV or Weights & Biases instead", neutral=True),
-        "project": Key("", "", inert=NO_EFFECT, neutral=True),
-        "name": Key("", "", inert=NO_EFFECT, neutral=True),
-    },
+    "mlflow": MLFLOW,
     "example_group": {"example_arg": Key("example", "", inert=NO_EFFECT, neutral=True)},
     "mem": {"inplace": Key(False, "", inert=NO_EFFECT, neutral=True)},
     "bn": {

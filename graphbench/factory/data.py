@@ -14,7 +14,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.components import component_keys
-from graphbench.data.builder import DatasetBuilder, LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset, read
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
@@ -69,17 +69,18 @@ def read_data(config: Config) -> LoadedDataset:
     Raises:
         UserError: data missing or damaged, or the configuration contradicts the card.
     """
-    loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
+    loaded = read(dataset_builder(config), Roots.from_environment(config.tree.dataset.dir))
     loaded = dataclasses.replace(loaded, card=_selected_by(config, loaded.card))
     _check_card(config, loaded.card)
-    _check_finite(config, loaded)
     declared = declared_fingerprint(config)
-    if declared is not None and loaded.store.fingerprint != declared:
-        logger.warning(
-            "%s: the data of %s are not those that this version knows (fingerprint %s instead of %s): files were "
-            "changed, or come from another source.",
-            config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
-        )  # fmt: skip
+    if loaded.store.fingerprint != declared:  # those that are declared are known to be finite
+        _check_finite(config, loaded)
+        if declared is not None:
+            logger.warning(
+                "%s: the data of %s are not those that this version knows (fingerprint %s instead of %s): files were "
+                "changed, or come from another source.",
+                config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
+            )  # fmt: skip
     store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
     return dataclasses.replace(loaded, store=store)
 

@@ -9,13 +9,16 @@ from torch import nn
 
 from graphbench import registry
 from graphbench.config import Config
+from graphbench.config.config import flat
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.wandb_name import wandb_name, wandb_tags
 from graphbench.structures import DataInfo
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.contract import OptimizerContext, ScheduleContext
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from graphbench.train.mlflow_logger import MLflowLogger
 from graphbench.train.parameter_groups import parameter_groups
+from graphbench.train.profiler import Profiler
 from graphbench.train.progress import ProgressBar
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
@@ -102,9 +105,15 @@ def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> 
         reporters.append(CSVLogger())
     if tree.tensorboard_each_run:
         reporters.append(TensorBoardLogger())
+    if tree.profile:
+        reporters.append(Profiler(tree.profile))
+    tags = wandb_tags(config, info.name)
+    if tree.mlflow.use:
+        name = tree.mlflow.name or wandb_name(config, run_id)
+        labels = {"config": config.name, "hash": config.hash, "tags": ", ".join(tags)}
+        reporters.append(MLflowLogger(tree.mlflow.project or "graphbench", name, flat(config.tree), labels))
     if tree.wandb.use:
         name = tree.wandb.name or wandb_name(config, run_id)
-        tags = wandb_tags(config, info.name)
         wandb = WandbLogger(tree.wandb.project, tree.wandb.entity, name, config.plain(), group=config.name, tags=tags)
         reporters.append(wandb)
     return reporters

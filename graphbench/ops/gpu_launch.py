@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,6 +69,34 @@ def triton_type(wide: torch.dtype) -> triton.language.dtype:
 def span_of(width: int) -> int:
     """The power of two that a tile of so many columns takes; Triton multiplies from 16 on."""
     return max(16, 1 << (width - 1).bit_length())
+
+
+def constants_of(
+    width: int, dtype: torch.dtype, rows: int, columns: int | None = None, warps: int = 4
+) -> dict[str, Any]:
+    """What kernels over rows of channels know when they are compiled.
+
+    Args:
+        width: channels of a row.
+        dtype: of what is read.
+        rows: of a tile.
+        columns: most channels of a tile; None: all.
+        warps: of a program.
+    """
+    span = span_of(width)
+    return {
+        "WIDTH": width,
+        "SPAN": span if columns is None else min(columns, span),
+        "ROWS": rows,
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": warps,
+        "enable_fp_fusion": True,
+    }
+
+
+def unit_stride(x: Tensor) -> Tensor:
+    """``x`` with channels side by side, as a part of wider rows may have them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def parts_of(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[tuple[Tensor, Tensor, Tensor], int]:

@@ -45,7 +45,7 @@ def _section(configuration: Configuration) -> str:
         "folder": str(configuration.folder),
     }
     listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in pairs.items() if value)
-    parts = [f"<dl>{listed}</dl>", _runs(result.runs), _scores(configuration)]
+    parts = [f"<dl>{listed}</dl>", _runs(configuration.name, result.runs), _scores(configuration)]
     if result.left_out:
         parts.append(
             "<h4>Not included</h4>" + plain_list([f"run {run}: {reason}" for run, reason in result.left_out.items()])
@@ -57,12 +57,13 @@ def _section(configuration: Configuration) -> str:
         parts.append(f'<p class="about">Full configuration: {escape(str(error))}</p>')
     else:
         shown = escape("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
-        parts.append(f"<details><summary>Full configuration</summary><pre>{shown}</pre></details>")
+        shown = f'<pre class="settings">{shown}</pre>'
+        parts.append(f"<details><summary>Full configuration</summary>{shown}</details>")
     body = f'<div id="{anchor(configuration.name)}">{"".join(parts)}</div>'
-    return f'<details class="run"><summary>{head}</summary>{body}</details>'
+    return f'<details class="run"{configuration.findable}><summary>{head}</summary>{body}</details>'
 
 
-def _runs(runs: Sequence[RunRecord]) -> str:
+def _runs(name: str, runs: Sequence[RunRecord]) -> str:
     names = ["run", "seed", *SPLITS, "best epoch", "epochs", "ended by", "s/epoch", "total s", "resumed", "started"]
     columns = [Column(name, name not in ("ended by", "started", "commit")) for name in [*names, "commit"]]
     rows = []
@@ -81,7 +82,7 @@ def _runs(runs: Sequence[RunRecord]) -> str:
             text((run.started or "").replace("T", " ")[:16]),
             text(" ".join(commits_of(run))),
         ])  # fmt: skip
-    return table(columns, rows)
+    return table(columns, rows, f"runs of {name}")
 
 
 def _scores(configuration: Configuration) -> str:
@@ -91,7 +92,8 @@ def _scores(configuration: Configuration) -> str:
     for name in names:
         means = [configuration.result.mean(split, name) for split in SPLITS]
         rows.append([text(name), *(number(mean.mean if mean else None, format_mean(mean)) for mean in means)])
-    return f"<details><summary>All metrics</summary>{table(columns, rows)}</details>"
+    shown = table(columns, rows, f"metrics of {configuration.name}")
+    return f"<details><summary>All metrics</summary>{shown}</details>"
 
 
 def _environments(runs: Sequence[RunRecord]) -> str:

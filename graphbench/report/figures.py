@@ -13,7 +13,7 @@ from graphbench.errors import UserError
 from graphbench.plots.traingap import MAX_MARKED, read_gap
 from graphbench.report import svg
 from graphbench.report.gather import Board, Configuration
-from graphbench.report.markup import Column, number, plain_list, table, text
+from graphbench.report.markup import Column, anchor, findable, number, plain_list, table, text
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.history import read_curve
 from graphbench.runs.summary import STATISTICS, format_mean
@@ -69,7 +69,7 @@ def overlays(boards: Sequence[Board]) -> str:
                 )
                 caption = f"{escape(board.dataset)}<small>{escape(split)}, validation</small>"
                 parts.append(
-                    f"<figure><figcaption>{caption}</figcaption>"
+                    f"<figure{_findable(members)}><figcaption>{caption}</figcaption>"
                     f'{svg.curves(drawn, "epoch", metric)}<ul class="legend">{legend}</ul></figure>'
                 )
     return f'<div class="grid">{"".join(parts)}</div>' if parts else ""
@@ -112,7 +112,7 @@ def sparsity(configurations: Sequence[Configuration]) -> str:
         Column("test", True),
         Column("share", True),
     ]
-    rows = []
+    rows, attributes = [], []
     without = 0
     for configuration in configurations:
         means = {heading: configuration.result.mean("test", name) for name, heading in STATISTICS.items()}
@@ -122,8 +122,10 @@ def sparsity(configurations: Sequence[Configuration]) -> str:
                 first = f'<th scope="row"><b>{escape(configuration.label or configuration.name)}</b></th>'
                 numbers = [number(mean.mean, format_mean(mean)), number(mean.mean, svg.fraction_bar(mean.mean))]
                 rows.append([first, text(configuration.dataset), text(heading), *numbers])
+                attributes.append(configuration.findable)
     note = f"Not recorded by {without} configurations: their records carry no such share."
-    return (table(columns, rows) if rows else "") + plain_list([note] if without else [])
+    shown = table(columns, rows, "Exactly-zero flows", attributes) if rows else ""
+    return shown + plain_list([note] if without else [])
 
 
 def _scatter(title: str, metric: str, members: Sequence[tuple[Configuration, Mean]], frequent: Sequence[str]) -> str:
@@ -146,10 +148,18 @@ def _scatter(title: str, metric: str, members: Sequence[tuple[Configuration, Mea
     legend = "".join(f'<li class="c{color}">{escape(label)}</li>' for label, color in named.items())
     if len(colors) > len(named):
         legend += f'<li class="rest">{len(colors) - len(named)} others</li>'
+    found = _findable([row for row, _ in members])
     return (
-        f'<figure class="wide"><figcaption>{escape(title)}</figcaption><div class="pair">{"".join(panels)}</div>'
+        f'<figure class="wide"{found}><figcaption>{escape(title)}</figcaption><div class="pair">{"".join(panels)}</div>'
         f'<ul class="legend">{legend}</ul></figure>'
     )
+
+
+def _findable(members: Sequence[Configuration]) -> str:
+    """Attributes of a picture of several configurations: the filters show it for each of them."""
+    words = [word for row in members for word in (row.name, row.label, row.dataset, *row.protocol)]
+    states = [row.cell.status if row.cell else "" for row in members]
+    return findable(dict.fromkeys(words), {row.dataset for row in members}, {row.group for row in members}, set(states))
 
 
 def _colors(labels: Sequence[str], frequent: Sequence[str]) -> dict[str, int]:
@@ -172,7 +182,8 @@ def _curves(configuration: Configuration) -> str:
     name = escape(f"{configuration.label} ({name})" if configuration.label else name)
     legend = "".join(f'<li class="c{color}">{split}</li>' for color, split in SPLIT_COLORS)
     return (
-        f"<figure><figcaption>{name}<small>{escape(about)}</small></figcaption>"
+        f'<figure data-config="{anchor(configuration.name)}"{configuration.findable}>'
+        f"<figcaption>{name}<small>{escape(about)}</small></figcaption>"
         f'{"".join(panels)}<ul class="legend">{legend}</ul></figure>'
     )
 
@@ -195,8 +206,7 @@ def _panel(configuration: Configuration, metric: str) -> str:
 
 def _line(configuration: Configuration, metric: str, split: str, color: int, title: str) -> svg.Line | None:
     """Mean and range over the runs in the epochs in which all have evaluated a split; None without such an epoch."""
-    files = [configuration.folder / run_id / split / "stats.json" for run_id in configuration.run_ids]
-    curves = [read_curve(file, metric) for file in files]
+    curves = [read_curve(configuration.folder / run_id, split, metric) for run_id in configuration.run_ids]
     common = sorted(set.intersection(*map(set, curves))) if curves else []
     epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
     if not epochs:

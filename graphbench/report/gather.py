@@ -17,9 +17,11 @@ from typing import Any
 
 from graphbench import shipped
 from graphbench.errors import UserError
+from graphbench.report.markup import findable
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.records import PACKED, left_out_note, own_record_sources
 from graphbench.sweeps import Sweep, read_sweep
+from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
@@ -53,6 +55,23 @@ class Configuration:
     def dataset(self) -> str:
         """Name on its card; empty without a finished run."""
         return str(self.result.runs[0].data.get("name", "unnamed data")) if self.result.runs else ""
+
+    @property
+    def group(self) -> str:
+        """The folder that holds it, below the one that the command names: a sweep, or empty."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def model(self) -> str:
+        """Row of a sweep's table, else its name without the data set."""
+        return self.label or model_name(self.result.config, self.dataset)
+
+    @property
+    def findable(self) -> str:
+        """What the filters of the page know about it."""
+        status = self.cell.status if self.cell else ""
+        words = (self.name, self.label, self.dataset, *self.protocol, status)
+        return findable(words, [self.dataset], [self.group], [status])
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -112,7 +131,7 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
     names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
     configurations = [_configuration(name, folder) for folder, name in names.items()]
     explicit = [read_sweep(path) for path in sweeps]
-    return [_with_published(configuration, explicit) for configuration in configurations]
+    return _without_copies([_with_published(configuration, explicit) for configuration in configurations])
 
 
 def boards(configurations: Sequence[Configuration]) -> list[Board]:
@@ -142,8 +161,34 @@ def _configuration(name: str, folder: Path) -> Configuration:
             _ = (configuration.dataset, configuration.protocol, configuration.facts.cells())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"its records hold something else than ours do ({type(error).__name__}: {error})"
-        configuration = Configuration(name, folder, Aggregate(folder.name, None, (), (), {"all": reason}))
+        configuration = Configuration(name, folder, _left_out(folder, reason))
     return configuration
+
+
+def _without_copies(configurations: Sequence[Configuration]) -> list[Configuration]:
+    """Runs that lie in several folders count once, where a sweep names them; the other folders are left out."""
+    first: dict[tuple[object, ...], Configuration] = {}
+    keys = [_made_when(configuration) for configuration in configurations]
+    for key, configuration in sorted(
+        zip(keys, configurations, strict=True), key=lambda pair: pair[1].published is None
+    ):
+        first.setdefault(key, configuration)
+    return [
+        configuration
+        if first[key] is configuration
+        else replace(configuration, result=_left_out(configuration.folder, f"the same runs as {first[key].name}"))
+        for key, configuration in zip(keys, configurations, strict=True)
+    ]
+
+
+def _made_when(configuration: Configuration) -> tuple[object, ...]:
+    """What no two sets of runs share: begin and end of each; the name, where there are none."""
+    times = [(run.config, run.run_id, run.config_hash, run.started, run.ended) for run in configuration.result.runs]
+    return tuple(times) or (configuration.name,)
+
+
+def _left_out(folder: Path, reason: str) -> Aggregate:
+    return Aggregate(folder.name, None, (), (), {"all": reason})
 
 
 def _order(configuration: Configuration) -> tuple[Any, ...]:

@@ -56,7 +56,8 @@ def _board(board: Board, detailed: set[str]) -> str:
     about = ", ".join(common) + (", lower is better" if _lower(board) else "")
     head = f'<h3 id="{anchor(board.dataset)}">{escape(board.dataset)}</h3>'
     caption = f'<p class="about">{escape(about)}</p>' if about else ""
-    return f"<section>{head}{caption}{table(columns, body)}</section>"
+    name = ", ".join([board.dataset, *common])
+    return f"<section>{head}{caption}{table(columns, body, name, [row.findable for row in rows])}</section>"
 
 
 def _cells(row: Configuration, rank: int | None, detailed: bool, low: float, high: float) -> dict[str, str]:
@@ -83,7 +84,8 @@ def _model(row: Configuration, detailed: bool) -> str:
     name = escape(row.name).replace("/", "/<wbr>")
     name = f'<a href="#{anchor(row.name)}">{name}</a>' if detailed else name
     label = f"<b>{escape(row.label)}</b>" if row.label else ""
-    return f'<th scope="row" data-v="{escape(row.label or row.name)}">{label}<small>{name}</small></th>'
+    start = f'<th scope="row" data-v="{escape(row.label or row.name)}" data-config="{anchor(row.name)}">'
+    return f"{start}{label}<small>{name}</small></th>"
 
 
 def _runs(row: Configuration) -> str:
@@ -95,8 +97,16 @@ def _published(row: Configuration) -> dict[str, str]:
     published, cell = row.published, row.cell
     if published is None or cell is None:
         return dict.fromkeys(("published", "difference"), number(None, "")) | {"status": text("")}
-    shown = f'<span title="{escape(row.source)}">{escape(published.printed)}</span>'
-    printed = number(float(published.mean) / published.scale.factor if published.mean else None, shown)
+    factor = published.scale.factor
+    digits = published.digits + round(math.log10(factor))
+    about = f"{published.printed} in {row.source}"
+    if published.mean and factor != 1:
+        std = f" ± {float(published.std) / factor:.{digits}f}" if published.std else ""
+        shown = f"{float(published.mean) / factor:.{digits}f}{std}"
+    else:
+        shown = published.printed
+    shown = f'<span title="{escape(about)}">{escape(shown)}</span>'
+    printed = number(float(published.mean) / factor if published.mean else None, shown)
     if cell.comparison is None:
         return {
             "published": printed,
@@ -109,7 +119,7 @@ def _published(row: Configuration) -> dict[str, str]:
     return {
         "published": printed,
         "difference": number(
-            comparison.difference / published.scale.factor, f"{comparison.difference:+.{published.digits}f}{deviations}"
+            comparison.difference / factor, f"{comparison.difference / factor:+.{digits}f}{deviations}"
         ),
         "status": f'<td data-v="{comparison.status}">{status}</td>',
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -22,18 +22,40 @@ class Column:
     numeric: bool = False
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """A sortable table in a box with a scroll bar; ``rows`` hold whole cells (``<td>``, ``<th>``)."""
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], name: str, attributes: Sequence[str] | None = None
+) -> str:
+    """A sortable table in a box with a scroll bar.
+
+    Args:
+        columns: headings.
+        rows: of whole cells (``<td>``, ``<th>``).
+        name: what it shows, for screen readers and as caption of a copy.
+        attributes: of every row, e.g. from :func:`findable`.
+    """
     buttons = [f'<button type="button">{escape(column.name)}</button>' for column in columns]
     heads = "".join(
         f'<th scope="col"{" class=n" if column.numeric else ""}>{button}</th>'
         for column, button in zip(columns, buttons, strict=True)
     )
-    body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return (
-        '<div class="box" tabindex="0" role="region" aria-label="table, scrolls sideways"><table class="sortable">'
-        f"<thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
+    body = "\n".join(
+        f"<tr{attribute}>{''.join(cells)}</tr>"
+        for attribute, cells in zip(attributes or [""] * len(rows), rows, strict=True)
     )
+    label = escape(name)
+    return (
+        f'<div class="box" tabindex="0" role="region" aria-label="{label}, a table that scrolls sideways">'
+        f'<table class="sortable" data-name="{label}"><thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody>'
+        "</table></div>"
+    )
+
+
+def findable(words: Iterable[str], datasets: Iterable[str], groups: Iterable[str], statuses: Iterable[str] = ()) -> str:
+    """Attributes of what the filters of the page show or hide: words, and what the lists to choose from hold."""
+    text = escape(" ".join(words).casefold())
+    lists = {"set": datasets, "group": groups, "status": statuses}
+    chosen = "".join(f' data-{name}="{escape("|".join(values))}"' for name, values in lists.items())
+    return f' data-find="{text}"{chosen}'
 
 
 def number(value: float | None, shown: str) -> str:

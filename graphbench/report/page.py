@@ -12,18 +12,27 @@ from graphbench.report.figures import curves, overlays, scatters, sparsity
 from graphbench.report.gather import Board, Configuration, boards
 from graphbench.report.leaderboard import leaderboards
 from graphbench.report.markup import anchor, plain_list
+from graphbench.report.ranking import rankings
 
 HERE = Path(__file__).resolve().parent
+SCRIPTS = ("sort.js", "filter.js", "copy.js", "compare.js")
 HOW_TO_READ = (
     "Test and validation at the best validation epoch: mean ± sample standard deviation over the runs. 1st, 2nd, 3rd: "
     "best means of the same data set, split and metric; equals share a mark, the last never gets one.",
     "Status: reproduced where measured and published differ by at most one published standard deviation plus 1 point; "
-    "below, above: worse, better than that. The published number is printed as in the paper, on its scale. "
+    "below, above: worse, better than that. Published numbers have the scale of this page (0.845 for 84.5 %). "
     "Other configuration: its runs have other settings than the sweep that names the published number; not judged.",
     "Train to test: open dot training, full dot test, at the same epoch; the number is the gap, larger is more "
     "over-fitting. Training scores are those of the training passes, with dropout.",
     "Seconds per epoch and memory compare only where runs had the same machine to themselves: records do not know "
     "what ran beside them.",
+)
+
+
+COMPARISON = (
+    '<aside id="picked" role="status" hidden><output></output> <a href="#compare">compare</a> '
+    '<button type="button">clear</button></aside>\n'
+    '<section id="compare" hidden><h2>Comparison</h2><div class="content"></div></section>'
 )
 
 
@@ -41,6 +50,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     missing = left_out(configurations)
     sections = [
         ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
+        ("ranks", "Models over data sets", rankings(ordered)),
         ("size", "Score, size and time", scatters(found)),
         ("curves", "Training curves", overlays(found) + curves(ordered, limit)),
         ("sparsity", "Attention sparsity", sparsity(ordered)),
@@ -50,7 +60,8 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     body = "\n".join(f'<section id="{id}"><h2>{name}</h2>{inside}</section>' for id, name, inside in sections)
     links = "".join(f'<a href="#{id}">{name}</a>' for id, name, _ in sections)
     sets = "".join(f'<a href="#{anchor(board.dataset)}">{escape(board.dataset)}</a>' for board in found)
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    style = (HERE / "report.css").read_text(encoding="utf-8")
+    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -58,11 +69,32 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{_summary(ordered, found, missing)}"
         f'<nav aria-label="sections">{links}</nav><nav class="sets" aria-label="data sets">{sets}</nav>'
-        '<label class="filter" hidden>Show rows with <input type="search" placeholder="a model, data set or split">'
-        "</label></header>\n"
-        f"<main>\n{body}\n<footer><h2>How to read this</h2>{plain_list(HOW_TO_READ)}</footer></main>\n"
+        f"</header>\n{_filters(ordered)}\n<main>\n{COMPARISON}\n{body}\n"
+        f"<footer><h2>How to read this</h2>{plain_list(HOW_TO_READ)}</footer></main>\n"
         f"<script>\n{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _filters(ordered: Sequence[Configuration]) -> str:
+    """What chooses among rows, figures and runs; without the script of the page everything is shown."""
+    states = [row.cell.status for row in ordered if row.cell]
+    lists = {
+        "set": ("Data set", [row.dataset for row in ordered]),
+        "group": ("Folder", [row.group for row in ordered]),
+        "status": ("Status", states),
+    }
+    fields = [
+        '<label>Words <input type="search" name="words" placeholder="a model, data set or split"></label>',
+        *(_select(name, title, values) for name, (title, values) in lists.items() if len(set(values)) > 1),
+    ]
+    reset = '<button type="reset">show all</button><output></output>'
+    return f'<form class="filter" role="search" hidden>{"".join(fields)}{reset}</form>'
+
+
+def _select(name: str, title: str, values: Sequence[str]) -> str:
+    chosen = sorted({value for value in values if value}, key=str.casefold)
+    options = "".join(f'<option value="{escape(value)}">{escape(value)}</option>' for value in chosen)
+    return f'<label>{title} <select name="{name}"><option value="">all</option>{options}</select></label>'
 
 
 def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: Sequence[str]) -> str:
@@ -73,7 +105,7 @@ def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: 
         (f"{len(ordered):,}", "configurations"),
         (str(len(found)), "data sets"),
         *((f"{states[name]} of {states.total()}", name) for name in ("reproduced", "below", "above") if states),
-        *([(f"{len(missing):,}", "runs not included")] if missing else []),
+        *([(f"{len(missing):,}", "not included")] if missing else []),
     ]
     tiles = "".join(f"<div><dt>{what}</dt><dd>{count}</dd></div>" for count, what in numbers)
     dates = [row.facts.date for row in ordered if row.facts.date]

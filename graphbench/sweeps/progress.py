@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from statistics import fmean
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from graphbench import registry
 from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.run_spec import RunResult
 
@@ -40,6 +42,7 @@ class SweepProgress:
         self.finished_runs = 0
         self.failures: list[Failure] = []
         self.failed_trials: list[Failure] = []
+        self._scores: dict[str, dict[str, list[float]]] = {}  # validation, by column and metric, then by row
         self._console = console or Console(stderr=True)
         self._running: dict[tuple[str, str], tuple[WorkItem, float]] = {}
         self._started_at = time.monotonic()
@@ -77,7 +80,26 @@ class SweepProgress:
             self.done += 1
             self.finished_runs += item.run is not None
             outcome = first if result.line is None else _score(result)
+            self._note_score(item, result)
         self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
+
+    def _note_score(self, item: WorkItem, result: RunResult) -> None:
+        line = result.line or {}
+        metric = str(line.get("metric"))
+        value = line.get("val", {}).get(metric)
+        if value is not None:
+            rows = self._scores.setdefault(f"{item.planned.column}, validation {metric}", {})
+            rows.setdefault(item.planned.entry.label, []).append(float(value))
+
+    def _best(self) -> list[str]:
+        """The best row of every column by the mean validation of the runs that have ended here."""
+        lines = []
+        for column, rows in self._scores.items():
+            metric = registry.lookup("tasks/metrics", column.rpartition(" ")[2])
+            means = {row: fmean(values) for row, values in rows.items()}
+            row = (max if metric.maximize else min)(means, key=lambda name: means[name])
+            lines.append(f"best so far on {column}: {row} {means[row]:.4f} (runs: {len(rows[row])})")
+        return lines
 
     def retried(self, item: WorkItem, reason: str) -> None:
         """A process was killed; its run goes on in another one."""
@@ -110,7 +132,7 @@ class SweepProgress:
             entry, run = item.planned.entry, str(item.run.run_id) if item.run else "search"
             cells = (entry.config.name, entry.label, item.planned.column, run, _clock(now - start))
             table.add_row(*map(escape, cells))
-        return Group(table, Text(self._summary(now)))
+        return Group(table, Text("\n".join([*self._best(), self._summary(now)])))
 
     def _summary(self, now: float) -> str:
         ended = self.ended_here

@@ -32,6 +32,7 @@ from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
+from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.published import read_published
 from graphbench.tables.sweep_csv import long_csv
@@ -104,7 +105,7 @@ def model_specs(folders: Sequence[Path]) -> list[CellSpec]:
         if result.runs:
             dataset = str(result.runs[0].data.get("name", "unnamed data"))
             split = "; ".join(Provenance.of(result.runs).split)
-            rows.append((_without_dataset(result.config, dataset), result.config, dataset, split, folder, result))
+            rows.append((model_name(result.config, dataset), result.config, dataset, split, folder, result))
     if not rows:
         raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
     splits = {dataset: {row[3] for row in rows if row[2] == dataset} for _, _, dataset, *_ in rows}
@@ -115,13 +116,6 @@ def model_specs(folders: Sequence[Path]) -> list[CellSpec]:
         column = dataset if len(splits[dataset]) == 1 else f"{dataset}, {split}"
         specs.append(CellSpec(label, column, dataset, folder, tuple(run.run_id for run in result.runs)))
     return specs
-
-
-def _without_dataset(config: str, dataset: str) -> str:
-    """The name of a configuration up to the last part that the data set's name begins with or ends in."""
-    name, separator, last = config.rpartition("-")
-    plain = dataset.casefold()
-    return name if separator and (plain.startswith(last.casefold()) or plain.endswith(last.casefold())) else config
 
 
 def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:

@@ -215,3 +215,8 @@ def test_every_other_key_is_read_somewhere() -> None:
     read = {word for groups in words for word in groups if word}
     effective = [name for name, key in SCHEMA.items() if not key.inert]
     assert [name for name in effective if name.rpartition(".")[2] not in read] == []
+
+
+def test_a_component_of_another_key_is_said_so() -> None:
+    with pytest.raises(UserError, match=r"name in model.type 'SGFormer'.* 'SGFormer' is a name for gt.layer_type\."):
+        load_config(ROOT / "configs/quickstart.yaml", ["model.type", "SGFormer"])

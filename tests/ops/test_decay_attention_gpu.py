@@ -13,7 +13,6 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -46,7 +45,7 @@ def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: 
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     stored = f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv"), stored)
-    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "row_length": "i32", "seed": "*i64"}
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "seed": "*i64", "num_parts": "i32"}
     types["index"] = "*i64" if kind == torch.float64 else "*u8"
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
@@ -75,9 +74,3 @@ def test_tensors_must_lie_on_a_gpu() -> None:
     q, index = torch.zeros(2, 1, 4), torch.zeros(4, dtype=torch.uint8)
     with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
         decay_attention(q, q, q, Ragged.from_sizes([2]), index, torch.zeros(1), decay=0.5, backend="gpu")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("decay_attention")

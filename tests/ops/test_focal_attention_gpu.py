@@ -13,7 +13,6 @@ from graphbench.structures import PairBlocks, Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -49,7 +48,7 @@ def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: i
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv", "bias", "dbias"), f"*{NAME[kind]}")
     types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "max_hops": "*i32"}
     types |= dict.fromkeys(("hops", "kinds"), "*i64") if kind == torch.float64 else {"hops": "*u8", "kinds": "*i16"}
-    types |= {"row_length": "i32", "seed": "*i64"}
+    types |= {"seed": "*i64"}
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
 
@@ -76,9 +75,3 @@ def test_tensors_must_lie_on_a_gpu() -> None:
     q = torch.zeros(2, 1, 4)
     with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
         focal_attention(q, q, q, Ragged.from_sizes([2]), PAIR, 1, backend="gpu")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("focal_attention")

@@ -13,7 +13,6 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -65,7 +64,7 @@ def compiled(
     constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys}
     constants |= {"D_SPAN": span_of(width), "E_SPAN": span_of(width), "TIE": gpu._TIE.get(kind, 0.0)}
     types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[wide_of(kind)]}")
-    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "row_length": "i32", "seed": "*i64"}
+    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "seed": "*i64"}
     options = {"num_warps": warps, "enable_fp_fusion": fusion}
     return compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
 
@@ -109,10 +108,6 @@ def test_tensors_must_lie_on_a_gpu() -> None:
     q = torch.ones(2, 1, 3)
     with pytest.raises(ValueError, match="backend 'gpu' of sparse_flow needs tensors on a GPU, received tensors on"):
         sparse_flow(q, q, q, q, q, Ragged.from_sizes([2]), lam=torch.tensor(1.0), backend="gpu")
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("sparse_flow")
 
 
 def test_tiles_cover_every_row_once() -> None:

@@ -95,13 +95,6 @@ def _tool(program: Path, *arguments: str) -> str:
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def check_missing_triton(operator: str) -> None:
-    """Without Triton the backend says what to install."""
-    code = f"import sys; sys.modules['triton'] = None; import graphbench.ops.{operator}.gpu"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert f"ImportError: backend 'gpu' of {operator} needs Triton: pip install triton" in done.stderr
-
-
 @pytest.fixture
 def fresh_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of its own."""

@@ -42,8 +42,8 @@ def _page(tmp_path: Path, *arguments: str) -> str:
 
 def _rows(page: str) -> list[str]:
     """Text of the rows of the leaderboards."""
-    inside = page[page.index('<section id="leaderboards">') : page.index('<section id="size">')]
-    rows = re.findall(r"<tr>(.*?)</tr>", inside, re.DOTALL)
+    inside = page[page.index('<section id="leaderboards">') : page.index('<section id="ranks">')]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", inside, re.DOTALL)
     return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in rows]
 
 
@@ -59,9 +59,9 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert page.count("<title>GCN: 0.8400 ± 0.0141, ") == 2  # over parameters, over seconds
     head, gcn, sgformer, mlp = _rows(page)
     assert "published" in head
-    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 81.6 ± 0.4 +2.4 (+6.0 sd) above")
+    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 0.816 ± 0.004 +0.024 (+6.0 sd) above")
     assert sgformer.startswith(
-        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 84.5 ± 0.8 other configuration"
+        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 0.845 ± 0.008 other configuration"
     )
     assert "3rd" not in mlp  # the last of a column has no mark
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
@@ -72,9 +72,12 @@ def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
     assert report.main([str(stored / "sgformer-table9.jsonl"), "--out", str(out)]) == 0
     packed = out.read_text()
     assert report.main([str(stored), "--out", str(out)]) == 0
-    assert (
-        'data-v="SGFormer"><b>SGFormer</b><small><a href="#at-sgformer_2dtable2_2fsgformer_2dcora">' in out.read_text()
-    )
+    address = "at-sgformer_2dtable2_2fsgformer_2dcora"
+    cell = f'data-v="SGFormer" data-config="{address}"><b>SGFormer</b><small><a href="#{address}">'
+    assert cell in out.read_text()
+    # The same ten runs are in two packed files: they count once, with the published value.
+    same = "geco-nodes/sgformer-actor, run all: the same runs as sgformer-table2/sgformer-actor"
+    assert f"<li>{same}</li>" in out.read_text()
     assert "\ngt.SGFormer.norm: &quot;frobenius&quot;\n" in packed
     assert "settings of" not in packed
 
@@ -117,7 +120,7 @@ def test_curves_and_zero_flow_where_runs_have_them(tmp_path: Path) -> None:
     assert "2 runs; gap after epoch 3: +0.3000" in page
     assert 'aria-label="25.0%"' in page
     (runs / "mine/0/test/stats.json").write_text("{broken")
-    assert "<li>mine: " in _page(tmp_path)
+    assert _page(tmp_path).count("<polyline") == 2  # training only
 
 
 def test_a_curve_goes_through_every_epoch_that_its_own_split_has(tmp_path: Path) -> None:
@@ -147,7 +150,9 @@ def test_configurations_of_a_data_set_share_a_picture(tmp_path: Path) -> None:
             lines = [json.dumps({"epoch": epoch, "accuracy": scale * epoch, "loss": 1.0}) for epoch in range(4)]
             (tmp_path / "runs" / config / "0" / split).mkdir()
             (tmp_path / "runs" / config / "0" / split / "stats.json").write_text("\n".join(lines))
-    figure = re.search(r"<figure><figcaption>Cora<small>random 9/9, validation.*?</figure>", _page(tmp_path), re.DOTALL)
+    figure = re.search(
+        r"<figure[^>]*><figcaption>Cora<small>random 9/9, validation.*?</figure>", _page(tmp_path), re.DOTALL
+    )
     assert figure is not None
     titles = re.findall(r'<g class="c(\d)"><title>(\w+)</title><polyline', figure[0])
     assert titles == [("0", "mine"), ("1", "other")]
@@ -169,6 +174,101 @@ def test_without_records_there_is_one_message(tmp_path: Path, capsys: pytest.Cap
     assert report.main([str(tmp_path), "--out", str(tmp_path / "x.html")]) == 2
     assert capsys.readouterr().err == f"error: no record.json below {tmp_path}.\n"
     assert not (tmp_path / "x.html").exists()
+
+
+def test_models_over_data_sets_have_a_critical_difference(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for number, dataset in enumerate(("Cora", "CiteSeer", "Actor", "MUTAG")):
+        for model, score in (("gcn", 0.9), ("gat", 0.8), ("mlp", 0.7), ("sgc", 0.6)):
+            if (model, dataset) != ("sgc", "Actor"):
+                _write(runs, "0", score - 0.01 * number, dataset=dataset, config=f"{model}-{dataset.lower()}")
+    page = _page(tmp_path)
+    section = page[page.index('<section id="ranks">') : page.index('<section id="size">')]
+    assert 'aria-label="critical-difference diagram: gcn 1.00, gat 2.00, mlp 3.00; critical difference 1.66"' in section
+    assert "4 data sets (Actor, CiteSeer, Cora, MUTAG); Friedman&#x27;s test: p = 0.018" in section
+    assert "<li>Left out: sgc (not run on Actor).</li>" in section
+    assert section.count('<path class="alike"') == 2  # gcn with gat, gat with mlp
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colors_can_be_told_from_what_they_lie_on(scheme: int) -> None:
+    """WCAG 2.2: contrast 4.5 for text (1.4.3), 3 for drawings and controls (1.4.11)."""
+    style = (ROOT / "graphbench/report/report.css").read_text()
+    colors = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]))
+    for ground in ("paper", "card", "head"):
+        for name in ("ink", "soft", "accent"):
+            assert _contrast(colors[name], colors[ground]) >= 4.5, (name, ground)
+    for name in ("good", "bad", "over"):
+        assert _contrast(colors[name], colors["card"]) >= 4.5, name
+    for name in ("edge", *(f"c{number}" for number in range(8))):
+        assert _contrast(colors[name], colors["card"]) >= 3, name
+
+
+def _contrast(one: str, other: str) -> float:
+    def luminance(color: str) -> float:
+        parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium: apt-get install chromium")
+def test_filtering_comparing_and_copying_in_a_browser(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for sweep, config, dataset, test in (
+        ("first", "gcn-cora", "Cora", 0.5),
+        ("first", "gcn_x-cora", "Cora", 0.25),
+        ("second", "gcn-actor", "Actor", 0.125),
+    ):
+        for seed in ("0", "1"):
+            _write(runs / sweep, seed, test, config=config, dataset=dataset)
+        (runs / sweep / config / "config.yaml").write_text(f"gt: {{layers: {len(config)}}}\nseed: 0\n")
+    _page(tmp_path)
+    shown = "[...document.querySelectorAll('{} [data-find]')].filter(x => !x.hidden).length"
+    choose = (
+        "(() => {{const field = document.querySelector('.filter').elements.{}; field.value = '{}'; "
+        "field.dispatchEvent(new Event('input', {{bubbles: true}}))}})()"
+    )
+    with chromium.browser(tmp_path / "profile") as page:
+        page.open(tmp_path / "report.html", width=1280)
+        for field, value, rows in (("words", "cora", 2), ("set", "Actor", 0), ("words", "", 1), ("group", "first", 0)):
+            page.value(choose.format(field, value))
+            assert page.value(shown.format("#leaderboards")) == page.value(shown.format("#runs")) == rows
+        assert page.value("document.querySelector('.filter output').value") == "0 of 3 configurations"
+        page.value(choose.format("set", ""))
+        assert page.value(shown.format("#leaderboards")) == 2
+
+        assert page.value("document.querySelector('#compare').hidden")
+        for number in range(2):
+            page.value(f"document.querySelectorAll('#leaderboards tr:not([hidden]) .pick')[{number}].focus()")
+            page.press(" ", 32)
+        assert page.value("document.querySelector('#picked').innerText").split() == "2 picked compare clear".split()
+        lines = page.value(
+            "[...document.querySelectorAll('#compare tr')].map(x => [...x.cells].map(y => y.innerText.trim()))"
+        )
+        assert lines[0] == ["", "first/gcn-cora", "first/gcn_x-cora"]
+        assert ["test", "0.5000 ± 0.0000 1st", "0.2500 ± 0.0000"] in lines
+        assert ["gt.layers", "8", "10"] in lines
+        assert "1 settings differ, 1 are equal." in page.value("document.querySelector('#compare').innerText")
+
+        copied = {}
+        page.allow_clipboard()
+        for name in ("Markdown", "LaTeX", "CSV"):
+            label = f"copy the table Cora, random 9/9, accuracy as {name}"
+            page.value(f"document.querySelector('[aria-label=\"{label}\"]').click()")
+            copied[name] = page.value("navigator.clipboard.readText()").splitlines()
+        assert copied["Markdown"][0].startswith("| model | test | runs | validation | train to test |")
+        assert copied["Markdown"][1].startswith("| --- | --: | --: |")
+        assert copied["Markdown"][2].startswith("| first/gcn-cora | **0.5000 ± 0.0000** | 2 | 0.8000 ± 0.0000 |")
+        assert r"\begin{tabular}{lrrrrrrrl}" in copied["LaTeX"]
+        assert any(
+            line.startswith(r"first/gcn\_x-cora & 0.2500 $\pm$ 0.0000 & 2 &") and line.endswith(r" \\")
+            for line in copied["LaTeX"]
+        )
+        assert copied["CSV"][1].startswith("first/gcn-cora,0.5000 ± 0.0000,2,")
+        assert page.messages == []
 
 
 @pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium: apt-get install chromium")
@@ -198,8 +298,8 @@ def test_in_a_browser(tmp_path: Path) -> None:
         assert page.value(order) == "543210"
         assert page.value(heading.format("parameters") + ".parentNode.ariaSort") == "descending"
         page.value(
-            "(() => {const box = document.querySelector('input'); box.value = 'MODEL-3 cora'; "
-            "box.dispatchEvent(new Event('input'))})()"
+            "(() => {const box = document.querySelector('.filter input'); box.value = 'MODEL-3 cora'; "
+            "box.dispatchEvent(new Event('input', {bubbles: true}))})()"
         )
         assert page.value("[...document.querySelectorAll('#leaderboards tbody tr')].filter(x => !x.hidden).length") == 1
         shot = page.screenshot()

@@ -159,11 +159,12 @@ def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> Non
         progress.started(first)
         progress.started(second)
         assert "0 of 2 done, 2 running, 0 waiting, 0 failed" in screen.file.getvalue()
-        line = {"metric": "accuracy", "test": {"accuracy": 0.815}}
+        line = {"metric": "accuracy", "test": {"accuracy": 0.815}, "val": {"accuracy": 0.79}}
         progress.ended(first, RunResult("finished", line=line))
         progress.ended(second, RunResult("failed", "no reason [bold]at all[/]"))
     shown = screen.file.getvalue()
     assert "1 of 2 done, 1 running, 0 waiting, 0 failed, about" in shown
+    assert "best so far on Cora, validation accuracy: GCN 0.7900 (runs: 1)" in shown
     assert "[1/2] GCN / Cora (gcn-cora 123): test accuracy 0.8150 (0:00)" in shown
     assert "[2/2] GCN / Cora (gcn-cora 124): FAILED: no reason [bold]at all[/] (0:00)" in shown
     assert [(failure.item, failure.reason) for failure in progress.failures] == [(second, "no reason [bold]at all[/]")]

@@ -82,6 +82,7 @@ class BatchAssembler:
             nodes=int(sizes.sum()),
             edges=int(store.edge_counts.numpy()[graphs].sum()),
             pairs=int((sizes * sizes).sum()) if self._has_pairs else 0,
+            taps=int(np.unique(sizes).sum()),
             edge_sets={
                 name: int((edges.ptr.numpy()[graphs + 1] - edges.ptr.numpy()[graphs]).sum())
                 for name, edges in store.edge_sets.items()

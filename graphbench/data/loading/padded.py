@@ -37,6 +37,10 @@ class PaddedBatches:
         counts = [self._assembler.counts(graphs) for graphs in islice(batches, SAMPLED_BATCHES)]
         return capacity_classes(counts, CLASSES, self._assembler.max_size)
 
+    def target_rows(self, graphs: np.ndarray) -> int:
+        """Rows of targets of some graphs."""
+        return self._assembler.target_rows(self._assembler.counts(graphs))
+
     def plan(self, graphs: np.ndarray, classes: Sequence[Capacity]) -> BatchPlan:
         """The plan of a batch: the first class that it fits."""
         counts = self._assembler.counts(graphs)
@@ -95,6 +99,7 @@ def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
         edges=_rounded(max(counts.edges for counts in members)),
         max_size=max_size,
         edge_sets={name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets},
+        taps=_rounded(max(counts.taps for counts in members) + 2 * max_size),
     )
     if not any(counts.pairs for counts in members):
         return capacity

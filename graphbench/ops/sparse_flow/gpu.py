@@ -123,7 +123,7 @@ def _forward(
     q, v = inputs[0], inputs[-1]
     out, state = torch.empty_like(v), lam.new_empty(_PLANES + 1, q.shape[1], q.shape[0])
     pointers = (*inputs, lam, ragged.ptr)
-    numbers = (ragged.num_rows, ragged.max_size, seed)
+    numbers = (ragged.num_rows, seed)
     constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
     constants["INV_ALPHA"] = 1 / alpha
     with torch.cuda.device_of(q):
@@ -176,7 +176,7 @@ class _Flow(torch.autograd.Function):
         dq, dk, dqf, dkf, dv = (torch.empty_like(x) for x in (q, k, q_friction, k_friction, v))
         sums, row_dlam = state.new_empty(4, *state.shape[1:]), state.new_empty(state.shape[1:])
         inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
+        numbers = (ragged.num_rows, ctx.seed)
         constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         with torch.cuda.device_of(q):
             rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]

@@ -154,7 +154,7 @@ def _settle(
 @triton.jit
 def _output(
     p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-    row_length, seed,
+    seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr,
@@ -173,14 +173,14 @@ def _output(
         _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
         b_z = b_w * positive_part(b_delta[:, None], b_lam * b_excess)
         b_flows += tl.sum((b_z > 0.0).to(tl.int32), 1)
-        b_z = dropout(b_z, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_z = dropout(b_z, seed, o_rows, i_s, P, KEEP)
         b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, ACC)
     return b_out, b_key, b_flows
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length"])
+@triton.jit(do_not_specialize=["num_rows"])
 def tiled_rows(
-    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
@@ -217,7 +217,7 @@ def tiled_rows(
     o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
     b_out, b_key, b_flows = _output(
         p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-        row_length, seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
+        seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
     p_state = state + num_rows.to(tl.int64) * i_h + bos

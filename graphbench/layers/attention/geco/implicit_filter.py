@@ -19,7 +19,8 @@ from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
 from graphbench.ops.sine_network import sine_network
-from graphbench.structures import GraphBatch
+from graphbench.structures import CapacityRagged, GraphBatch
+from graphbench.structures.size_groups import size_groups
 
 
 def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
@@ -41,13 +42,18 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
     Raises:
         ArgumentError: ``emb_dim`` is even or less than 3.
     """
-    bands = _bands(emb_dim)
     length = torch.as_tensor(list(sizes), dtype=torch.int64)
     first = length.cumsum(0) - length
     n = torch.repeat_interleave(length, length)
-    k = (torch.arange(len(n)) - torch.repeat_interleave(first, length)).double()
-    angle = (2 * math.pi * k / n).unsqueeze(1) * torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64)
-    return torch.cat([(k / (n - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
+    return _embedded(torch.arange(len(n)) - torch.repeat_interleave(first, length), n, emb_dim)
+
+
+def _embedded(position: Tensor, size: Tensor, emb_dim: int) -> Tensor:
+    """(M, emb_dim) rows z_k for positions k and sizes n, (M,) int64 each, where those lie."""
+    bands, k = _bands(emb_dim), position.double()
+    frequency = torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64, device=position.device)
+    angle = (2 * math.pi * k / size).unsqueeze(1) * frequency
+    return torch.cat([(k / (size - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
 
 
 def _bands(emb_dim: int) -> int:
@@ -67,6 +73,8 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
+    if isinstance(batch.ragged, CapacityRagged):  # whose sizes are known to the device only
+        return _embedded(*size_groups(batch.ragged).positions(), emb_dim).to(dtype)
     return positional_embedding(batch.ragged.distinct_sizes, emb_dim).to(batch.device, dtype)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.attention.geco.by_channel import projected
@@ -15,6 +15,7 @@ from graphbench.layers.attention.geco.local_context import LocalContext
 from graphbench.layers.attention.geco.node_order import arrange, fixed_order, random_order, restore
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.linear import Linear
 from graphbench.ops.circular_conv import circular_conv, reads_columns
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
@@ -67,6 +68,7 @@ class GECO(GlobalAttention):
     position of dropout inside the operator; here it is that of the released Hyena.
     """
 
+    capturable: ClassVar[bool] = True
     permutation_equivariant: ClassVar[bool] = False
 
     def __init__(
@@ -103,7 +105,7 @@ class GECO(GlobalAttention):
         seed = torch.initial_seed() if permutation_seed is None else permutation_seed
         self.seed = torch.tensor(seed % 2**31)  # on the host, on whatever device the layer is
         self.local = LocalContext(dim, local_block)
-        self.projection = nn.Linear(self.local.dim_out, (order + 1) * dim)
+        self.projection = Linear(self.local.dim_out, (order + 1) * dim)
         self.filter = ImplicitFilter(
             order * dim, emb_dim=emb_dim, width=filter_width, inner_layers=inner_layers, omega=omega
         )

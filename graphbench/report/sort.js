@@ -24,20 +24,3 @@ for (const head of document.querySelectorAll("table.sortable thead th")) {
     table.tBodies[0].append(...rows.map(([, row]) => row));
   });
 }
-
-// The filter hides rows of the leaderboards that do not hold every word, and data sets without any row left.
-const filter = document.querySelector(".filter");
-filter.hidden = false;
-filter.querySelector("input").addEventListener("input", (event) => {
-  const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const section of document.querySelectorAll("#leaderboards > section")) {
-    const name = section.querySelector("h3").textContent;
-    let left = 0;
-    for (const row of section.querySelectorAll("tbody tr")) {
-      const text = `${name} ${row.textContent}`.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-      left += !row.hidden;
-    }
-    section.hidden = left === 0;
-  }
-});
