@@ -55,7 +55,8 @@ def _counts() -> str:
     printed, named, measured, *states = (word.strip() for word in total.split("|")[2:8])
     listed = ", ".join(f"{state} {name}" for state, name in zip(states, ("reproduced", "below", "above"), strict=True))
     return (
-        f"Mean and deviation over seeds or splits, CPU. Of the {int(printed):,} numbers that the five papers print, one\n"
+        f"Mean and deviation over seeds or splits, CPU. Of the {int(printed):,} numbers that the five papers "
+        "print, one\n"
         f"command each trains {int(named):,}; {measured} are measured: {listed} ([results](docs/results.md), "
         "[all of them](docs/coverage.md))."
     )
