@@ -1,8 +1,8 @@
 """SGFormer's released setting for Cora and CiteSeer in plain PyTorch and PyG: is a low number ours or the setting's?
 
 ``python -m study.findings.plain_sgformer cora [--runs 6] [--gcn_layers 4] [--shared_state]`` trains on the same split
-as ``configs/nodes/sgformer-<name>.yaml`` and prints test accuracy at the best validation epoch. ``--gcn_layers`` is 2 in
-the first release and 4 in the present one. ``--shared_state`` keeps classifier and optimiser from run to run, as the
+as ``configs/nodes/sgformer-<name>.yaml`` and prints test accuracy at the best validation epoch. ``--gcn_layers`` is 2
+in the first release and 4 in the present one. ``--shared_state`` keeps classifier and optimiser from run to run, as the
 released program does.
 """
 
