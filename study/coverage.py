@@ -68,11 +68,12 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """Every printed cell of results/published, in its order.
 
     Args:
-        sweeps: the shipped ones. Where several entries name a cell, the sweep with most cells of that table counts,
-            and in it the first entry.
+        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it the
+            first entry.
     """
     named: dict[str, dict[int, Coverage]] = {}
-    by_size = sorted((_cells_of(sweep) for sweep in sweeps if sweep.published), key=len, reverse=True)
+    of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
+    by_size = sorted(of_sweeps, key=lambda cells: len({id(cell.row) for cell in cells}), reverse=True)
     for cells in by_size:
         for cover in cells:
             named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
