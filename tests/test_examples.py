@@ -20,7 +20,7 @@ PRINTS = {  # what a page must have printed
         "results/rings {",
         "'model.safetensors'",
         "tensor(0.)",
-        "['edge_index', 'pe.RWSE.landing', 'x'] True",
+        "'pe.RWSE.landing', 'x'] True",
     ),
 }
 
