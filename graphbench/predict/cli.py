@@ -33,5 +33,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     graphs, _ = read_graphs(options.data)
     predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
     predictions.write(options.out)
-    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {model.config.name}")
+    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
     return 0

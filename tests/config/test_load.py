@@ -215,3 +215,12 @@ def test_every_other_key_is_read_somewhere() -> None:
     read = {word for groups in words for word in groups if word}
     effective = [name for name, key in SCHEMA.items() if not key.inert]
     assert [name for name in effective if name.rpartition(".")[2] not in read] == []
+
+
+def test_names_stand_once_in_a_message_and_a_configuration_prints_short() -> None:
+    with pytest.raises(UserError) as refused:
+        load_config(ROOT / "configs/quickstart.yaml", ["optim.stepss", "3"])
+    assert str(refused.value).count("optim.steps,") == 1
+    assert re.fullmatch(
+        r"Config\('quickstart', hash \w{12}, \d+ keys set\)", repr(load_config(ROOT / "configs/quickstart.yaml"))
+    )
