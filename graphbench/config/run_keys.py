@@ -82,8 +82,8 @@ TRAIN = {
     ),
     "capture": Key(
         "auto",
-        "record the training step of each class of batch sizes as a CUDA graph and replay it: auto (on a GPU, where "
-        "every part of the model allows it), always (or refuse to train), never",
+        "record the training step of each class of batch sizes, and its evaluation, as CUDA graphs and replay them: "
+        "auto (on a GPU, where every part of the model allows it), always (or refuse to train), never",
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
