@@ -68,8 +68,8 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """Every printed cell of results/published, in its order.
 
     Args:
-        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it the
-            first entry.
+        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it
+            the first entry.
     """
     named: dict[str, dict[int, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
