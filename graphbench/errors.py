@@ -52,7 +52,7 @@ def unknown(what: str, received: object, allowed: Iterable[str], where: str | No
         allowed: every valid name.
         where: ``file:line`` or ``command line``; left out when the name did not come from a file.
     """
-    names = sorted(allowed, key=str.lower)
+    names = sorted(set(allowed), key=str.lower)
     hint = nearest(str(received), names)
     shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
     return UserError(

@@ -16,7 +16,12 @@ PRINTS = {  # what a page must have printed
     "own-data": ("GIN+SFi {", " chords |", "tensor([["),
     "own-attention": ("MeanField {", "Transformer {", "wrote report.html: 6 finished runs"),
     "layers-in-pyg": ("9 0.", "torch.Size([2, 20, 20])"),
-    "after-training": ("results/rings {", "'model.safetensors'", "tensor(0.)"),
+    "after-training": (
+        "results/rings {",
+        "'model.safetensors'",
+        "tensor(0.)",
+        "'pe.RWSE.landing', 'x'] True",
+    ),
 }
 
 

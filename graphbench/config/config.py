@@ -14,7 +14,7 @@ from graphbench.config.layer_type import LayerSpec, layer_specs
 from graphbench.config.settings import settings_hash, settings_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Config:
     """A checked configuration.
 
@@ -31,6 +31,10 @@ class Config:
     origin: Mapping[str, str]
     notices: tuple[str, ...]
     code: Mapping[str, bytes] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Name, hash and what was set; :meth:`dump` has all values."""
+        return f"Config({self.name!r}, hash {self.hash}, {len(self.origin)} keys set)"
 
     def where(self, key: str) -> str:
         """Where a key, or the first key below it, was set; the key itself when it has its default."""

@@ -31,8 +31,8 @@ TOP = {
     "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
     "precision": Key(
         "32-true",
-        "arithmetic of the model",
-        allowed=("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
+        "arithmetic of the model; tf32: 32-true with matrix products from ten bits, on a GPU",
+        allowed=("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
     ),
     "num_workers": Key(
         0, "", inert="batches are gathered by index arithmetic here, without worker processes", neutral=True
@@ -82,8 +82,8 @@ TRAIN = {
     ),
     "capture": Key(
         "auto",
-        "record the training step of each class of batch sizes as a CUDA graph and replay it: auto (on a GPU, where "
-        "every part of the model allows it), always (or refuse to train), never",
+        "record the training step of each class of batch sizes, and its evaluation, as CUDA graphs and replay them: "
+        "auto (on a GPU, where every part of the model allows it), always (or refuse to train), never",
         allowed=("auto", "always", "never"),
         neutral=True,
     ),

@@ -8,6 +8,8 @@
 | row of a HuggingFace data set of graphs (``node_feat`` are its features) | one graph |
 | ``networkx`` graph with the attributes ``x``, ``y`` (nodes), ``edge_attr`` (edges), ``y`` (graph) | one graph |
 | SciPy sparse matrix: an adjacency | one graph without features |
+| ``dgl.DGLGraph`` with ``feat`` or ``x``, ``label`` or ``y``, masks; or ``(graph, label)`` | one graph |
+| ``dgl.data.DGLDataset`` | its graphs, one by one |
 | anything that can be walked through and yields these | a list of graphs |
 """
 
@@ -36,6 +38,9 @@ def graph_list(value: Any) -> list[GraphLike]:
     # A data set of PyG also answers to the attributes of one Data, its graphs concatenated: it has to be asked first.
     if isinstance(value, Dataset):
         return [value[number] for number in range(len(value))]
+    dgl = sys.modules.get("dgl")  # whoever has such objects
+    if dgl is not None and isinstance(value, dgl.data.DGLDataset):
+        value = [value[number] for number in range(len(value))]
     if _is_collated(value):
         return _separated(*value[:2])
     single = _one_graph(value)
@@ -64,6 +69,11 @@ def _one_graph(value: Any) -> GraphLike | None:
     """The value as one graph, None where it is none."""
     if isinstance(value, Mapping):
         return {"x": value["node_feat"], **value} if "node_feat" in value else value
+    dgl = sys.modules.get("dgl")
+    if dgl is not None:
+        graph, *label = value if isinstance(value, tuple) and len(value) == 2 else (value,)
+        if isinstance(graph, dgl.DGLGraph):
+            return _from_dgl(graph, *label)
     networkx, sparse = sys.modules.get("networkx"), sys.modules.get("scipy.sparse")  # whoever has such objects
     if networkx is not None and isinstance(value, networkx.Graph):
         return _from_networkx(value)
@@ -93,6 +103,30 @@ def _separated(data: Any, slices: Mapping[str, Any] | None) -> list[GraphLike]:
         return [whole]
     count = len(slices["edge_index"]) - 1
     return [separate(Data, whole, number, dict(slices), decrement=False) for number in range(count)]
+
+
+def _from_dgl(graph: Any, label: Any = None) -> GraphLike:
+    """One kind of nodes and edges; features and targets by the names that DGL's own data sets give them."""
+    if not graph.is_homogeneous:
+        raise TypeError(
+            f"a DGL graph has {len(graph.ntypes)} kinds of nodes and {len(graph.etypes)} of edges; one is read"
+        )
+    fields: dict[str, Any] = {"edge_index": torch.stack(graph.edges()).to(torch.int64), "num_nodes": graph.num_nodes()}
+    for name, data, aliases in (
+        ("x", graph.ndata, ("x", "feat", "attr", "node_attr")),
+        ("edge_attr", graph.edata, ("edge_attr", "feat", "attr")),
+        ("y", graph.ndata, ("y", "label", "node_labels")),
+        *((mask, graph.ndata, (mask,)) for mask in ("train_mask", "val_mask", "test_mask")),
+    ):
+        present = [alias for alias in aliases if alias in data]
+        if present:
+            fields[name] = data[present[0]]
+    if label is not None:
+        fields["y"] = torch.as_tensor(label)
+    return {
+        name: value.unsqueeze(1) if name in ("x", "edge_attr") and value.dim() == 1 else value
+        for name, value in fields.items()
+    }
 
 
 def _from_networkx(graph: Any) -> GraphLike:

@@ -1,4 +1,4 @@
-"""Graphs from tables: CSV files of nodes and edges, tables of molecules, and node-link JSON.
+"""Graphs from tables: CSV or Parquet files of nodes and edges, tables of molecules, and node-link JSON.
 
 ====================================== =================================================================
 ``nodes.csv`` and ``edges.csv``        a folder; columns below
@@ -9,7 +9,8 @@
 ``nodes.csv``: ``node`` (any text or number), optionally ``graph``, ``y``, ``split``; every other column is a feature.
 ``edges.csv``: ``source``, ``target``, optionally ``graph``; every other column is a feature of the edge. An edge stands
 for one direction. ``graphs.csv``, where there is one: ``graph``, ``y`` (or several ``y_<name>``), optionally ``split``.
-``split`` is ``train``, ``val`` or ``test``. Columns of whole numbers alone are categories.
+``split`` is ``train``, ``val`` or ``test``. Columns of whole numbers alone are categories. In
+place of ``.csv`` every table may be ``.parquet``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphbench.errors import UserError, unknown
 if TYPE_CHECKING:
     import pandas
 
-ENDINGS = (".csv", ".json")
+ENDINGS = (".csv", ".parquet", ".json")
 
 
 def is_table(path: Path) -> bool:
@@ -46,7 +47,7 @@ def read_tables(path: Path) -> Any:
     """
     if path.is_dir():
         return _read_folder(path)
-    if path.suffix == ".csv":
+    if path.suffix in (".csv", ".parquet"):
         return _read_smiles(path)
     import networkx
 
@@ -107,7 +108,7 @@ def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
 
 def _read_folder(folder: Path) -> list[dict[str, Any]]:
     nodes, edges = _table(folder / "nodes.csv", ("node",)), _table(folder / "edges.csv", ("source", "target"))
-    graphs = _table(folder / "graphs.csv", ("graph",)) if (folder / "graphs.csv").is_file() else None
+    graphs = _table(folder / "graphs.csv", ("graph",)) if _file(folder / "graphs.csv").is_file() else None
     if ("graph" in nodes) != ("graph" in edges) or (graphs is not None and "graph" not in nodes):
         raise UserError(f"{folder}: a column 'graph' is needed in all of its tables, or in none.")
     for table in (nodes, edges):
@@ -165,7 +166,7 @@ def _read_smiles(path: Path) -> list[dict[str, Any]]:
     named = [column for column in table if str(column).lower() == "smiles"]
     if not named:
         raise UserError(
-            f"{path}: a single CSV file is a table of molecules and needs a column 'smiles'; it has "
+            f"{path}: a single table is one of molecules and needs a column 'smiles'; it has "
             f"{', '.join(map(str, table))}. Graphs in general: a folder with nodes.csv and edges.csv."
         )
     texts = [str(text) for text in table[named[0]]]
@@ -201,15 +202,24 @@ def _features(path: Path, columns: pandas.DataFrame) -> Tensor | None:
     return torch.tensor(columns.to_numpy(np.int64 if whole else np.float32))
 
 
+def _file(path: Path) -> Path:
+    """A table named ``.csv``, or the one with the same name that is ``.parquet``."""
+    parquet = path.with_suffix(".parquet")
+    return parquet if not path.is_file() and parquet.is_file() else path
+
+
 def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:
     import pandas
 
+    path = _file(path)
     try:
-        table = pandas.read_csv(path)
+        table = pandas.read_parquet(path) if path.suffix == ".parquet" else pandas.read_csv(path)
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file.") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: no CSV table ({error}).") from None
+    except ImportError:
+        raise UserError(f"{path}: Parquet needs pyarrow (pip install pyarrow).") from None
+    except (ValueError, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"{path}: no table ({error}).") from None
     for column in needed:
         if column not in table:
             raise unknown(

@@ -34,7 +34,7 @@ Indices = Sequence[int] | np.ndarray | Tensor
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphStore:
     """G graphs with N nodes and E directed edges in all. Empty graphs are legal.
 
@@ -175,6 +175,12 @@ class GraphStore:
             self._cache[name] = compute()
         value: T = self._cache[name]
         return value
+
+    def __repr__(self) -> str:
+        """Counts, and the shapes of what there is."""
+        shapes = [f"{name}={tuple(value.shape)}" for name, value in self.tensors().items() if not name.endswith("ptr")]
+        counts = f"graphs={self.num_graphs}, nodes={self.num_nodes}, edges={self.num_edges}"
+        return f"GraphStore({', '.join([counts, *shapes])})"
 
     @property
     def num_graphs(self) -> int:

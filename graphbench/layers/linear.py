@@ -22,11 +22,12 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias) if input.dim() == 2 else super().forward(input)
 
 
-def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
-    """``[lin(h) for lin in maps]``, on a device as one product with all weights.
+def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[list[Tensor], Tensor]:
+    """``[lin(h) for lin in maps]``, on a device as one product with all weights; and ``h`` for whoever reads it next.
 
     There every product is a kernel forward and up to three backward, and the gradients of ``h`` are added one by one:
-    what is computed costs less than what is launched. The results are parts of one tensor.
+    what is computed costs less than what is launched. The results are parts of one tensor. For ``h`` see
+    :func:`graphbench.ops.linear.linear_and_rows`.
 
     Args:
         h: (N, d).
@@ -34,10 +35,10 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
     """
     biases: list[Tensor] = [lin.bias for lin in maps if lin.bias is not None]
     if h.device.type == "cpu" or len(biases) < len(maps):
-        return [lin(h) for lin in maps]
+        return [lin(h) for lin in maps], h
     weights: list[Tensor] = [lin.weight for lin in maps]
-    joined = linear(h, torch.cat(weights), torch.cat(biases))
-    return list(joined.split([lin.out_features for lin in maps], dim=1))
+    joined, h = linear_and_rows(h, torch.cat(weights), torch.cat(biases))
+    return list(joined.split([lin.out_features for lin in maps], dim=1)), h
 
 
 def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from graphbench.models.contract import EncodedModel
 from graphbench.models.virtual_node import MessagePassing, MessagePassingSettings
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
-from graphbench.structures.capacity import equal_sizes
+from graphbench.structures.size_groups import equal_sizes
 
 
 @dataclass(frozen=True)

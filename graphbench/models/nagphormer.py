@@ -18,7 +18,7 @@ from graphbench.models.contract import EncodedModel
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
-from graphbench.structures.capacity import equal_sizes
+from graphbench.structures.size_groups import equal_sizes
 
 
 @dataclass(frozen=True)

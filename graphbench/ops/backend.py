@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
+LOOPS_OVER_GRAPHS = (
+    *("softmax_attention", "sparse_flow", "linear_attention"),
+    *("pair_attention", "decay_attention", "kernel_attention"),
+)
+"""Operators whose reference has no loop within a graph: traced for one graph it fits graphs of any size."""
+_traced: ContextVar[bool] = ContextVar("traced", default=False)
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Within it ``"auto"`` is ``"reference"`` for these: plain PyTorch, whose steps do not depend on sizes."""
+    token = _traced.set(True)
+    try:
+        yield
+    finally:
+        _traced.reset(token)
 
 
 def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
@@ -24,6 +42,8 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     Raises:
         ValueError: no such implementation.
     """
+    if backend == "auto" and _traced.get() and operator in LOOPS_OVER_GRAPHS:
+        return implementations["reference"]
     if backend == "auto":
         return implementations[next(reversed(list(implementations)))]
     if backend not in implementations:

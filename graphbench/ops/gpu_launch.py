@@ -16,8 +16,13 @@ from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 
-# By bytes of a number: queries and keys of a tile, warps.
-BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
+# Queries and keys of a tile, and warps, by bytes of what is multiplied and padded width of the heads: the largest for
+# which no kernel spills registers, from what the compiler reports for sm_90.
+BLOCKS = {
+    2: {16: (32, 32, 4), 32: (32, 16, 4), 64: (32, 16, 4), 128: (16, 16, 4)},
+    4: {16: (32, 32, 4), 32: (32, 16, 4), 64: (16, 16, 4), 128: (16, 16, 8)},
+    8: dict.fromkeys((16, 32, 64, 128), (32, 16, 4)),
+}
 # Wider heads and their sums would not fit into the registers.
 WIDEST = 128
 
@@ -64,6 +69,22 @@ def loadable(x: Tensor, wide: torch.dtype) -> Tensor:
 def triton_type(wide: torch.dtype) -> triton.language.dtype:
     """The same in a kernel."""
     return triton.language.float64 if wide == torch.float64 else triton.language.float32
+
+
+def operand_type(kind: torch.dtype) -> triton.language.dtype:
+    """What rows of a type are multiplied in: bfloat16 as it is, which the interpreter's products do not know."""
+    native = kind == torch.bfloat16 and not INTERPRETED
+    return triton.language.bfloat16 if native else triton_type(wide_of(kind))
+
+
+def operand_bytes(kind: torch.dtype) -> int:
+    """Bytes of an entry when it is multiplied."""
+    return 2 if kind == torch.bfloat16 else wide_of(kind).itemsize
+
+
+def attention_block(q: Tensor, v: Tensor) -> tuple[int, int, int]:
+    """(queries of a tile, keys of a tile, warps) for heads of these widths."""
+    return BLOCKS[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
 
 
 def span_of(width: int) -> int:

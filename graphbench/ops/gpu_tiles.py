@@ -54,6 +54,12 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 
 
 @triton.jit
+def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
+    """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC."""
+    return tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
+
+
+@triton.jit
 def first_of_tile(tiles):
     """First row of the tile within its graph."""
     return tl.load(tiles + 2 * tl.program_id(0) + 1)

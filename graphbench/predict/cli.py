@@ -18,7 +18,7 @@ from graphbench.exit_codes import exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predicts and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a configuration or of one run")
+    parser.add_argument("run", metavar="RUN", help="folder of a configuration or of one run, or hf://user/name")
     parser.add_argument("data", metavar="DATA", help="graphs: a file, a folder, or file.py:function")
     parser.add_argument(
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
@@ -33,5 +33,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     graphs, _ = read_graphs(options.data)
     predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
     predictions.write(options.out)
-    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {model.config.name}")
+    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
     return 0

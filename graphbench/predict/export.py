@@ -15,8 +15,6 @@ from pathlib import Path
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 
-PARAMETERS = "model.safetensors"
-
 
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,14 +22,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of one run: results/<config>/<run>")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="must not exist")
+    parser.add_argument(
+        "--program",
+        action="store_true",
+        help="with model.pt2: the model as a program of torch.export for one graph",
+    )
     options = parser.parse_args(arguments)
-    export(options.run, options.out)
+    export(options.run, options.out, program=options.program)
     print(f"wrote {options.out}: {', '.join(sorted(path.name for path in options.out.iterdir()))}")
     return 0
 
 
-def export(run: Path, out: Path) -> None:
+def export(run: str | Path, out: Path, *, program: bool = False) -> None:
     """Writes the folder of one run.
+
+    Args:
+        run: ``results/<config>/<run>``.
+        out: a folder that does not exist.
+        program: write ``model.pt2`` as well (:mod:`graphbench.predict.program`).
 
     Raises:
         UserError: no such run, several, or the folder exists.
@@ -43,6 +51,7 @@ def export(run: Path, out: Path) -> None:
 
     from graphbench.predict.trained import load_run
     from graphbench.structures.data_info import FILE as INFO_FILE
+    from graphbench.train.hub import PARAMETERS
 
     if out.exists():
         raise UserError(f"--out {out}: exists already.")
@@ -50,9 +59,14 @@ def export(run: Path, out: Path) -> None:
     if len(trained.models) > 1:
         raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
     [model], [folder] = trained.models, trained.folders
+    if program:  # first: where there can be none, nothing is written
+        from graphbench.predict.program import FILE, write_program
+
+        difference = write_program(trained, out / FILE)
+        print(f"{out / FILE}: differs from the model by at most {difference:.1e} of the largest output")
     # Copies: safetensors refuses tensors that share memory, as tied parameters do.
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     save_file(state, out / PARAMETERS)
     shutil.copy(folder / "record.json", out / "record.json")
     shutil.copy(folder / "config.yaml", out / "config.yaml")

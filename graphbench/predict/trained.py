@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from graphbench.config import Config, load_config
@@ -22,11 +21,11 @@ from graphbench.errors import UserError
 from graphbench.factory.data import read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform, build_transforms
-from graphbench.predict.export import PARAMETERS
 from graphbench.predict.predictions import Predictions
 from graphbench.runs.record import RunRecord
-from graphbench.structures import DataInfo
+from graphbench.structures import DataInfo, GraphBatch
 from graphbench.structures.data_info import FILE as INFO_FILE
+from graphbench.train.hub import PARAMETERS, local_folder
 from graphbench.train.pretrained import find_run, read_best
 from graphbench.transforms.algorithms.cache import apply
 
@@ -68,6 +67,17 @@ class TrainedModel:
         node = torch.cat([torch.arange(count) for count in sizes.tolist()]) if per_node else None
         return Predictions(self.info.task_type, runs, graph, node)
 
+    def batch_of(self, graphs: Any) -> GraphBatch:
+        """Graphs as the models read them: features, and encodings as in training.
+
+        Raises:
+            UserError: the graphs do not look like those of the training.
+        """
+        store = self._store(graphs)
+        batch = store.gather(range(store.num_graphs))
+        per_batch = batch_transform(self.config)
+        return batch if per_batch is None else per_batch(batch)
+
     def _store(self, graphs: Any) -> GraphStore:
         try:
             store = GraphStore.from_graphs([_without_targets(graph) for graph in graph_list(graphs)])
@@ -98,12 +108,13 @@ def load_run(folder: str | Path) -> TrainedModel:
     """The models of a run, or of all finished runs of a configuration.
 
     Args:
-        folder: ``results/<config>/<run>``, or ``results/<config>``.
+        folder: ``results/<config>/<run>``, or ``results/<config>``; what ``graphbench export`` has written; that on
+            the Hugging Face Hub, ``hf://<user>/<name>``.
 
     Raises:
         UserError: no finished run with a checkpoint, or a task that has no predictions for single graphs.
     """
-    folder = Path(folder)
+    folder = local_folder(folder)
     folders = [folder]
     if not (folder / PARAMETERS).is_file() and not (folder / "ckpt").is_dir():
         records = {path.parent: RunRecord.read(path) for path in sorted(folder.glob("*/record.json"))}
@@ -134,9 +145,8 @@ def _info(folder: Path, config: Config) -> DataInfo:
 
 def _model(folder: Path, config: Config, info: DataInfo) -> nn.Module:
     model = build_model(config, info)
-    exported = folder / PARAMETERS
     try:
-        stored = load_file(exported) if exported.is_file() else read_best(find_run(folder, folder.name))["model"]
+        stored = read_best(find_run(folder, folder.name))["model"]
         model.load_state_dict(stored)
     except RuntimeError as error:
         raise UserError(f"{folder}: its checkpoint does not fit its configuration ({error}).") from error

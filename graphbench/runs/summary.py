@@ -34,6 +34,10 @@ def results_table(result: Aggregate) -> Table:
     return table
 
 
+MAX_NOTE = 160
+"""Characters of a failure below a table."""
+
+
 @dataclass(frozen=True)
 class Compared:
     """One configuration of a comparison.
@@ -77,7 +81,9 @@ def _comparison(title: str, compared: Sequence[Compared]) -> Table:
     rows = list(map(_cells, compared))
     default = {"runs": "1", **dict.fromkeys(STATISTICS.values(), "-")}
     headings = [name for name in rows[0] if any(row[name] != default.get(name) for row in rows)]
-    notes = [f"{row.result.config}: {row.failure}" for row in compared if row.failure] + _data_notes(compared)
+    # What a configuration failed of was said in full when it did; a table folds long lines.
+    notes = [f"{row.result.config}: {_shortened(row.failure)}" for row in compared if row.failure]
+    notes += _data_notes(compared)
     table = Table(title=title, caption=escape("\n".join(notes)) or None, caption_justify="left")
     for name in headings:
         table.add_column(name, justify="right", overflow="fold")
@@ -130,6 +136,10 @@ def format_mean(entry: Mean | None) -> str:
     if entry is None:
         return "-"
     return f"{entry.mean:.4f}" + ("" if entry.std is None else f" ± {entry.std:.4f}")
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MAX_NOTE else f"{message[: MAX_NOTE - 6].rsplit(' ', 1)[0]} [...]"
 
 
 def final_line(result: Aggregate, config_dir: Path | str) -> dict[str, Any]:

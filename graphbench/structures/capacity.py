@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import torch
@@ -106,6 +106,12 @@ class BatchCounts:
     taps: int = 0
 
 
+@lru_cache(maxsize=64)
+def _numbers(rows: int, device: torch.device) -> Tensor:
+    """0 .. rows - 1: one of the few numbers of rows of a class, asked for in every step."""
+    return torch.arange(rows, device=device)
+
+
 @dataclass(frozen=True, eq=False)
 class RealRows:
     """Which rows of a padded tensor count.
@@ -121,7 +127,7 @@ class RealRows:
     @classmethod
     def first(cls, count: Tensor, rows: int) -> RealRows:
         """The first ``count`` of so many rows."""
-        return cls(torch.arange(rows, device=count.device) < count, count)
+        return cls(_numbers(rows, count.device) < count, count)
 
     def select(self, x: Tensor, padding: float = 0.0) -> Tensor:
         """(R, ...) with the padding replaced: unlike a product this is no NaN where padding was infinite."""
@@ -289,11 +295,3 @@ class CapacityPairs(PairBlocks):
         """(G+1,) int64, first pair of every graph and the total."""
         ragged: CapacityRagged = vars(self)["_ragged"]
         return ragged.pair_ptr
-
-
-def equal_sizes(like: Ragged, graphs: int, size: int) -> Ragged:
-    """So many graphs of one size, on the device of another partition and padded if that is."""
-    if not isinstance(like, CapacityRagged):
-        return Ragged.from_sizes([size] * graphs, like.device)
-    ptr = torch.arange(graphs + 1, device=like.device) * size
-    return CapacityRagged(ptr, Capacity(graphs, 0, nodes=graphs * size, edges=0, max_size=size))

@@ -35,7 +35,7 @@ from graphbench.structures.two_hops import two_hop_edges
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphBatch(Memo):
     """A batch of G graphs with N nodes and E directed edges in all; one big graph is a batch of one.
 
@@ -74,6 +74,13 @@ class GraphBatch(Memo):
     edge_order: Tensor | None = None
     state: LayerState = field(default_factory=LayerState)
     real_graphs: Tensor | None = None
+
+    def __repr__(self) -> str:
+        """Counts, and the shapes of what there is."""
+        named = {"x": self.x, "edge_attr": self.edge_attr, "y": self.y, **self.pe, **self.edge_pe, **self.pair_pe}
+        shapes = [f"{name}={tuple(value.shape)}" for name, value in named.items() if value is not None]
+        counts = f"graphs={self.num_graphs}, nodes={self.num_nodes}, edges={self.num_edges}"
+        return f"GraphBatch({', '.join([counts, *shapes])})"
 
     @property
     def num_graphs(self) -> int:

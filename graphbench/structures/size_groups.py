@@ -76,3 +76,11 @@ def _of_capacity(ragged: Ragged) -> SizeGroups:
     ordered, graphs = sizes.sort(stable=True)
     first_graph = torch.searchsorted(ordered, torch.arange(groups + 1, device=ragged.device))
     return SizeGroups(taps, ptr.index_select(0, sizes), graphs, first_graph)
+
+
+def equal_sizes(like: Ragged, graphs: int, size: int) -> Ragged:
+    """So many graphs of one size, on the device of another partition and padded if that is."""
+    if not isinstance(like, CapacityRagged):
+        return Ragged.from_sizes([size] * graphs, like.device)
+    ptr = torch.arange(graphs + 1, device=like.device) * size
+    return CapacityRagged(ptr, Capacity(graphs, 0, nodes=graphs * size, edges=0, max_size=size))

@@ -70,7 +70,8 @@ class Capture:
             return StepRunner(step, self.loaders, None), None
         loaders, device = self.loaders, self.fabric.device
         assert isinstance(loaders, AssemblesOnDevice)  # else there is an obstacle
-        steps = None if obstacle else CapturedSteps(graphs, loaders, step, self.model, self.optimizer, device)
+        work = (graphs, loaders, step, self.model, self.optimizer, device)
+        steps = None if obstacle else CapturedSteps(*work, accumulates=self.settings.batch_accumulation > 1)
         evaluation = CapturedEvaluation(graphs, loaders, predict, self.task, self.model, device, required)
         return StepRunner(step, loaders, steps, required), evaluation
 
@@ -92,8 +93,6 @@ class Capture:
         """The same for steps alone."""
         if self.fabric.strategy.precision.precision == "16-mixed":
             return "precision 16-mixed looks at every gradient on the host"
-        if self.settings.batch_accumulation > 1:
-            return "gradients of several batches are added up (optim.batch_accumulation)"
         if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
             return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"
         return None

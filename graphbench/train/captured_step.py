@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity
 from graphbench.train.device_rates import DeviceRates
-from graphbench.train.recording import BatchInput, Snapshot, Work, record
+from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work, record
 from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.tally import Place, StepOutput, Tally
 from graphbench.train.training_step import TrainingStep
@@ -38,6 +38,9 @@ class _Recorded:
 class CapturedSteps:
     """Training steps by replay, for batches of classes; everything else is left to the caller.
 
+    Where the gradients of several batches are added up, they lie in tensors that all graphs share, and a class has up
+    to four graphs: of batches that begin a group or not, and end it or not.
+
     Args:
         graphs: makes graphs.
         loaders: assemble batches on the device.
@@ -45,6 +48,7 @@ class CapturedSteps:
         model: whose parameters and buffers a step changes.
         optimizer: of the parameters.
         device: of all of them.
+        accumulates: whether gradients of several batches are added up.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class CapturedSteps:
         model: nn.Module,
         optimizer: Optimizer,
         device: torch.device,
+        accumulates: bool = False,
     ) -> None:
         self._graphs = graphs
         self._loaders = loaders
@@ -64,14 +69,28 @@ class CapturedSteps:
         self._device = device
         self._rates = DeviceRates(optimizer, device)
         self._tally = Tally(loaders.num_train_batches, loaders.num_train_rows)
-        self._recorded: dict[Capacity | None, _Recorded] = {}
+        self._recorded: dict[tuple[Capacity | None, bool, bool], _Recorded] = {}
+        self._accumulates = accumulates
+        self._gradients: list[Tensor] = []  # of the group, where they are added up
 
     def begin_epoch(self) -> None:
         """Before the first batch of an epoch: what was returned in the one before is overwritten."""
         self._tally.begin()
 
-    def __call__(self, plan: BatchPlan) -> StepOutput:
+    def forget_gradients(self) -> None:
+        """Before a group whose first batch is not captured."""
+        if self._gradients:
+            torch._foreach_zero_(self._gradients)
+        else:
+            self._step.forget_gradients()
+
+    def __call__(self, plan: BatchPlan, begins_group: bool = True, ends_group: bool = True) -> StepOutput:
         """The step on a batch whose plan :attr:`~graphbench.structures.BatchPlan.is_captured`.
+
+        Args:
+            plan: of the batch.
+            begins_group: whether no gradients are there yet.
+            ends_group: whether the parameters are updated behind it.
 
         Returns:
             Views of buffers, valid until the next epoch begins.
@@ -80,23 +99,47 @@ class CapturedSteps:
             CaptureFailed: the model is as it was before the step.
         """
         place = self._tally.reserve(plan.rows)
-        if plan.capacity not in self._recorded:
-            self._recorded[plan.capacity] = self._record(plan, place)
-        recorded = self._recorded[plan.capacity]
+        kind = (plan.capacity, begins_group, ends_group)
+        if kind not in self._recorded:
+            self._recorded[kind] = self._record(plan, place, begins_group, ends_group)
+        recorded = self._recorded[kind]
         self._rates.refresh()
         recorded.batch.set(BatchInput.content(self._loaders.numbers_of(plan), place))
         recorded.graph.replay()
         return self._tally.read(place, plan.rows)
 
-    def _record(self, plan: BatchPlan, place: Place) -> _Recorded:
+    def _record(self, plan: BatchPlan, place: Place, begins_group: bool, ends_group: bool) -> _Recorded:
         batch = BatchInput(self._loaders.numbers_of(plan), place, self._device)
+        if self._accumulates and not self._gradients:
+            self._make_gradients(plan, batch)
 
         def step() -> None:
-            self._step.forget_gradients()
+            if begins_group:
+                self.forget_gradients()
             output = self._step.backward(self._loaders.assemble(plan, batch.numbers))
-            self._step.update()
+            if ends_group:
+                self._step.update()
             self._tally.write(batch.place, output)
 
         work = Work(step, batch, self._tally, place, plan.rows)
-        before = Snapshot(self._model, self._optimizer)
+        before = Snapshot(self._model, self._optimizer, adds_gradients=self._accumulates)
         return _Recorded(record(self._graphs, work, before, self._rates.in_use), batch)
+
+    def _make_gradients(self, plan: BatchPlan, batch: BatchInput) -> None:
+        """Tensors in no graph's memory, for the parameters that get a gradient at all: the others have none."""
+        before = Snapshot(self._model)
+        known = [parameter.grad for parameter in self._model.parameters()]  # of batches that were not captured
+        try:
+            self._graphs.warm_up(lambda: self._backward_only(plan, batch))
+        except RuntimeError as error:
+            raise CaptureFailed(str(error).partition("\n")[0]) from error
+        finally:
+            before.restore()
+        for parameter, gradient in zip(self._model.parameters(), known, strict=True):
+            if parameter.grad is not None:
+                parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+                self._gradients.append(parameter.grad)
+
+    def _backward_only(self, plan: BatchPlan, batch: BatchInput) -> None:
+        self._step.forget_gradients()
+        self._step.backward(self._loaders.assemble(plan, batch.numbers))

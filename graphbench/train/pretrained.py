@@ -7,12 +7,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpointer import DAMAGED, FORMAT, read_checkpoint
 from graphbench.train.failures import first_line
+from graphbench.train.hub import PARAMETERS, local_folder
 
 HEAD = "head"
 """Attribute of every model that holds its prediction head."""
@@ -22,13 +25,16 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
     """The run directory that ``pretrained.dir`` means: itself, or the run of the same number below it.
 
     Args:
-        folder: a run directory, or that of a configuration with one folder per run.
+        folder: a run directory, one that ``graphbench export`` has written (on the Hub, too: ``hf://user/name``), or
+            that of a configuration with one folder per run.
         run_id: number of the run that is about to start; a single run below ``folder`` serves every number.
 
     Raises:
         UserError: there is none, or several and none of that number, or it is a run of GraphGPS.
     """
-    folder = Path(folder).expanduser()
+    folder = local_folder(folder)
+    if (folder / PARAMETERS).is_file():
+        return folder
     runs = {path.name: path for path in folder.iterdir() if (path / "ckpt").is_dir()} if folder.is_dir() else {}
     run = folder if (folder / "ckpt").is_dir() else runs.get(str(run_id))
     if run is None and len(runs) == 1:
@@ -60,7 +66,9 @@ def read_best(run: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is damaged, or of another version.
     """
-    path = run / "ckpt" / "best.ckpt"
+    exported, path = run / PARAMETERS, run / "ckpt" / "best.ckpt"
+    if exported.is_file():
+        return _read_exported(exported)
     try:
         content = read_checkpoint(path)
     except DAMAGED as error:
@@ -70,6 +78,15 @@ def read_best(run: Path) -> dict[str, Any]:
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
         )
     return content
+
+
+def _read_exported(file: Path) -> dict[str, Any]:
+    record = RunRecord.read(file.with_name("record.json"))
+    try:
+        model = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"pretrained.dir: {file} is damaged ({first_line(error)}).") from error
+    return {"epoch": -1 if record is None else record.best_epoch, "model": model}
 
 
 def warnings(run: Path) -> list[str]:

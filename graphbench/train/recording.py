@@ -65,16 +65,23 @@ class BatchInput:
 
 
 class Snapshot:
-    """Everything that work changes: parameters, buffers, moments, random numbers.
+    """Everything that work changes: parameters, buffers, moments, random numbers, gradients that it adds to.
 
     Args:
         model: of the work.
         optimizer: of the work, if it moves parameters.
+        adds_gradients: whether the work adds to gradients that are there before it; else it begins without any.
     """
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
+    def __init__(self, model: nn.Module, optimizer: Optimizer | None = None, adds_gradients: bool = False) -> None:
         self.model = model
         self._optimizer = optimizer
+        self._gradients = [
+            (parameter.grad, parameter.grad.clone())
+            for parameter in model.parameters()
+            if adds_gradients and parameter.grad is not None
+        ]
+        self._adds_gradients = adds_gradients
         self.tensors = [tensor.detach().clone() for tensor in _tensors(model)]
         self._moments = {key: tensor.clone() for key, tensor in _moments(optimizer)}
         self._random = random_state()
@@ -89,11 +96,13 @@ class Snapshot:
                 tensor.copy_(self._moments[key])
             else:
                 tensor.zero_()
+        for gradient, value in self._gradients:
+            gradient.copy_(value)
         set_random_state(self._random)
 
     def forget_gradients(self) -> None:
-        """Those in a graph's memory, above all: work without it must not add to them."""
-        if self._optimizer is not None:
+        """Those in a graph's memory: work without it must not add to them."""
+        if self._optimizer is not None and not self._adds_gradients:
             self._optimizer.zero_grad()
 
 

@@ -33,6 +33,7 @@ class StepRunner:
         self._captured = captured
         self._required = required
         self._told = False
+        self._begins_group = True
 
     def batches(self, epoch: int) -> Iterator[BatchPlan | DeviceBatch]:
         """The batches of an epoch, or their plans where steps are captured."""
@@ -53,19 +54,22 @@ class StepRunner:
         Raises:
             UserError: it could not be captured, and had to be.
         """
+        begins_group, self._begins_group = self._begins_group, ends_group
         if isinstance(batch, BatchPlan):
-            output = self._replayed(batch)
+            output = self._replayed(batch, begins_group, ends_group)
             if output is not None:
                 return output
             assert isinstance(self._loaders, AssemblesOnDevice)  # nobody else has plans
+            if begins_group and self._captured is not None:
+                self._captured.forget_gradients()  # a replay leaves those of its group
             batch = self._loaders.gather(batch)
         output = self._step.backward(batch, ends_group=ends_group)
         if ends_group:
             self._step.update()
-            self._step.forget_gradients()
+            (self._step if self._captured is None else self._captured).forget_gradients()
         return output
 
-    def _replayed(self, plan: BatchPlan) -> StepOutput | None:
+    def _replayed(self, plan: BatchPlan, begins_group: bool, ends_group: bool) -> StepOutput | None:
         if self._captured is None:
             return None
         if not plan.is_captured:
@@ -74,10 +78,12 @@ class StepRunner:
                 self._told = True
             return None
         try:
-            return self._captured(plan)
+            return self._captured(plan, begins_group, ends_group)
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
             logger.info("training step by step, without capturing: %s", failed)
+            if begins_group:
+                self._captured.forget_gradients()
             self._captured = None
             return None

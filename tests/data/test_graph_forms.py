@@ -119,3 +119,33 @@ def test_scipy() -> None:
 def test_what_is_no_graph(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         graph_list(value)
+
+
+def test_graphs_and_data_sets_of_dgl() -> None:
+    dgl = pytest.importorskip("dgl", exc_type=ImportError)
+    graph = dgl.graph(([0, 1, 2], [1, 2, 0]), num_nodes=4)
+    graph.ndata["feat"], graph.ndata["label"] = torch.eye(4), torch.tensor([0, 1, 0, 1])
+    graph.ndata["train_mask"], graph.edata["feat"] = torch.tensor([True, False, False, True]), torch.ones(3)
+    [read] = graph_list(graph)
+    assert read["edge_index"].tolist() == [[0, 1, 2], [1, 2, 0]]
+    assert (read["num_nodes"], read["x"].shape, read["edge_attr"].shape) == (4, (4, 4), (3, 1))
+    assert read["y"].tolist() == [0, 1, 0, 1]
+    assert read["train_mask"].tolist() == [True, False, False, True]
+
+    class Labelled(dgl.data.DGLDataset):
+        def process(self) -> None:
+            pass
+
+        def __getitem__(self, number: int):
+            if number > 2:
+                raise IndexError
+            return dgl.rand_graph(5, 6), torch.tensor(number)
+
+        def __len__(self) -> int:
+            return 3
+
+    graphs = graph_list(Labelled("labelled"))
+    assert [int(each["y"]) for each in graphs] == [0, 1, 2]
+    two_kinds = dgl.heterograph({("a", "to", "b"): ([0], [0])})
+    with pytest.raises(TypeError, match="a DGL graph has 2 kinds of nodes and 1 of edges"):
+        graph_list(two_kinds)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import networkx
+import pandas
 import pytest
 
 import graphbench
@@ -60,6 +62,33 @@ def _plain(tmp_path: Path) -> Path:
     """Without targets and splits of nodes."""
     nodes = "node,graph,a\n" + "".join(f"{node},{graph},{node / 2}\n" for graph in "pqrstu" for node in range(6))
     return _folder(tmp_path, nodes=nodes)
+
+
+def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for name in ("text", "binary"):
+        (tmp_path / name).mkdir()
+        _plain(tmp_path / name)
+    (tmp_path / "text" / "molecules.csv").write_text(SMILES)
+    (tmp_path / "binary" / "molecules.csv").write_text(SMILES)
+    for file in (tmp_path / "binary").glob("*.csv"):
+        pandas.read_csv(file).to_parquet(file.with_suffix(".parquet"))
+        file.unlink()
+    text, binary = (_load(tmp_path / name) for name in ("text", "binary"))
+    assert binary.store.fingerprint == text.store.fingerprint
+    parts = [[part.tolist() for part in loaded.published["standard"][0].parts().values()] for loaded in (text, binary)]
+    assert parts[0] == parts[1]
+    files = (tmp_path / "text/molecules.csv", tmp_path / "binary/molecules.parquet")
+    molecules = [_load(file, "graph", "regression") for file in files]
+    assert molecules[0].store.fingerprint == molecules[1].store.fingerprint
+
+
+def test_parquet_without_its_library_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nodes.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    with pytest.raises(UserError, match=r"nodes\.parquet: Parquet needs pyarrow \(pip install pyarrow\)\."):
+        _load(tmp_path)
 
 
 def test_one_graph_of_named_nodes_with_masks(tmp_path: Path) -> None:

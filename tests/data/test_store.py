@@ -216,3 +216,9 @@ def test_a_known_fingerprint_belongs_to_the_copy_and_to_stores_of_the_same_graph
     known = store.with_fingerprint("known")
     assert known.with_encodings(pe={"a": torch.zeros(2, 1)}).fingerprint == known.to("cpu").fingerprint == "known"
     assert store.fingerprint == known.replace(y=None).fingerprint != "known"
+
+
+def test_printed_it_has_counts_and_shapes_not_contents() -> None:
+    graph = {"x": torch.zeros(3, 2), "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor(0)}
+    printed = repr(GraphStore.from_graphs([graph]))
+    assert printed == "GraphStore(graphs=1, nodes=3, edges=1, edge_index=(2, 1), x=(3, 2), y_graph=(1,))"

@@ -13,6 +13,7 @@ from graphbench.structures import PairBlocks, Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
+    check_machine_code,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -69,6 +70,23 @@ def test_compiles_for_a_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int, width: int, capability: int) -> None:
     check_program(compiled(name, kind, width, kinds, capability), kind, capability, tensor_cores=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", ["forward", "backward-queries", "backward-keys"])
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        *((torch.float32, width) for width in (24, 64)),
+        *(pytest.param(kind, 128, marks=pytest.mark.exhaustive) for kind in (torch.float32, torch.bfloat16)),
+        *(pytest.param(torch.bfloat16, width, marks=pytest.mark.exhaustive) for width in (16, 32, 64)),
+    ],
+    ids=str,
+)
+def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int) -> None:
+    few = 24 if (kind, width) == (torch.float32, 128) else 0  # no tile is small enough
+    check_machine_code(compiled(name, kind, width, 0, 90), tensor_cores=True, allowed=few)
 
 
 def test_tensors_must_lie_on_a_gpu() -> None:

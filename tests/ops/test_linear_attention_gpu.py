@@ -12,6 +12,7 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
+    check_machine_code,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -61,8 +62,10 @@ def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
 
 
 def check(name: str, kind: torch.dtype, width: int, capability: int) -> None:
-    program = compiled(name, kind, width, capability)
-    check_program(program, kind, capability)
+    program, multiplies = compiled(name, kind, width, capability), name != "totals" and kind != torch.float64
+    check_program(program, kind, capability, tensor_cores=multiplies)
+    if multiplies:
+        check_machine_code(program, tensor_cores=True)
 
 
 @pytest.mark.usefixtures("fresh_compiler")

@@ -17,8 +17,9 @@ from sklearn.metrics import accuracy_score, mean_absolute_error
 import graphbench
 from graphbench.console import main
 from graphbench.errors import UserError
-from graphbench.predict import cli, export, load_run
+from graphbench.predict import cli, load_run
 from graphbench.predict.predictions import Predictions
+from graphbench.train import hub
 
 GRAPHS = """\
 import torch
@@ -128,13 +129,28 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     what = "value_0" if task_type == "regression" else "probability_0"
     assert [float(row[what]) for row in rows] == pytest.approx(arrays[what].tolist())
     assert load_run(tmp_path / "model").info == load_run("results/rings/0").info
-    assert (tmp_path / "model" / export.PARAMETERS).is_file()
+    assert (tmp_path / "model" / hub.PARAMETERS).is_file()
     card = (tmp_path / "model/README.md").read_text()
     assert "# rings, run 0" in card
     assert "| test | " in card
     assert cli.main([str(tmp_path / "none"), data]) == 2
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
+
+
+def test_an_exported_folder_can_be_trained_further(trained: Any, tmp_path: Path) -> None:
+    assert main(["export", "results/rings/0", "--out", str(tmp_path / "model")]) == 0
+    stored = torch.load("results/rings/0/ckpt/best.ckpt", weights_only=True)["model"]
+    keys = {"pretrained.dir": str(tmp_path / "model"), "pretrained.reset_prediction_head": "False"}
+    keys |= {"pretrained.freeze_main": "True", "out_dir": str(tmp_path / "runs"), "optim.max_epoch": "1"}
+    graphbench.run(
+        graphbench.load_config("rings.yaml", ["print", "file", *(text for pair in keys.items() for text in pair)])
+    )
+    tuned = torch.load(tmp_path / "runs/rings/0/ckpt/best.ckpt", weights_only=True)["model"]
+    body = [name for name in stored if not name.startswith("head.")]
+    assert body
+    assert all(torch.equal(tuned[name], stored[name]) for name in body)
+    assert not all(torch.equal(tuned[name], stored[name]) for name in stored)
 
 
 def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained: Any, tmp_path: Path) -> None:

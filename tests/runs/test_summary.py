@@ -9,7 +9,7 @@ from rich.console import Console
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
-from graphbench.runs.summary import Compared, comparison_tables
+from graphbench.runs.summary import MAX_NOTE, Compared, _shortened, comparison_tables
 
 
 def runs(folder: Path, *values: float, status: str = "finished", zero_flow: float | None = None, **data) -> Aggregate:
@@ -118,3 +118,12 @@ def test_a_failure_has_a_row_and_its_reason_below(tmp_path: Path) -> None:
         ["absent GCN", "failed", "-", "-", "-", "0 of 1"],
         "absent: no data",
     )
+
+
+def test_a_long_failure_is_shortened_below_the_table() -> None:
+    text = "the raw files are missing. " * 20
+    short = _shortened(text)
+    assert len(short) <= MAX_NOTE
+    assert short.endswith(" [...]")
+    assert text.startswith(short.removesuffix(" [...]"))
+    assert _shortened("out of memory") == "out of memory"

@@ -113,3 +113,8 @@ def test_permuting_twice_restores_the_batch() -> None:
     there = permuted(batch, node, edge)
     assert torch.equal(there.x[there.edge_index], batch.x[batch.edge_index[:, edge]])
     assert_equal(permuted(there, torch.argsort(node), torch.argsort(edge)), batch)
+
+
+def test_printed_it_has_counts_and_shapes_not_contents() -> None:
+    batch = GraphBatch(Ragged.from_sizes([2, 3]), torch.zeros(2, 4, dtype=torch.int64), x=torch.zeros(5, 3))
+    assert repr(batch) == "GraphBatch(graphs=2, nodes=5, edges=4, x=(5, 3))"

@@ -101,6 +101,7 @@ def training(
     dtype: torch.dtype = torch.float64,
     one_graph: bool = False,
     splits: Splits | None = None,
+    accumulates: bool = False,
 ) -> Training:
     """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``.
 
@@ -113,6 +114,7 @@ def training(
         dtype: of the parameters.
         one_graph: train on the nodes of one graph instead.
         splits: of the graphs or nodes; None: all are trained on.
+        accumulates: add up gradients of several batches.
     """
     sizes = [sum(SIZES)] if one_graph else SIZES
     changes = [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides]
@@ -142,7 +144,7 @@ def training(
     adapter = BatchAdapter(model, "64-true" if dtype == torch.float64 else "32-true")
     step = TrainingStep(fabric, *fabric.setup(adapter, optimizer), task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs
-    captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE)
+    captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE, accumulates)
     predict = Predictor(fabric, adapter)
     evaluation = CapturedEvaluation(graphs, loaders, predict, task, model, DEVICE)
     runner = StepRunner(step, loaders, captured)

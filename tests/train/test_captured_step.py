@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -176,6 +177,36 @@ def test_what_waits_for_the_device_is_trained_step_by_step(
     told = [record.message for record in caplog.records if "step by step" in record.message]
     assert len(told) == 1
     assert GPU or told[0].endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+
+
+GROUPS = {
+    "first": (False, True, True, True),
+    "last": (True, False, True, True),
+    "alone": (False, False, True, True),
+    "failing": (True, True, True, True),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_gradients_of_groups_are_added_up(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches per group, some of which fit no class; and what is left when a later graph cannot be recorded."""
+    options = ("optim.optimizer", "sgd", "optim.base_lr", "0.01")
+    with second_device():
+        run, twin = (training(WITHOUT_ATTENTION[0], tmp_path, *options, accumulates=True) for _ in range(2))
+        twin.runner._captured = None
+        run.captured.begin_epoch()
+        plans = run.plans(1)
+        assert len(plans) == len(GROUPS[case]) == 4
+        for number, (plan, captured) in enumerate(zip(plans, GROUPS[case], strict=True)):
+            if case == "failing" and number == 2:
+                fails = mock.Mock(side_effect=CaptureFailed("for a test"))
+                monkeypatch.setattr(run.captured, "_record", fails)
+                run.captured._recorded.clear()
+            batch = plan if captured else BatchPlan(plan.graphs, plan.rows)
+            loss, expected = (each.runner(batch, number % 2 == 1).loss for each in (run, twin))
+            torch.testing.assert_close(loss.cpu(), expected.cpu(), rtol=1e-7, atol=1e-7)
+        for ours_now, theirs_now in zip(run.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(ours_now, theirs_now, rtol=1e-7, atol=1e-7)
 
 
 def test_a_batch_beyond_all_classes_is_not_padded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

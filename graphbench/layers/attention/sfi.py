@@ -166,7 +166,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     def _projections(self, x: Tensor, names: Sequence[str] = _PROBLEM) -> dict[str, Tensor]:
         """(N, heads, dim) of those of the maps of ``x`` that the mode has."""
         maps = {name: lin for name in names if isinstance(lin := getattr(self, name, None), nn.Linear)}
-        rows = zip(maps, joint_linear(x, list(maps.values())), strict=True)
+        rows = zip(maps, joint_linear(x, list(maps.values()))[0], strict=True)
         return {name: row.view(x.shape[0], self.heads, x.shape[1]) for name, row in rows}
 
     def _lam(self, batch: GraphBatch) -> Tensor:

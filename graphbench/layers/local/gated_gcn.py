@@ -12,6 +12,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear, joint_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm, normed
+from graphbench.ops.linear import linear_and_rows
 from graphbench.ops.propagate import gated_mean
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -85,9 +86,10 @@ class GatedGCNCore(GraphLayer):
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
         maps = (self.gate_target, self.gate_source, self.lin_neighbor, self.lin_self)
-        target, source, value, own = joint_linear(h, maps)
+        (target, source, value, own), h = joint_linear(h, maps)
+        edge, e = linear_and_rows(e, self.gate_edge.weight, self.gate_edge.bias)
         gate = None if self.pe_gate is None else self.pe_gate(adj, batch)
-        neighbours, logit = gated_mean(adj, target, source, self.gate_edge(e), value, gate=gate)
+        neighbours, logit = gated_mean(adj, target, source, edge, value, gate=gate)
         old, old_edges = (h if self.node_residual else None), (e if self.edge_residual else None)
         around: dict[str, Any] = {"act": self.act, "dropout": self.dropout}
         h_new = normed(self.node_norm, own, batch, added=neighbours, residual=old, **around)

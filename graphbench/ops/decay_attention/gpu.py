@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops import gpu_launch
+    from graphbench.ops.gpu_launch import attention_block, operand_type
 except ImportError as missing:
     raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
 
@@ -124,7 +124,7 @@ def _constants(
 ) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
     wide = wide_of(v.dtype)
-    rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
+    rows, keys, warps = attention_block(q, v)
     return (
         rows,
         keys,
@@ -138,6 +138,7 @@ def _constants(
             "E": v.shape[2],
             "SPAN_D": span_of(q.shape[2]),
             "SPAN_E": span_of(v.shape[2]),
+            "DOT": operand_type(v.dtype),
             "ACC": triton_type(wide),
             "LOG": mask.log_decay,
             "SLOPE": float(mask.slope),

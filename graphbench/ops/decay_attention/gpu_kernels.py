@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
-from graphbench.ops.gpu_tiles import dot, dropout, first_of_tile, load_rows, locate, store_rows
+from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, store_rows
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)
@@ -64,7 +64,7 @@ def forward(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
@@ -82,7 +82,7 @@ def forward(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), ACC)
+        b_s = SCALE * dot_as(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), DOT, ACC)
         b_z, _b_m, _b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
@@ -93,7 +93,7 @@ def forward(
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP)
         # [KEYS, SPAN_E]
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-        b_out = b_out * b_shrink[:, None] + dot(b_p.to(ACC), b_v, ACC)
+        b_out = b_out * b_shrink[:, None] + dot_as(b_p.to(ACC), b_v, DOT, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
     store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
@@ -117,7 +117,7 @@ def backward(
     OF_QUERIES: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
@@ -149,7 +149,7 @@ def backward(
         b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
-        b_s = SCALE * dot(b_q, tl.trans(b_k), ACC)
+        b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z, b_m, b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
@@ -159,7 +159,7 @@ def backward(
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
-        b_dp = dot(b_grad, tl.trans(b_v), ACC)
+        b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
         b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
         if OF_QUERIES:
             b_along = b_own
@@ -168,12 +168,12 @@ def backward(
         b_dz = b_p * (b_dp - b_along[:, None])
         b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:
-            b_dq += SCALE * dot(b_ds, b_k, ACC)
+            b_dq += SCALE * dot_as(b_ds, b_k, DOT, ACC)
             b_dstart += tl.sum(b_dz * b_dm if ADDED else b_dz * b_s * b_dm, 1)
         else:
             b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
-            b_dv += dot(tl.trans(b_p), b_grad, ACC)
-            b_dk += SCALE * dot(tl.trans(b_ds), b_q, ACC)
+            b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
+            b_dk += SCALE * dot_as(tl.trans(b_ds), b_q, DOT, ACC)
     if OF_QUERIES:
         store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         tl.store(parts + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops import gpu_launch
+    from graphbench.ops.gpu_launch import attention_block, operand_type
 except ImportError as missing:
     raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
 
@@ -131,7 +131,7 @@ class _Launch:
     ) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
         wide = wide_of(v.dtype)
-        rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
+        rows, keys, warps = attention_block(q, v)
         return {
             "SCALE": 1.0 / math.sqrt(q.shape[2]),
             "P": float(self.p),
@@ -144,6 +144,7 @@ class _Launch:
             "SPAN_E": span_of(v.shape[2]),
             "ROWS": rows,
             "KEYS": keys,
+            "DOT": operand_type(v.dtype),
             "ACC": triton_type(wide),
             "KINDS": self.kinds,
             "SPAN_T": span_of(self.kinds),

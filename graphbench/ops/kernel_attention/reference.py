@@ -17,7 +17,7 @@ def kernel_attention(
         key_weights = k.new_ones(*k.shape[:2], 1)
     parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v, key_weights))
     for q_ihd, k_jhd, v_jhf, u_jhs in zip(*parts):
-        if not len(q_ihd):
+        if not q_ihd.shape[0]:
             continue
         weights_shij = _weights(q_ihd, k_jhd, projection, eps) * u_jhs.permute(2, 1, 0).unsqueeze(2)
         weights_shij = weights_shij / weights_shij.sum(3, keepdim=True)

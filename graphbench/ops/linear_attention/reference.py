@@ -15,7 +15,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
     blocks = [v.new_zeros(0, *v.shape[1:])]
     parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v))
     for q_ihd, k_jhd, v_jhe in zip(*parts):
-        n = len(q_ihd)
+        n = q_ihd.shape[0]
         q_ihd, k_jhd = _normalised(q_ihd, norm), _normalised(k_jhd, norm)
         weights = torch.einsum("ihd,jhd->hij", q_ihd, k_jhd)
         if base == "self":

@@ -25,7 +25,12 @@ def query_tiles(ragged: Ragged, heads: int, pairs: int | None = None) -> Iterato
     """
     first = 0
     for graph, size in enumerate(ragged.sizes):
-        step = max(1, size if pairs is None else pairs // max(1, heads * size))
-        for start in range(first, first + size, step):
-            yield graph, slice(start, min(start + step, first + size)), slice(first, first + size)
+        whole = slice(first, first + size)
+        if pairs is None:
+            if size:
+                yield graph, whole, whole
+        else:
+            step = max(1, pairs // max(1, heads * size))
+            for start in range(first, first + size, step):
+                yield graph, slice(start, min(start + step, first + size)), whole
         first += size
