@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -62,29 +62,43 @@ class Capturable:
     * *fixed trace*: for all batches of one capacity the same operations run on tensors of the same shapes with the same
       numbers from the host. No value of a tensor comes to the host; what depends on a batch is computed on its device.
 
+    What reads the host about a batch, once for every batch, keeps the second promise only where all steps have one and
+    the same batch, that of all nodes of a graph: ``capturable = "one batch"``.
+
     A model with a layer, encoder or head that does not promise it is trained step by step.
 
     Attributes:
         capturable: the promise. It covers the ``forward`` of this class, not one that a subclass writes anew.
     """
 
-    capturable: ClassVar[bool] = False
+    capturable: ClassVar[bool | Literal["one batch"]] = False
 
-    def capture_obstacle(self) -> str | None:
-        """Why this one cannot be captured; None where it can. Overridden where that depends on arguments."""
+    def capture_obstacle(self, one_batch: bool = False) -> str | None:
+        """Why this one cannot be captured; None where it can. Overridden where that depends on arguments.
+
+        Args:
+            one_batch: all steps have the same batch.
+        """
         classes = type(self).__mro__
         promised = next(i for i, base in enumerate(classes) if "capturable" in vars(base))
         written = next((i for i, base in enumerate(classes) if "forward" in vars(base)), promised)
-        if self.capturable and promised <= written:
+        if promised <= written and (self.capturable is True or (one_batch and self.capturable)):
             return None
+        if promised <= written and self.capturable:
+            return f"{type(self).__name__} is capturable on one batch that never changes only"
         return f"{type(self).__name__} is not declared capturable"
 
 
-def capture_obstacle(model: nn.Module) -> str | None:
-    """Why a model cannot be captured, the first reason; None where it can."""
+def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:
+    """Why a model cannot be captured, the first reason; None where it can.
+
+    Args:
+        model: with all its parts.
+        one_batch: all steps have the same batch.
+    """
     if not isinstance(model, Capturable):
         return f"{type(model).__name__} is not declared capturable"
-    reasons = (module.capture_obstacle() for module in model.modules() if isinstance(module, Capturable))
+    reasons = (module.capture_obstacle(one_batch) for module in model.modules() if isinstance(module, Capturable))
     return next((reason for reason in reasons if reason is not None), None)
 
 

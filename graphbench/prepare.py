@@ -41,6 +41,7 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
     Raises:
         UserError: no such configuration or data set, or its files are missing.
     """
+    from graphbench.data.builder import read
     from graphbench.data.files.roots import Roots
     from graphbench.factory.data import encode, read_data
     from graphbench.factory.transforms import build_transforms
@@ -55,10 +56,7 @@ def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
     kind = registry.lookup("data/datasets", family)
     roots = Roots.from_environment(directory or SCHEMA["dataset.dir"].default)
-    try:
-        return registry.construct(kind, {"name": own}).load(roots), []
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from error
+    return read(registry.construct(kind, {"name": own}), roots), []
 
 
 @exit_codes

@@ -46,7 +46,8 @@ def main() -> None:
 
 def _report(name: str, ledger: Ledger, kernels: bool) -> str:
     phases = ledger.totals()
-    step = [sum(values) for values in zip(*(phases[phase] for phase in phases if phase != "evaluation"), strict=True)]
+    of_step = [numbers for phase, numbers in phases.items() if phase not in ("assembly", "evaluation")]
+    step = [sum(values) for values in zip(*of_step, strict=True)]
     lines = [name, f"  {'':12}{'launches':>9}{'copies':>8}{'waits':>7}"]
     for phase, numbers in {**phases, "step": step}.items():
         lines.append(f"  {phase:12}" + "{:9}{:8}{:7}".format(*numbers))

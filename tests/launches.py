@@ -21,12 +21,15 @@ from torch import Tensor
 
 from graphbench.config import load_config
 from graphbench.contract import HasStatistics
+from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
+from graphbench.train.recording import BatchInput
+from graphbench.train.tally import Place
 from tests.paths import ROOT
 from tests.second_device import DEVICE, observed, second_device, triton_stubbed
 from tests.synthetic_batch import store_like
@@ -54,6 +57,9 @@ _NOTHING = {
 }
 _SEVERAL = {
     "cumsum": 2,
+    # Sums, running statistics and scales, rows; backward sums and rows (aten/src/ATen/native/cuda/Normalization.cu).
+    "native_batch_norm": 3,
+    "native_batch_norm_backward": 2,
     "native_layer_norm_backward": 2,
     "binary_cross_entropy_with_logits": 4,
     "repeat_interleave": 3,
@@ -163,8 +169,9 @@ def count(name: str, cache_dir: Path) -> Ledger:
         cache_dir: of the transforms.
 
     Returns:
-        Phases ``gather``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step, and
-        ``evaluation``: another gather and a forward pass with the statistics of its layers.
+        Phases ``gather``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step; ``assembly``,
+        in place of ``gather`` where steps are captured; and ``evaluation``: another gather and a forward pass with the
+        statistics of its layers.
     """
     torch.manual_seed(0)
     config = load_config(ROOT / "configs" / f"{name}.yaml", [])
@@ -196,6 +203,15 @@ def count(name: str, cache_dir: Path) -> Ledger:
             with ledger.phase("optimizer"):
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
+        padded = PaddedBatches(resident)
+        plan = padded.plan(shuffled.numpy(), padded.classes([shuffled.numpy()]))
+        content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
+        read = BatchInput(numbers_of(plan), Place(0, 0, 0), DEVICE)
+        assert plan.capacity is not None
+        padded.assemble(plan.capacity, read.numbers)  # what depends on the capacity is copied once
+        with ledger.phase("assembly"):
+            read.set(content)
+            padded.assemble(plan.capacity, read.numbers)
         model.eval()
         observer = ForwardObserver(model, HasStatistics, ask_statistics)
         with torch.no_grad(), ledger.phase("evaluation"), observer() as answers:

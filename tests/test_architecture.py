@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "blockwise": {"structures", "ops", "layers", "encoders", "data"},
     "models": {"structures", "ops", "layers", "encoders", "heads", "blockwise"},
     "tasks": {"structures"},
-    "data": {"structures"},
+    "data": {"structures", "ops"},
     "transforms": {"structures", "data"},
     "runs": {"config"},
     "train": {"structures", "tasks", "runs", "blockwise"},

@@ -25,12 +25,12 @@ RECORDED = Path(__file__).with_suffix(".json")
 SMALL = "dataset.SBM.train_graphs 32 dataset.SBM.val_graphs 8 dataset.SBM.test_graphs 8"
 WARM = "optim.num_warmup_epochs 1 optim.base_lr 0.001"
 RUNS = {
-    "nodes/sgformer-cora": "optim.max_epoch 8",
+    "nodes/sgformer-cora-4layers": "optim.max_epoch 8",
     "quickstart": f"optim.max_epoch 3 {SMALL}",
     "gnnbench/gps-zinc": f"optim.max_epoch 3 gt.layers 1 train.batch_size 500 {WARM}",
     "lrgb/gps-peptides-func": f"optim.max_epoch 4 gt.layers 2 train.batch_size 32 {WARM} dataset.split_mode random",
 }
-ON_REAL_DATA = ("nodes/sgformer-cora", "gnnbench/gps-zinc", "lrgb/gps-peptides-func")
+ON_REAL_DATA = ("nodes/sgformer-cora-4layers", "gnnbench/gps-zinc", "lrgb/gps-peptides-func")
 
 
 def first_peptides(path: Path, number: int = 300) -> list[str]:

@@ -110,6 +110,15 @@ def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
             )
 
 
+def _unknown_component(
+    schema: Mapping[str, Key], name: str, component: str, allowed: list[str], where: str
+) -> UserError:
+    """The message about a component that ``name`` does not know; says which keys know it."""
+    error = unknown(f"name in {name}", component, allowed, where)
+    known = [other for other, key in schema.items() if any(component in registry.names(n) for n in key.namespaces)]
+    return UserError(f"{error} '{component}' is a name for {', '.join(known)}.") if known else error
+
+
 def check_names(schema: Mapping[str, Key], values: Mapping[str, Any], where: Mapping[str, str]) -> None:
     """Refuses unknown components. A default may name one that this version lacks; building it would say so.
 
@@ -121,4 +130,4 @@ def check_names(schema: Mapping[str, Key], values: Mapping[str, Any], where: Map
             allowed = [*key.extra, *(known for space in key.namespaces for known in registry.names(space))]
             for component in component_names(values[name]):
                 if component not in allowed:
-                    raise unknown(f"name in {name}", component, allowed, where[name])
+                    raise _unknown_component(schema, name, component, allowed, where[name])

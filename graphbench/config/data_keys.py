@@ -19,6 +19,9 @@ DATASET = {
     "split": Key(
         [0.8, 0.1, 0.1], "sizes of a random split: shares (sum at most 1) or counts; left out: those of its protocol"
     ),
+    "train_fraction": Key(
+        1.0, "share of the split's training examples that trains, drawn with the seed of the split; 1: all", minimum=0.0
+    ),
     "split_mode": Key("standard", "standard (the public split), random, random-class, cv-kfold-K, ..."),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
@@ -153,6 +156,7 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         "phi_hidden_dim": Key(64, "width inside the network that makes them", minimum=1),
     },
     "posenc_EquivStableLapPE": {**ENCODING, **_EIGEN},
+    "posenc_EquivStableRWSE": {"enable": ENCODING["enable"], "raw_norm_type": ENCODING["raw_norm_type"], **_KERNEL},
     "posenc_GraphormerBias": {
         **ENCODING,
         "dim_pe": Key(0, "always 0: this encoding takes no columns", minimum=0),

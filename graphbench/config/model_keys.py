@@ -63,7 +63,10 @@ GT = {
     "dim_hidden": Key(64, "width of the layers; equals gnn.dim_inner", minimum=1),
     "dropout": Key(0.0, "dropout after each part of a layer and in its feed-forward part", minimum=0.0),
     "attn_dropout": Key(0.0, "dropout on attention weights", minimum=0.0),
-    "layer_norm": Key(False, "one mean and variance per graph after each part"),
+    "layer_norm": Key(False, "layer norm after each part"),
+    "layer_norm_scope": Key(
+        "graph", "what has a mean and variance of its own under layer_norm", allowed=("graph", "node")
+    ),
     "batch_norm": Key(True, "BatchNorm after each part; exclusive with layer_norm"),
     "residual": Key(True, "residual connections of SAN layers (GPS layers always have them)"),
     "full_graph": Key(True, "SAN layers attend to all pairs, not to edges only"),

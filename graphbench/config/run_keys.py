@@ -19,7 +19,9 @@ TOP = {
         allowed=("graphgps", "exphormer", "lrgb"),
     ),
     "ogb_atom_vocabulary": Key(5, "chirality classes of Atom: 5 since ogb 1.3.6, 4 before", allowed=(4, 5)),
-    "metric_best": Key("auto", "metric that selects the best epoch; auto: the data set card's (any other must agree)"),
+    "metric_best": Key(
+        "auto", "metric, of those computed for the data set, that selects the best epoch; auto: its card's"
+    ),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
     "round": Key(5, "", inert="numbers are written with all their digits here", minimum=1, neutral=True),
@@ -29,8 +31,8 @@ TOP = {
     "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
     "precision": Key(
         "32-true",
-        "arithmetic of the model",
-        allowed=("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
+        "arithmetic of the model; tf32: 32-true with matrix products from ten bits, on a GPU",
+        allowed=("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
     ),
     "num_workers": Key(
         0, "", inert="batches are gathered by index arithmetic here, without worker processes", neutral=True
@@ -80,8 +82,8 @@ TRAIN = {
     ),
     "capture": Key(
         "auto",
-        "record the training step of each class of batch sizes as a CUDA graph and replay it: auto (on a GPU, where "
-        "every part of the model allows it), always (or refuse to train), never",
+        "record the training step of each class of batch sizes, and its evaluation, as CUDA graphs and replay them: "
+        "auto (on a GPU, where every part of the model allows it), always (or refuse to train), never",
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
@@ -167,6 +169,9 @@ OPTIM = {
 }
 
 PRETRAINED = {
+    "parameters": Key(
+        [], "names of parameters to copy, with * and ?; empty: all that both models have", holds=list, item=str
+    ),
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
     "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
     "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),

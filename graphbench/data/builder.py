@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 from graphbench import registry
 from graphbench.data.card import DatasetCard
+from graphbench.data.files.raw_files import unreadable
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.loader import num_examples
 from graphbench.data.split_protocols import default_sizes
@@ -107,6 +108,22 @@ class DatasetBuilder(ABC):
         Raises:
             UserError: files are missing, or are not what was published.
         """
+
+
+def read(builder: DatasetBuilder, roots: Roots) -> LoadedDataset:
+    """What a builder loads; damage that its reader has not noticed ends in one message, too.
+
+    Raises:
+        UserError: files are missing, or are not what was published.
+    """
+    try:
+        return builder.load(roots)
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        files = () if builder.card is None else builder.card.files
+        if not files:
+            raise  # generated, or of the user, whose reader says what is wrong
+        root = roots.find(*files) or roots.directory
+        raise unreadable([root / file for file in files], error) from error
 
 
 _offered: dict[str, dict[str, tuple[type[DatasetBuilder], str]]] = {}

@@ -73,6 +73,27 @@ class Splits:
         """``{"train": ..., "val": ..., "test": ...}``."""
         return {name: getattr(self, name) for name in PARTS}
 
+    def with_train_fraction(self, fraction: float, seed: int) -> Splits:
+        """A copy with a random share of the training examples; for one seed, smaller shares lie inside larger ones.
+
+        Args:
+            fraction: above 0, at most 1.
+            seed: of the draw.
+
+        Raises:
+            UserError: the share is none, or leaves no example.
+        """
+        if fraction == 1.0:
+            return self
+        if not 0.0 < fraction < 1.0 or fraction * self.train.numel() < 1:
+            raise UserError(
+                f"dataset.train_fraction must be above 0, at most 1, and leave one of the {self.train.numel()} "
+                f"training examples, received {fraction:g}."
+            )
+        order = np.random.default_rng(seed).permutation(self.train.numel())
+        kept = torch.as_tensor(np.sort(order[: int(fraction * self.train.numel() + 1e-6)]))
+        return replace(self, train=self.train[kept], seed=seed)
+
     def check(self, num_examples: int, what: str = "split") -> Splits:
         """Returns itself if the parts are disjoint and every number exists.
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
+from graphbench.layers.linear import Linear
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.structures import GraphBatch
@@ -27,7 +28,7 @@ class ReLUStack(nn.ModuleList):
 
     def __init__(self, dim_in: int, dim: int, layers: int) -> None:
         widths = [dim_in, *[2 * dim] * (layers - 1), dim] if layers else [dim]
-        super().__init__(nn.Linear(a, b) for a, b in pairwise(widths))
+        super().__init__(Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., dim)."""
@@ -52,7 +53,7 @@ class NormedMLP(nn.Module):
     def __init__(self, dim_in: int, hidden: int, dim: int, layers: int) -> None:
         super().__init__()
         widths = [dim_in, *[hidden] * (layers - 1), dim]
-        self.lin: Modules[nn.Linear] = Modules(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.lin: Modules[nn.Linear] = Modules(Linear(a, b) for a, b in pairwise(widths))
         self.norm: Modules[BatchNorm] = Modules(BatchNorm(hidden) for _ in range(layers - 1))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

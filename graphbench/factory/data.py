@@ -14,7 +14,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.components import component_keys
-from graphbench.data.builder import DatasetBuilder, LoadedDataset
+from graphbench.data.builder import DatasetBuilder, LoadedDataset, read
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
@@ -22,10 +22,12 @@ from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_mode, make_splits
 from graphbench.data.splits import Splits
-from graphbench.errors import UserError
+from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures import DataInfo
+from graphbench.tasks.targets import kind_of
+from graphbench.tasks.task import LOGGED
 from graphbench.transforms.algorithms.cache import apply
 
 logger = logging.getLogger("graphbench")
@@ -56,7 +58,7 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     if config.tree.gnn.head == "infer_links":
         builder = InferLinks(builder)
     if builder.card is not None:
-        _check_card(config, builder.card)
+        _check_card(config, _selected_by(config, builder.card))
         check_mode(dataset.split_mode, builder.card.split_modes, where=config.where("dataset.split_mode"))
     return builder
 
@@ -67,16 +69,18 @@ def read_data(config: Config) -> LoadedDataset:
     Raises:
         UserError: data missing or damaged, or the configuration contradicts the card.
     """
-    loaded = dataset_builder(config).load(Roots.from_environment(config.tree.dataset.dir))
+    loaded = read(dataset_builder(config), Roots.from_environment(config.tree.dataset.dir))
+    loaded = dataclasses.replace(loaded, card=_selected_by(config, loaded.card))
     _check_card(config, loaded.card)
-    _check_finite(config, loaded)
     declared = declared_fingerprint(config)
-    if declared is not None and loaded.store.fingerprint != declared:
-        logger.warning(
-            "%s: the data of %s are not those that this version knows (fingerprint %s instead of %s): files were "
-            "changed, or come from another source.",
-            config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
-        )  # fmt: skip
+    if loaded.store.fingerprint != declared:  # those that are declared are known to be finite
+        _check_finite(config, loaded)
+        if declared is not None:
+            logger.warning(
+                "%s: the data of %s are not those that this version knows (fingerprint %s instead of %s): files were "
+                "changed, or come from another source.",
+                config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
+            )  # fmt: skip
     store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
     return dataclasses.replace(loaded, store=store)
 
@@ -153,28 +157,48 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         index: overrides ``dataset.split_index``.
     """
     dataset = config.tree.dataset
-    return make_splits(
+    seed = seed if dataset.split_seed is None else dataset.split_seed
+    splits = make_splits(
         dataset.split_mode,
         num_examples=loaded.num_examples,
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
-        seed=seed if dataset.split_seed is None else dataset.split_seed,
+        seed=seed,
         sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
         allowed=loaded.card.split_modes,
         where=config.where("dataset.split_mode"),
     )
+    try:
+        return splits.with_train_fraction(dataset.train_fraction, seed)
+    except UserError as error:
+        raise UserError(f"{config.where('dataset.train_fraction')}: {error}") from None
 
 
 def declared_info(config: Config) -> DataInfo | None:
     """Sizes from the data set's card, without data; None where only the data can tell."""
     card = dataset_builder(config).card
-    return None if card is None else card.info()
+    return None if card is None else _selected_by(config, card).info()
+
+
+def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
+    """The card with ``metric_best`` as the metric that selects the best epoch; all others are computed as well.
+
+    Raises:
+        UserError: it is not computed for this data set.
+    """
+    name = config.tree.metric_best
+    if name in ("auto", card.metric):
+        return card
+    computed = [card.metric, *LOGGED[kind_of(card.task_type, card.out_dim)], *config.tree.custom_metrics]
+    if name not in computed:
+        raise unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
+    return card.replace(metric=name, maximize=registry.lookup("tasks/metrics", name).maximize)
 
 
 def _check_card(config: Config, card: DatasetCard) -> None:
-    """Refuses a task, metric or direction other than the card's; a configuration may repeat them.
+    """Refuses a task or direction other than the card's; a configuration may repeat them.
 
     Raises:
         UserError: naming the key.
@@ -185,14 +209,13 @@ def _check_card(config: Config, card: DatasetCard) -> None:
     stated = {
         "dataset.task": (dataset.task, card.task, _same_task(dataset.task, card)),
         "dataset.task_type": (dataset.task_type, card.task_type, _same_type(dataset.task_type, card.task_type)),
-        "metric_best": (tree.metric_best, card.metric, tree.metric_best in ("auto", card.metric)),
         "metric_agg": (tree.metric_agg, direction, tree.metric_agg in ("auto", direction)),
     }
     for key, (received, fact, fits) in stated.items():
         if not fits:
             raise UserError(
-                f"{config.where(key)}: {key} is '{received}', but the card of {card.name} says '{fact}'. Task and "
-                "metric belong to the data set, so that numbers under its name can be compared."
+                f"{config.where(key)}: {key} is '{received}', but the card of {card.name} says '{fact}'. The task "
+                "and its metrics belong to the data set, so that numbers under its name can be compared."
             )
 
 

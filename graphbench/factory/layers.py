@@ -30,6 +30,8 @@ _SOURCES = {
 }
 """Keys that name and count the blocks, by the ``layers_from`` of a model."""
 
+STABLE_ENCODINGS = frozenset(("EquivStableLapPE", "EquivStableRWSE"))
+"""Node encoders that supply ``state.stable_encoding``."""
 _EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
 """Edge sets by the names in Exphormer's code, None for the edges; other names are the same here."""
 
@@ -220,6 +222,8 @@ class LayerFactory:
                 f"{config.where('gt.layer_norm')}: gt.layer_norm and gt.batch_norm exclude each other; set one to "
                 "false."
             )
+        if gt.layer_norm and gt.layer_norm_scope == "node":
+            return "node"
         if gt.layer_norm:
             return "graph" if config.tree.compat == "exphormer" else "layer"
         return "batch" if gt.batch_norm else "none"
@@ -265,7 +269,7 @@ class LayerFactory:
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=spec.edges in (None, "exp") or spec.attribute is not None,
-            equivstable="EquivStableLapPE" in component_names(tree.dataset.node_encoder_name),
+            equivstable=not STABLE_ENCODINGS.isdisjoint(component_names(tree.dataset.node_encoder_name)),
         )
         if self.group == "gnn":
             gnn = tree.gnn

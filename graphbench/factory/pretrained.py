@@ -104,7 +104,7 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
     run = find_run(keys.dir, run_id)
     best = read_best(run)
     reset_head = keys.reset_prediction_head and not inference  # what is applied keeps its head, whatever the key says
-    notes = load_parameters(model, best["model"], reset_head=reset_head, complete=inference)
+    notes = load_parameters(model, best["model"], reset_head=reset_head, complete=inference, only=keys.parameters)
     if inference:
         notes.append(f"pretrained: train.mode {config.tree.train.mode} predicts with the trained head")
     if keys.freeze_main:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.factory.config_errors import config_errors
+from graphbench.factory.data import dataset_builder
 from graphbench.structures import DataInfo
 from graphbench.tasks.contract import LossContext
 from graphbench.tasks.loss import Loss
@@ -13,7 +14,9 @@ from graphbench.tasks.task import Task, logged_metrics
 
 def build_task(config: Config, info: DataInfo) -> Task:
     """Loss and metrics of the configuration."""
-    names = list(dict.fromkeys([*logged_metrics(info), *config.tree.custom_metrics]))
+    card = None if config.tree.metric_best == "auto" else dataset_builder(config).card
+    of_card = [] if card is None else [card.metric]  # reported whatever selects the epoch
+    names = list(dict.fromkeys([*logged_metrics(info), *of_card, *config.tree.custom_metrics]))
     with config_errors(config, "custom_metrics"):
         return Task(build_loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench.structures import Ragged
+from graphbench.structures.buckets import Bucket
 
 HITS = (1, 3, 10)
 
@@ -40,7 +41,6 @@ def ranking_statistics(z: Tensor, ragged: Ragged, pairs: Tensor, positive: Tenso
     """
     source, target = pairs
     graph = ragged.graph_id[source]
-    source = source - ragged.ptr[graph]
     target = target - ragged.ptr[graph]
     result = {
         name + suffix: z.new_full((ragged.num_graphs,), torch.nan if suffix else 0.0)
@@ -48,21 +48,27 @@ def ranking_statistics(z: Tensor, ragged: Ragged, pairs: Tensor, positive: Tenso
         for name in ("mrr", *(f"hits@{k}" for k in HITS))
     }
     for bucket, rows in zip(ragged.buckets, ragged.to_buckets(z), strict=True):
-        graphs = torch.tensor(bucket.graphs, device=z.device)
         count, length = rows.shape[:2]
-        slot = graphs.new_full((ragged.num_graphs,), -1)
-        slot[graphs] = torch.arange(count, device=z.device)
-        counts = positive & (slot[graph] >= 0)
-        cell = (slot[graph] * length + source) * length + target
+        cell_of_source = ragged.layout.cell_of_row.index_select(0, source) - bucket.start
+        counts = positive & (cell_of_source >= 0) & (cell_of_source < count * length)
+        cell = cell_of_source * length + target
         weight = z.new_zeros(count * length * length).index_add_(0, cell.where(counts, 0), counts.to(z.dtype))
         weight = weight.view(count, length, length)
         total = weight.sum((1, 2))
+        graphs = bucket_graphs(ragged, bucket)
         for suffix, rank in _ranks(rows, bucket.mask, weight > 0):
             values = {"mrr": 1 / rank} | {f"hits@{k}": (rank <= k).to(z.dtype) for k in HITS}
             for name, value in values.items():
                 mean = (weight * value).sum((1, 2)) / total
                 result[name + suffix][graphs] = mean if suffix else mean.nan_to_num(0.0)
     return result
+
+
+def bucket_graphs(ragged: Ragged, bucket: Bucket) -> Tensor:
+    """(B,) int64, the graphs of a bucket, on the device; of one without rows, the last graph."""
+    first = torch.arange(bucket.start, bucket.cells.stop, bucket.length, device=ragged.device)
+    rows = ragged.layout.row_of_cell
+    return ragged.graph_id.index_select(0, first if rows is None else rows.index_select(0, first))
 
 
 def _ranks(rows: Tensor, mask: Tensor | None, positive: Tensor) -> Iterator[tuple[str, Tensor]]:

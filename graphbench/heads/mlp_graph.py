@@ -10,6 +10,7 @@ from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.linear import Linear
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -58,7 +59,7 @@ class MLPGraphHead(Head):
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
         widths = [dim_in] * max(layers_post_mp, 1) + [out_dim]
-        self.lin = nn.ModuleList(nn.Linear(dim_in, width) for width in widths[1:])
+        self.lin = nn.ModuleList(Linear(dim_in, width) for width in widths[1:])
         self.dropout = Dropout(dropout)
         self.act = activation(act)
 

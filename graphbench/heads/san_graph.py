@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
+from graphbench.layers.linear import Linear
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -77,7 +78,7 @@ class SANNodeHead(Head):
 def narrowing_maps(dim_in: int, out_dim: int) -> nn.ModuleList:
     """Three linear maps; the first two halve the width."""
     widths = (dim_in, dim_in // 2, dim_in // 4, out_dim)
-    return nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+    return nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
 
 
 def narrowed(h: Tensor, lin: nn.ModuleList, act: nn.Module) -> Tensor:

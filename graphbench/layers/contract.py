@@ -38,7 +38,7 @@ class LayerContext:
         hidden_dropout: ``gt.dropout``.
         mlp_dropout: ``graphormer.mlp_dropout``.
         act: activation (``gnn.act``).
-        norm: ``batch``, ``layer``, ``graph`` or ``none`` (``gt.batch_norm``, ``gt.layer_norm``, ``gnn.batchnorm``).
+        norm: ``batch``, ``layer``, ``node``, ``graph`` or ``none`` (``gt.*_norm``, ``gnn.batchnorm``).
         batchnorm: ``gnn.batchnorm``.
         residual: ``gt.residual`` or ``gnn.residual``.
         max_nodes: nodes of the largest training graph, None where unknown.

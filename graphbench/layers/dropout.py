@@ -27,9 +27,14 @@ class Dropout(nn.Module):
 
     def forward(self, x: Features) -> Features:
         """``x`` with dropped entries, of its shape; ``x`` itself in evaluation or with ``p = 0``."""
-        if not self.training or not self.p:
+        if not self.rate:
             return x
         return x.with_values(dropout(x.value, self.p)) if isinstance(x, SparseRows) else dropout(x, self.p)
+
+    @property
+    def rate(self) -> float:
+        """The probability with which an entry is dropped now: 0 in evaluation."""
+        return self.p if self.training else 0.0
 
     def extra_repr(self) -> str:
         """The probability, in ``print(model)``."""

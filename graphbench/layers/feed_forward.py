@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.linear import activated_linear
+from graphbench.layers.linear import Linear, activated_linear
 
 
 class FeedForward(nn.Module):
@@ -36,14 +36,21 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         inner = expansion * dim if width is None else width
-        self.lin_in = nn.Linear(dim, inner)
+        self.lin_in = Linear(dim, inner)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
-        self.lin_out = nn.Linear(inner, dim)
+        self.lin_out = Linear(inner, dim)
         self.dropout_out = Dropout(dropout if dropout_out is None else dropout_out)
 
     def forward(self, h: Tensor) -> Tensor:
         """(N, dim), without residual and norm."""
-        inner = self.dropout(activated_linear(h, self.lin_in, self.act))
-        out: Tensor = self.dropout_out(self.lin_out(inner))
+        out: Tensor = self.dropout_out(self.mapped(h)[0])
         return out
+
+    def mapped(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, dim) before the last dropout, which may be part of the norm that follows (:func:`.normed`).
+
+        With ``h`` for the residual, see :func:`.activated_linear`.
+        """
+        inner, h = activated_linear(h, self.lin_in, self.act)
+        return self.lin_out(self.dropout(inner)), h

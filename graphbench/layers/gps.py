@@ -14,7 +14,7 @@ from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import make_norm
+from graphbench.layers.norm import make_norm, normed
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
 
@@ -75,15 +75,16 @@ class GPSBlock(Block):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """Node states (N, dim), edge states, and the batch for the next block."""
-        outputs = []
+        total: Tensor | None = None
         present = [branch for branch in self.branches if branch.part is not None]
         states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
         for branch in present:
             residual = next(states) if branch.adds_residual else None
-            h_branch, e, batch = branch(next(states), e, batch, residual)
-            outputs.append(h_branch)
-        x = sum(outputs[1:], outputs[0]) if outputs else h
-        return self.norm_out(x + self.feed_forward(x), batch), e, batch
+            total, e, batch = branch(next(states), e, batch, residual, total)
+        x = h if total is None else total
+        mapped, x = self.feed_forward.mapped(x)
+        h = normed(self.norm_out, x, batch, added=mapped, added_dropout=self.feed_forward.dropout_out)
+        return h, e, batch
 
 
 class SubLayer(nn.Module):
@@ -109,20 +110,28 @@ class SubLayer(nn.Module):
         self.adds_residual = not (isinstance(layer, LocalLayer) and layer.has_residual)
 
     def forward(
-        self, h: Tensor, e: Tensor | None, batch: GraphBatch, residual: Tensor | None = None
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        batch: GraphBatch,
+        residual: Tensor | None = None,
+        total: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The layer's term (N, dim) of the sum, and edge states and batch for the next sublayer.
+        """The sum (N, dim) with the layer's term, and edge states and batch for the next sublayer.
 
-        ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once.
+        ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once; ``total`` the
+        sum of the sublayers before, None for the first.
         """
         assert self.part is not None
         if self.edges is None:
             new, e, batch = self.part.step(h, e, batch)
         else:
             new, batch = self._on_edge_set(h, batch, self.edges)
-        if self.adds_residual:
-            new = (h if residual is None else residual) + self.dropout(new)
-        return self.norm(new, batch), e, batch
+        if not self.adds_residual:
+            return normed(self.norm, new, batch, residual=total), e, batch
+        old = h if residual is None else residual
+        out = normed(self.norm, old, batch, added=new, added_dropout=self.dropout, residual=total)
+        return out, e, batch
 
     def _on_edge_set(self, h: Tensor, batch: GraphBatch, name: str) -> tuple[Tensor, GraphBatch]:
         """The layer on another set of pairs, whose states are kept apart from those of the edges."""

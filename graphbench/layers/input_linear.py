@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, TypeAlias
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphbench.ops.linear import linear
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_linear import sparse_linear
 from graphbench.structures import Features, SparseRows, as_dense
@@ -47,7 +48,7 @@ class InputLinear(nn.Linear):
     def forward(self, x: Readable) -> Tensor:
         """(N, out_features) from rows."""
         if isinstance(x, Tensor):
-            return F.linear(x, self.weight, self.bias)
+            return linear(x, self.weight, self.bias) if x.dim() == 2 else F.linear(x, self.weight, self.bias)
         if isinstance(x, SparseRows):
             return sparse_linear(x, self.weight, self.bias)
         y = _power(x.adjacency, sparse_linear(x.rows, self.weight), x.hops)

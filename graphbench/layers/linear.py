@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from graphbench.ops.backend import first_order
+from graphbench.ops.linear import linear, linear_and_rows
 
 
-def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
-    """``[lin(h) for lin in maps]``, on a device as one product with all weights.
+class Linear(nn.Linear):
+    """``nn.Linear`` whose backward pass of few rows is one kernel on a GPU; parameters and results are the same.
 
-    There every product is a kernel forward and three backward, and the gradients of ``h`` are added one by one: what is
-    computed costs less than what is launched. The results are parts of one tensor.
+    Shape:
+        (R, in_features) -> (R, out_features); as ``nn.Linear`` for other dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(R, out_features)."""
+        return linear(input, self.weight, self.bias) if input.dim() == 2 else super().forward(input)
+
+
+def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[list[Tensor], Tensor]:
+    """``[lin(h) for lin in maps]``, on a device as one product with all weights; and ``h`` for whoever reads it next.
+
+    There every product is a kernel forward and up to three backward, and the gradients of ``h`` are added one by one:
+    what is computed costs less than what is launched. The results are parts of one tensor. For ``h`` see
+    :func:`graphbench.ops.linear.linear_and_rows`.
 
     Args:
         h: (N, d).
@@ -23,43 +35,21 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> list[Tensor]:
     """
     biases: list[Tensor] = [lin.bias for lin in maps if lin.bias is not None]
     if h.device.type == "cpu" or len(biases) < len(maps):
-        return [lin(h) for lin in maps]
+        return [lin(h) for lin in maps], h
     weights: list[Tensor] = [lin.weight for lin in maps]
-    weight, bias = torch.cat(weights), torch.cat(biases)
-    return list(nn.functional.linear(h, weight, bias).split([lin.out_features for lin in maps], dim=1))
+    joined, h = linear_and_rows(h, torch.cat(weights), torch.cat(biases))
+    return list(joined.split([lin.out_features for lin in maps], dim=1)), h
 
 
-def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> Tensor:
-    """``act(lin(h))``; on a device ReLU is applied by the kernel of the product.
+def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> tuple[Tensor, Tensor]:
+    """``act(lin(h))``, and ``h`` for whoever reads it next, see :func:`graphbench.ops.linear.linear_and_rows`.
 
     Args:
         h: (N, d).
         lin: map from d channels.
-        act: activation.
+        act: activation; ReLU is part of the operator.
     """
-    fused = isinstance(act, nn.ReLU) and lin.bias is not None and h.dim() == 2 and h.device.type != "cpu"
-    if not fused or torch.is_autocast_enabled(h.device.type):
-        activated: Tensor = act(lin(h))
-        return activated
-    result: Tensor = LinearRelu.apply(h, lin.weight, lin.bias)  # type: ignore[no-untyped-call]
-    return result
-
-
-class LinearRelu(torch.autograd.Function):
-    """``relu(h W^T + b)``, differentiated from its output."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """(N, out)."""
-        out = torch._addmm_activation(bias, h, weight.t())
-        ctx.save_for_backward(h, weight, out)
-        return out
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Of rows, weight and bias."""
-        h, weight, out = ctx.saved_tensors
-        grad = torch.ops.aten.threshold_backward(grad, out, 0)
-        of_rows = grad @ weight if ctx.needs_input_grad[0] else None
-        return of_rows, grad.t() @ h, grad.sum(0)
+    if isinstance(act, nn.ReLU):
+        return linear_and_rows(h, lin.weight, lin.bias, act="relu")
+    out, h = linear_and_rows(h, lin.weight, lin.bias)
+    return act(out), h

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError, nearest
+from graphbench.layers.dropout import Dropout
 from graphbench.ops.graph_layer_norm import graph_layer_norm
+from graphbench.ops.residual_norm import ALONE, Activation, Normalization, Surroundings, batch_norm, residual_norm
 from graphbench.ops.segment import segment_mean
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level, RealRows
 
-NORMS = ("batch", "layer", "graph", "none")
+NORMS = ("batch", "layer", "node", "graph", "none")
 
 
 def make_norm(name: str, dim: int) -> nn.Module:
     """A normalisation module.
 
     Args:
-        name: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"graph"`` (one
-            per graph and channel, see :class:`GraphNorm`) or ``"none"``.
+        name: ``"batch"``, ``"layer"`` (one mean and variance per graph, see :class:`GraphLayerNorm`), ``"node"`` (one
+            per node), ``"graph"`` (one per graph and channel, see :class:`GraphNorm`) or ``"none"``.
         dim: channels.
 
     Raises:
@@ -29,6 +33,8 @@ def make_norm(name: str, dim: int) -> nn.Module:
         return BatchNorm(dim)
     if name == "layer":
         return GraphLayerNorm(dim)
+    if name == "node":
+        return NodeLayerNorm(dim)
     if name == "graph":
         return GraphNorm(dim)
     if name == "none":
@@ -60,48 +66,91 @@ class BatchNorm(nn.BatchNorm1d):
             batch: says which rows are padding; None: none.
             level: what the R rows are.
         """
-        real = None if batch is None or not self.training else batch.real(level)
-        if real is not None:
-            rows = h if h.dim() == 2 else h.transpose(1, 2).reshape(-1, h.shape[1])
-            normed = self._over_real_rows(rows, real.repeated(rows.shape[0] // max(real.mask.numel(), 1)))
-            return normed if h.dim() == 2 else normed.view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
-        batch_statistics = self.training and h.shape[0] > 1
-        momentum = self.momentum or 0.0
-        return nn.functional.batch_norm(
-            h, self.running_mean, self.running_var, self.weight, self.bias, batch_statistics, momentum, self.eps
-        )
+        if h.dim() == 2:
+            return self.surrounded(h, batch, level)
+        real = self._real_rows(batch, level)
+        if real is None:
+            return batch_norm(h, self._normalization())
+        rows = h.transpose(1, 2).reshape(-1, h.shape[1])
+        return self.surrounded(rows, batch, level).view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
 
-    def _over_real_rows(self, h: Tensor, real: RealRows) -> Tensor:
-        """Training on a padded batch, whose number of real rows only the device knows."""
+    def surrounded(self, h: Tensor, batch: GraphBatch | None, level: Level, around: Surroundings = ALONE) -> Tensor:
+        """The operator :func:`graphbench.ops.residual_norm.residual_norm` on these rows.
+
+        Args:
+            h: (k R, dim).
+            batch: as in :meth:`forward`.
+            level: as in :meth:`forward`.
+            around: what is computed besides.
+        """
+        real = self._real_rows(batch, level)
+        if real is not None:
+            real = real.repeated(h.shape[0] // max(real.mask.numel(), 1))
+        return residual_norm(h, self._normalization(), around, real=real)
+
+    def _real_rows(self, batch: GraphBatch | None, level: Level) -> RealRows | None:
+        return None if batch is None or not self.training else batch.real(level)
+
+    def _normalization(self) -> Normalization:
         assert self.running_mean is not None
         assert self.running_var is not None
-        wide = torch.float32 if h.dtype in (torch.float16, torch.bfloat16) else h.dtype
-        count = real.count.to(wide)
-        mean = real.select(h).sum(0, dtype=wide) / count.clamp(min=1)
-        centred = real.select(h - mean)
-        squares = centred.square().sum(0)
-        var = squares / count.clamp(min=1)
-        enough = count > 1
-        with torch.no_grad():
-            momentum = enough.to(self.running_mean.dtype) * (self.momentum or 0.0)
-            self.running_mean.lerp_(mean.to(momentum.dtype), momentum)
-            unbiased = squares / (count - 1).clamp(min=1)
-            self.running_var.lerp_(unbiased.to(momentum.dtype), momentum)
-        mean = torch.where(enough, mean, self.running_mean.to(wide))
-        scale = (torch.where(enough, var, self.running_var.to(wide)) + self.eps).rsqrt()
-        if self.weight is not None:
-            scale = scale * self.weight
-        normed = (h - mean) * scale
-        return (normed if self.bias is None else normed + self.bias).to(h.dtype)
+        return Normalization(
+            self.weight, self.bias, self.running_mean, self.running_var, self.training, self.momentum or 0.0, self.eps
+        )
+
+
+def normed(
+    norm: nn.Module,
+    h: Tensor,
+    batch: GraphBatch,
+    level: Level = "node",
+    *,
+    added: Tensor | None = None,
+    added_dropout: Dropout | None = None,
+    act: nn.Module | None = None,
+    dropout: Dropout | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """``residual + dropout(act(norm(h + added_dropout(added))))``, what is None left out.
+
+    With :class:`BatchNorm` one operator, which a GPU computes in one or two kernels.
+
+    Args:
+        norm: called as ``norm(h, batch)``; one that is not for nodes is a :class:`BatchNorm`.
+        h: (R, dim).
+        batch: whose rows these are.
+        level: what a row is.
+        added: (R, dim).
+        added_dropout: of what is added.
+        act: activation.
+        dropout: of what is normalised and activated.
+        residual: (R, dim).
+    """
+    inside = act is None or isinstance(act, (nn.ReLU, nn.Identity))
+    if isinstance(norm, BatchNorm):
+        around = Surroundings(added, 0.0 if added_dropout is None else added_dropout.rate)
+        if inside:
+            relu: Activation = "relu" if isinstance(act, nn.ReLU) else "identity"
+            rate = 0.0 if dropout is None else dropout.rate
+            around = replace(around, act=relu, dropout=rate, residual=residual)
+            return norm.surrounded(h, batch, level, around)
+        out = norm.surrounded(h, batch, level, around)
+    else:
+        if added is not None:
+            h = h + (added if added_dropout is None else added_dropout(added))
+        out = norm(h, batch)
+    out = out if act is None else act(out)
+    out = out if dropout is None else dropout(out)
+    return out if residual is None else residual + out
 
 
 class NormedSequential(nn.Sequential):
-    """Modules one after the other, of which :class:`BatchNorm` is told what the rows (nodes) are."""
+    """Modules one after the other, of which :class:`BatchNorm` is told what the rows are."""
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    def forward(self, h: Tensor, batch: GraphBatch | None = None, level: Level = "node") -> Tensor:
         """The output of the last one."""
         for module in self:
-            h = module(h, batch) if isinstance(module, BatchNorm) else module(h)
+            h = module(h, batch, level) if isinstance(module, BatchNorm) else module(h)
         return h
 
 
@@ -136,6 +185,14 @@ class GraphLayerNorm(nn.Module):
     def extra_repr(self) -> str:
         """The width, in ``print(model)``."""
         return f"{self.dim}, eps={self.eps}"
+
+
+class NodeLayerNorm(nn.LayerNorm):
+    """Layer normalisation of every node by itself (https://arxiv.org/abs/1607.06450); ``batch`` is not read."""
+
+    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
+        """(N, dim) -> (N, dim)."""
+        return super().forward(h)
 
 
 class GraphNorm(nn.Module):

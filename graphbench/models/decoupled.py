@@ -62,6 +62,7 @@ class Decoupled(EncodedModel):
         batch -> prediction of the head
     """
 
+    capturable: ClassVar[bool | Literal["one batch"]] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
     reads_sparse: ClassVar[bool] = False
     head: Head
@@ -264,6 +265,8 @@ class H2GCN(Decoupled):
 
     Differences from the paper: ``dropout`` acts in the linear layer as well, not only before the head.
     """
+
+    capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(self, stem: Stem, *, dropout: FromContext[float] = 0.0, rounds: int = 2) -> None:
         super().__init__(stem)

@@ -45,6 +45,7 @@ class DeeperGCN(EncodedModel):
     Differences from the paper: BatchNorm in place of a choice of norms; no virtual node.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
@@ -83,7 +84,7 @@ class DeeperGCN(EncodedModel):
             if number == 0:
                 h, _ = layer(h, edges, batch)
             else:
-                new, _ = layer(self.dropout(self.norms[number - 1](h).relu()), edges, batch)
+                new, _ = layer(self.dropout(self.norms[number - 1](h, batch).relu()), edges, batch)
                 h = h + new
-        prediction: Tensor = self.head(self.dropout(self.norms[-1](h)), batch)
+        prediction: Tensor = self.head(self.dropout(self.norms[-1](h, batch)), batch)
         return prediction

@@ -6,6 +6,7 @@ Sancak et al., https://arxiv.org/abs/2406.12059, Algorithm 2.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -38,6 +39,8 @@ class PostNormBlock(Block):
     Raises:
         ValueError: a sublayer adds its residual itself (GatedGCN), or passes state to the next block (Exphormer).
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim: int, sublayers: Sequence[LocalLayer | Attention], *, act: str, dropout: float) -> None:
         super().__init__()

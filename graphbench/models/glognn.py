@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -114,6 +115,8 @@ class GloGNN(EncodedModel):
     Differences from the paper: S is of every graph by itself; published for one graph. A^ is normalised with self
     loops, as in the released code for small graphs. All rounds share the weights of the powers, as there.
     """
+
+    capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(
         self,

@@ -23,7 +23,8 @@ from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.models.virtual_node import MessagePassing, MessagePassingSettings
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch
+from graphbench.structures.size_groups import equal_sizes
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class GraphTrans(EncodedModel):
     token, ``readout: nodes``.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(
@@ -143,6 +145,5 @@ class GraphTrans(EncodedModel):
 
 def _graphs_as_nodes(batch: GraphBatch) -> GraphBatch:
     """Graphs of one node each, which stands for a graph of ``batch``: what is pooled from them is that node."""
-    return GraphBatch(
-        Ragged.from_sizes([1] * batch.num_graphs, batch.device), batch.edge_index.new_empty(2, 0), y=batch.y
-    )
+    graphs = equal_sizes(batch.ragged, batch.num_graphs, 1)
+    return GraphBatch(graphs, batch.edge_index.new_empty(2, 0), y=batch.y, real_graphs=batch.real_graphs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -72,6 +73,8 @@ class LINKX(EncodedModel):
     Differences from the paper: none of substance. W_A has a row per node, so that the model is one of one graph, in
     which the number of a node matters; graphs never seen cannot be read with ``nodes`` above 0.
     """
+
+    capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(
         self,

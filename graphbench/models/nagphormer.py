@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,8 @@ from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, Ragged, as_dense
+from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.size_groups import equal_sizes
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class NAGphormer(EncodedModel):
     Transformer are initialised as torch does. Tokens of all nodes of a batch are one batch of sequences; there, nodes
     are drawn in batches of their own.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -125,5 +129,4 @@ class NAGphormer(EncodedModel):
 
 def _nodes_as_sequences(batch: GraphBatch, length: int) -> GraphBatch:
     """Graphs of ``length`` nodes each, one per node of ``batch``."""
-    ragged = Ragged.from_sizes([length] * batch.num_nodes, batch.device)
-    return GraphBatch(ragged, batch.edge_index.new_empty(2, 0))
+    return GraphBatch(equal_sizes(batch.ragged, batch.num_nodes, length), batch.edge_index.new_empty(2, 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,10 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
+from graphbench.ops.kernel_attention import feature_attention
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import GraphBatch
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class GlobalPolynomial(nn.Module):
         """(N, dim)."""
         k = self.key(x).sigmoid().unflatten(1, (self.heads, -1))
         v = self.value(x).unflatten(1, (self.heads, -1))
-        mixed = _linear_attention(k, v, batch.ragged).flatten(1)
+        mixed = feature_attention(k, k, v, batch.ragged).flatten(1)
         out: Tensor = self.dropout(self.lin_out(self.norm(mixed) * (self.factor(x) + self.gate())).relu())
         return out
 
@@ -146,6 +148,8 @@ class Polynormer(EncodedModel):
     ``global_layers: 0`` and one that starts from it (``pretrained.dir``, ``adopt_architecture: false``), or one run
     with both. The linear attention is of every graph by itself; PyG's changes with the other graphs of a batch.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -192,16 +196,3 @@ class Polynormer(EncodedModel):
             h = layer(h, batch)
         prediction: Tensor = self.head(h, batch)
         return prediction
-
-
-def _linear_attention(k: Tensor, v: Tensor, ragged: Ragged) -> Tensor:
-    """(N, H, f): rows i of sum_j (k_i . k_j) v_j / sum_j (k_i . k_j) over the nodes j of i's graph; k positive."""
-    if not len(k):
-        return v
-    blocks = []
-    for k_BLHd, v_BLHf, bucket in zip(ragged.to_buckets(k), ragged.to_buckets(v), ragged.buckets, strict=True):
-        keys = k_BLHd if bucket.mask is None else k_BLHd * bucket.mask[:, :, None, None]
-        summed = torch.einsum("blhd,blhf->bhdf", keys, v_BLHf)
-        weight = torch.einsum("blhd,bhd->blh", k_BLHd, keys.sum(1))
-        blocks.append(torch.einsum("blhd,bhdf->blhf", k_BLHd, summed) / weight.unsqueeze(3))
-    return ragged.from_buckets(blocks)

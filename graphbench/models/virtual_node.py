@@ -20,7 +20,7 @@ from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
@@ -126,11 +126,12 @@ class MessagePassing(nn.Module):
                 e = e_new
             last = number == len(self.layers) - 1
             if number < len(self.norms):
-                new = self.norms[number](new)
+                new = self.norms[number](new, batch)
                 new = self.dropout(new if last else new.relu())
             h = new + as_dense(x) if self.settings.local_residual else new
             if v is not None and not last:
-                update = self.dropout(self.virtual_updates[number](v + segment_sum(as_dense(x), batch.ragged)))
+                heard = v + segment_sum(as_dense(x), batch.ragged)
+                update = self.dropout(self.virtual_updates[number](heard, batch, "graph"))
                 v = v + update if self.settings.local_residual else update
         return torch.cat([as_dense(encoded), as_dense(h)], dim=1) if self.settings.jump == "cat" else as_dense(h)
 
@@ -140,8 +141,8 @@ class MessagePassing(nn.Module):
         return e[:, number * self.dim : (number + 1) * self.dim]
 
 
-def _virtual_update(dim: int, inner: int) -> nn.Sequential:
-    return nn.Sequential(
+def _virtual_update(dim: int, inner: int) -> NormedSequential:
+    return NormedSequential(
         nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim), BatchNorm(dim), nn.ReLU()
     )
 
@@ -168,6 +169,7 @@ class OGBGNN(EncodedModel):
     initialised as one wider table; batches of one row keep BatchNorm's running statistics.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
     def __init__(

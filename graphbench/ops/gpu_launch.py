@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,13 @@ from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 
-# By bytes of a number: queries and keys of a tile, warps.
-BLOCKS = {4: (64, 32, 4), 8: (32, 16, 4)}
+# Queries and keys of a tile, and warps, by bytes of what is multiplied and padded width of the heads: the largest for
+# which no kernel spills registers, from what the compiler reports for sm_90.
+BLOCKS = {
+    2: {16: (32, 32, 4), 32: (32, 16, 4), 64: (32, 16, 4), 128: (16, 16, 4)},
+    4: {16: (32, 32, 4), 32: (32, 16, 4), 64: (16, 16, 4), 128: (16, 16, 8)},
+    8: dict.fromkeys((16, 32, 64, 128), (32, 16, 4)),
+}
 # Wider heads and their sums would not fit into the registers.
 WIDEST = 128
 
@@ -65,9 +71,53 @@ def triton_type(wide: torch.dtype) -> triton.language.dtype:
     return triton.language.float64 if wide == torch.float64 else triton.language.float32
 
 
+def operand_type(kind: torch.dtype) -> triton.language.dtype:
+    """What rows of a type are multiplied in: bfloat16 as it is, which the interpreter's products do not know."""
+    native = kind == torch.bfloat16 and not INTERPRETED
+    return triton.language.bfloat16 if native else triton_type(wide_of(kind))
+
+
+def operand_bytes(kind: torch.dtype) -> int:
+    """Bytes of an entry when it is multiplied."""
+    return 2 if kind == torch.bfloat16 else wide_of(kind).itemsize
+
+
+def attention_block(q: Tensor, v: Tensor) -> tuple[int, int, int]:
+    """(queries of a tile, keys of a tile, warps) for heads of these widths."""
+    return BLOCKS[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
+
+
 def span_of(width: int) -> int:
     """The power of two that a tile of so many columns takes; Triton multiplies from 16 on."""
     return max(16, 1 << (width - 1).bit_length())
+
+
+def constants_of(
+    width: int, dtype: torch.dtype, rows: int, columns: int | None = None, warps: int = 4
+) -> dict[str, Any]:
+    """What kernels over rows of channels know when they are compiled.
+
+    Args:
+        width: channels of a row.
+        dtype: of what is read.
+        rows: of a tile.
+        columns: most channels of a tile; None: all.
+        warps: of a program.
+    """
+    span = span_of(width)
+    return {
+        "WIDTH": width,
+        "SPAN": span if columns is None else min(columns, span),
+        "ROWS": rows,
+        "ACC": triton_type(wide_of(dtype)),
+        "num_warps": warps,
+        "enable_fp_fusion": True,
+    }
+
+
+def unit_stride(x: Tensor) -> Tensor:
+    """``x`` with channels side by side, as a part of wider rows may have them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def parts_of(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[tuple[Tensor, Tensor, Tensor], int]:

@@ -54,12 +54,37 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 
 
 @triton.jit
-def dropout(b_x, seed, o_rows, o_k, row_length, P: tl.constexpr, KEEP: tl.constexpr):
-    """Entries of ``b_x`` set to 0 with probability P and the others times KEEP; row and key alone decide.
+def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
+    """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC."""
+    return tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
 
-    The seed is read from memory: a captured launch repeats its numbers for ever.
+
+@triton.jit
+def first_of_tile(tiles):
+    """First row of the tile within its graph."""
+    return tl.load(tiles + 2 * tl.program_id(0) + 1)
+
+
+@triton.jit
+def kept(seed, o_rows, first, P: tl.constexpr, SIZE: tl.constexpr):
+    """[rows, SIZE] which entries ``first .. first + SIZE`` of each row dropout leaves: 1 - P of them.
+
+    Row and entry alone decide, whatever the tiles are, whose first entries are multiples of four: four neighbours share
+    a counter, whose random number has four words. The seed is read from memory: a captured launch repeats its numbers
+    for ever.
     """
+    o_c = (first // 4 + tl.arange(0, SIZE // 4)).to(tl.uint32)[None, :]
+    o_n = o_rows[:, None]
+    b_counter = tl.broadcast_to(o_c, [o_rows.shape[0], SIZE // 4])
+    b_low, b_high = o_n.to(tl.uint32) + b_counter * 0, (o_n >> 32).to(tl.uint32) + b_counter * 0
+    b_0, b_1, b_2, b_3 = tl.philox(tl.load(seed), b_low, b_high, b_counter, b_counter * 0)
+    b_words = tl.join(tl.join(b_0, b_2), tl.join(b_1, b_3))
+    return tl.reshape(tl.uint_to_uniform_float(b_words), [o_rows.shape[0], SIZE]) >= P
+
+
+@triton.jit
+def dropout(b_x, seed, o_rows, first, P: tl.constexpr, KEEP: tl.constexpr):
+    """[rows, keys] with entries set to 0 with probability P and the others times KEEP; keys begin with ``first``."""
     if P == 0.0:
         return b_x
-    # 64-bit counter: one stream per call, whatever the tiles are.
-    return tl.where(tl.rand(tl.load(seed), o_rows * row_length + o_k) >= P, b_x * KEEP, 0.0)
+    return tl.where(kept(seed, o_rows, first, P, b_x.shape[1]), b_x * KEEP, 0.0)

@@ -7,7 +7,6 @@ epoch. Right: these start points over the epochs, from val/stats.json; the grey 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.ops.decay_attention import Decay
 from graphbench.plots import canvas
+from graphbench.runs.history import read_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,8 +83,7 @@ def read_starts(path: Path) -> Starts:
     if not (run / "config.yaml").is_file():
         raise UserError(f"{path} is no run directory: there is no {run / 'config.yaml'}.")
     args = load_config(run / "config.yaml").component_args("gt", LAYER)
-    file = run / "val/stats.json"
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    lines = read_lines(run, "val")
     heads = sorted((name for name in (lines[0] if lines else {}) if re.fullmatch(r"start_\d+", name)), key=_number)
     if not args or not heads:
         raise UserError(f"{run}: its model has no {LAYER} attention (gt.layer_type), or no epoch was evaluated.")

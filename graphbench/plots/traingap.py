@@ -112,11 +112,11 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     record = result.runs[0]
     name = metric or str(record.metric)
     maximize = _direction(record, name, path)
-    files = [[folder / split / "stats.json" for split in ("train", "test")] for folder in folders]
-    missing = next((file for pair in files for file in pair if not file.is_file()), None)
+    files = [folder / split / "stats.json" for folder in folders for split in ("train", "test")]
+    missing = next((file for file in files if not file.is_file()), None)
     if missing is not None:
         raise UserError(f"{missing}: missing.")
-    curves = [tuple(read_curve(file, name) for file in pair) for pair in files]
+    curves = [(read_curve(folder, "train", name), read_curve(folder, "test", name)) for folder in folders]
     epochs = sorted(set.intersection(*(train.keys() & test.keys() for train, test in curves)))
     if not epochs:
         raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")

@@ -206,8 +206,7 @@ def _panel(configuration: Configuration, metric: str) -> str:
 
 def _line(configuration: Configuration, metric: str, split: str, color: int, title: str) -> svg.Line | None:
     """Mean and range over the runs in the epochs in which all have evaluated a split; None without such an epoch."""
-    files = [configuration.folder / run_id / split / "stats.json" for run_id in configuration.run_ids]
-    curves = [read_curve(file, metric) for file in files]
+    curves = [read_curve(configuration.folder / run_id, split, metric) for run_id in configuration.run_ids]
     common = sorted(set.intersection(*map(set, curves))) if curves else []
     epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
     if not epochs:

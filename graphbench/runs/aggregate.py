@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from graphbench.runs import atomic, json_text
-from graphbench.runs.history import SPLITS
+from graphbench.runs.history import SPLITS, read_lines
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
@@ -123,7 +123,7 @@ def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = No
                     best[mean.name] = mean.mean
                     best[f"{mean.name}_std"] = mean.std
             atomic.write_text(folder / "agg" / split / "best.json", json_text.dumps(best) + "\n")
-            lines = _per_epoch([folder / run.run_id / split / "stats.json" for run in result.runs])
+            lines = _per_epoch(read_lines(folder / run.run_id, split) for run in result.runs)
             atomic.write_text(folder / "agg" / split / "stats.json", "".join(line + "\n" for line in lines))
     return result
 
@@ -164,13 +164,15 @@ def _mean_std(values: Sequence[float]) -> tuple[float, float | None]:
     return mean, math.sqrt(max(squares, 0.0) / (n - 1))
 
 
-def _per_epoch(files: Sequence[Path]) -> list[str]:
+def _per_epoch(curves: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
     values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     runs: Counter[int] = Counter()
-    for epoch, numbers_of_run in chain.from_iterable(map(_epochs, files)):
+    for line in chain.from_iterable(curves):
+        epoch = line["epoch"]
         runs[epoch] += 1
-        for name, value in numbers_of_run.items():
-            values[epoch][name].append(value)
+        for name, value in line.items():
+            if name != "epoch":
+                values[epoch][name].append(math.nan if value is None else float(value))
     lines = []
     for epoch in sorted(values):
         stats: dict[str, float | int | None] = {"epoch": epoch, "n": runs[epoch]}
@@ -179,14 +181,3 @@ def _per_epoch(files: Sequence[Path]) -> list[str]:
             stats[f"{name}_n"] = len(numbers)
         lines.append(json_text.dumps(stats))
     return lines
-
-
-def _epochs(file: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Epoch and numbers of every complete line of a run's ``stats.json``."""
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []:
-        try:
-            content = json.loads(line)
-            epoch = int(content.pop("epoch"))
-            yield epoch, {name: math.nan if value is None else float(value) for name, value in content.items()}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue  # torn, or damaged

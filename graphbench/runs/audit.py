@@ -16,18 +16,18 @@ and nothing is changed. Exit code 0, whatever is listed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from graphbench import registry
 from graphbench.config.settings import baseline
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import aggregate
-from graphbench.runs.history import SPLITS
+from graphbench.runs.history import SPLITS, read_lines
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import RecordSource, record_sources
 
@@ -79,18 +79,17 @@ def _is_ambiguous(record: RunRecord) -> bool:
 
 def _of_epochs(source: RecordSource) -> Iterator[tuple[str, str]]:
     for split in SPLITS:
-        runs = [_epochs(source.path / run_id / split / "stats.json") for run_id in source.run_ids()]
+        runs = [_by_epoch(read_lines(source.path / run_id, split)) for run_id in source.run_ids()]
         counts = Counter((epoch, name) for run in runs for epoch, values in run.items() for name in values)
-        for epoch, mean in _epochs(source.path / "agg" / split / "stats.json").items():
+        for epoch, mean in _by_epoch(read_lines(source.path / "agg", split)).items():
             few = [name for name in mean if counts[epoch, name] and counts[epoch, name] < (mean.get("n") or 0)]
             if few and not any(name.endswith("_n") for name in mean):
                 yield "epochs", f"agg/{split}/stats.json: {', '.join(few)} (epoch {epoch} first); train once more"
                 break
 
 
-def _epochs(file: Path) -> dict[int, dict[str, float]]:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return {line.pop("epoch"): line for line in map(json.loads, lines)}
+def _by_epoch(lines: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {line.pop("epoch"): line for line in lines}
 
 
 @exit_codes

@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from graphbench.runs import atomic, json_text
+from graphbench.runs.record import RunRecord
 
 SPLITS = ("train", "val", "test")
 
 
-def read_curve(file: Path, metric: str) -> dict[int, float]:
+logger = logging.getLogger("graphbench")
+
+
+def read_lines(run: Path, split: str) -> list[dict[str, Any]]:
+    """The evaluated epochs of a split as dictionaries.
+
+    A file that is not the one whose checksum its record has gives none, with a warning; of a run that goes on, or was
+    recorded before there were checksums, lines that are torn or damaged are left out.
+
+    Args:
+        run: the run directory.
+        split: one of :data:`SPLITS`.
+    """
+    file = run / split / "stats.json"
+    content = file.read_bytes() if file.is_file() else b""
+    record = RunRecord.read(run / "record.json")
+    written = record.curves.get(split) if record else None
+    if written not in (None, hashlib.sha256(content).hexdigest()):
+        logger.warning("%s is not what its run has written: its curve is left out", file)
+        return []
+    lines = []
+    for line in content.decode(errors="replace").splitlines():
+        with suppress(ValueError):
+            values = json.loads(line)
+            if isinstance(values, dict) and "epoch" in values and all(map(_is_number_or_null, values.values())):
+                lines.append(values)
+    return lines
+
+
+def _is_number_or_null(value: object) -> bool:
+    return value is None or isinstance(value, (int, float))
+
+
+def read_curve(run: Path, split: str, metric: str) -> dict[int, float]:
     """A metric by epoch; epochs in which it was not computed, or is NaN, are left out.
 
     Args:
-        file: a ``stats.json``; one that is missing has no epochs.
-        metric: its name there, or ``loss``.
+        run: the run directory.
+        split: one of :data:`SPLITS`.
+        metric: its name in ``stats.json``, or ``loss``.
     """
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    evaluated = [json.loads(line) for line in lines]
-    return {line["epoch"]: float(line[metric]) for line in evaluated if line.get(metric) is not None}
+    return {line["epoch"]: float(line[metric]) for line in read_lines(run, split) if line.get(metric) is not None}
 
 
 class History:
@@ -58,6 +93,11 @@ class History:
                 path = self._folder / split / "stats.json"
                 if written or path.exists():
                     atomic.write_text(path, "".join(line + "\n" for line in written))
+
+    def digests(self) -> dict[str, str]:
+        """Split -> sha256 of its file, of the splits that have lines."""
+        texts = {split: "".join(line + "\n" for line in lines) for split, lines in self.lines.items() if lines}
+        return {split: hashlib.sha256(text.encode()).hexdigest() for split, text in texts.items()}
 
     def read(self, split: str) -> list[dict[str, Any]]:
         """The lines of a split as dictionaries."""

@@ -57,6 +57,7 @@ class Outcome:
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes, or None where unknown.
         undefined: why a metric of ``scores`` is NaN: split -> metric -> reason.
+        curves: split -> sha256 of its ``stats.json``.
     """
 
     reason: str
@@ -68,6 +69,7 @@ class Outcome:
     total_time: float
     peak_memory: int | None
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    curves: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class RunRecord:
         total_time: seconds spent in the loop, over all resumptions.
         peak_memory: bytes; of the GPU, or resident memory of the process without one.
         undefined: why a metric of ``scores`` has no value: split -> metric -> reason.
+        curves: split -> sha256 of its ``stats.json``, see :func:`graphbench.runs.history.read_lines`.
         data: facts about the data set: name, fingerprint, split, ...
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
         environment: of the latest start, see :func:`graphbench.runs.environment.environment`.
@@ -119,6 +122,7 @@ class RunRecord:
     total_time: float | None = None
     peak_memory: int | None = None
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    curves: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -16,18 +16,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from graphbench.structures.buckets import Bucket, PaddedLayout
 from graphbench.structures.pairs import PairBlocks
 from graphbench.structures.ragged import Ragged
 
 Level = Literal["node", "edge", "graph", "pair"]
 """What the rows of a tensor are: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
 
+
+_DENSEST = 8
+"""Rows of the largest graph, times the graphs, relative to all rows, up to which they are padded together."""
 
 NO_GRAPH = -1
 """Graph number of a place of a batch that is left empty."""
@@ -50,6 +54,7 @@ class Capacity:
         max_size: most nodes of a graph, of a padding graph as well.
         pairs: P >= sum n_g^2 over real and padding graphs; 0 where nothing is stored about pairs.
         edge_sets: pairs of every edge set, by its name.
+        taps: T >= the sum of the distinct sizes of its graphs, padding graphs included; 0 where nobody counted.
     """
 
     graphs: int
@@ -59,6 +64,7 @@ class Capacity:
     max_size: int
     pairs: int = 0
     edge_sets: Mapping[str, int] = field(default_factory=dict, hash=False)
+    taps: int = 0
 
     @property
     def num_graphs(self) -> int:
@@ -73,8 +79,14 @@ class Capacity:
             and 1 <= padding <= (self.padding_graphs - 1) * self.max_size
             and counts.edges <= self.edges
             and (not self.pairs or counts.pairs + self.padding_pairs(padding) <= self.pairs)
+            and counts.taps + self.padding_taps <= self.taps
             and all(counts.edge_sets[name] <= pairs for name, pairs in self.edge_sets.items())
         )
+
+    @property
+    def padding_taps(self) -> int:
+        """Most taps of the padding graphs, which have two sizes besides 0."""
+        return 2 * self.max_size
 
     def padding_pairs(self, padding: int) -> int:
         """Pairs of so many padding nodes, which fill one padding graph after the other."""
@@ -91,6 +103,13 @@ class BatchCounts:
     edges: int
     pairs: int = 0
     edge_sets: Mapping[str, int] = field(default_factory=dict)
+    taps: int = 0
+
+
+@lru_cache(maxsize=64)
+def _numbers(rows: int, device: torch.device) -> Tensor:
+    """0 .. rows - 1: one of the few numbers of rows of a class, asked for in every step."""
+    return torch.arange(rows, device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +127,7 @@ class RealRows:
     @classmethod
     def first(cls, count: Tensor, rows: int) -> RealRows:
         """The first ``count`` of so many rows."""
-        return cls(torch.arange(rows, device=count.device) < count, count)
+        return cls(_numbers(rows, count.device) < count, count)
 
     def select(self, x: Tensor, padding: float = 0.0) -> Tensor:
         """(R, ...) with the padding replaced: unlike a product this is no NaN where padding was infinite."""
@@ -164,6 +183,27 @@ class CapacityRagged(Ragged):
         return self.capacity.max_size
 
     @cached_property
+    def layout(self) -> PaddedLayout:
+        """All graphs in one bucket, padded to the largest size there can be.
+
+        Raises:
+            SizesUnknown: that would be many times the rows.
+        """
+        graphs, length = self.num_graphs, self.max_size
+        if graphs * length > _DENSEST * self.num_rows:
+            raise SizesUnknown(
+                f"graphs of the sizes of a padded batch would be padded {graphs * length / self.num_rows:.0f}-fold"
+            )
+        column = torch.arange(length, device=self.device)
+        mask = column < self.size_tensor.unsqueeze(1)
+        # An empty graph has cells without a row: those read the last row, which is padding.
+        first = self.ptr[:-1].clamp(max=self.num_rows - 1).unsqueeze(1)
+        row_of_cell = (first + column * mask).flatten()
+        within = torch.arange(self.num_rows, device=self.device) - self.ptr.index_select(0, self.graph_id)
+        bucket = Bucket(tuple(range(graphs)), length, 0, mask)
+        return PaddedLayout((bucket,), row_of_cell, self.graph_id * length + within, mask.flatten())
+
+    @cached_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, first pair of every graph and the total."""
         pairs = self.size_tensor.square().cumsum(0)
@@ -193,7 +233,7 @@ class CapacityRagged(Ragged):
         last = (self.size_tensor + (rows - 1)).div(rows, rounding_mode="floor").cumsum(0)
         ptr = torch.cat([last.new_zeros(1), last[:-1], last.new_full((1,), pieces)])
         return CapacityRagged(
-            ptr, dataclasses.replace(self.capacity, nodes=pieces, max_size=-(-self.max_size // rows), pairs=0)
+            ptr, dataclasses.replace(self.capacity, nodes=pieces, max_size=-(-self.max_size // rows), pairs=0, taps=0)
         )
 
     def with_token(self) -> CapacityRagged:
@@ -204,6 +244,7 @@ class CapacityRagged(Ragged):
             nodes=capacity.nodes + graphs,
             max_size=capacity.max_size + 1,
             pairs=capacity.pairs and capacity.pairs + 2 * capacity.nodes + graphs,
+            taps=capacity.taps and capacity.taps + capacity.max_size + 3,  # one for every distinct size
         )
         return CapacityRagged(self.ptr + torch.arange(graphs + 1, device=self.device), larger)
 

@@ -109,6 +109,16 @@ class AssemblesOnDevice(DataLoaders):
     def capture_obstacle(self) -> str | None:
         """Why their batches cannot be assembled on the device; None where they can."""
 
+    @property
+    @abstractmethod
+    def is_one_batch(self) -> bool:
+        """Whether all steps and evaluations have one and the same batch."""
+
+    @property
+    @abstractmethod
+    def num_train_rows(self) -> int:
+        """Predictions that count in an epoch, the same in every one."""
+
     @abstractmethod
     def train_plans(self, epoch: int) -> Iterator[BatchPlan]:
         """The batches of :meth:`train`, before they are put together."""
@@ -125,6 +135,10 @@ class AssemblesOnDevice(DataLoaders):
     @abstractmethod
     def numbers_of(self, plan: BatchPlan) -> Tensor:
         """(B,) int64 graph numbers of a plan on the host, as many as its capacity has room for."""
+
+    @abstractmethod
+    def num_graphs_of(self, plan: BatchPlan) -> int:
+        """Graphs of a plan."""
 
     @abstractmethod
     def gather(self, plan: BatchPlan) -> DeviceBatch:

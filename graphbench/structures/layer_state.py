@@ -16,7 +16,7 @@ class LayerState:
     Attributes:
         pair_bias: (sum n_g^2, heads) added to attention scores, in the order of
             :class:`~graphbench.structures.PairBlocks`; GraphormerBias computes it, BiasedTransformer reads it.
-        stable_encoding: (N, dim_pe) the encoding of EquivStableLapPE; local layers gate edges by its distances.
+        stable_encoding: (N, dim_pe) the encoding of EquivStableLapPE or -RWSE; local layers gate edges by it.
         edge_states: hidden states (M, dim_edge) of the pairs of an edge set, by the set's name.
         virtual_nodes: (V * G, dim) states of Exphormer's virtual nodes, row v * G + g for node v of graph g.
         virtual_edges: (2 V, dim_edge) features of their edges, row 2 v for node -> virtual node, 2 v + 1 back.

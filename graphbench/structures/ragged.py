@@ -171,12 +171,7 @@ class Ragged(Memo):
 
     def pair_index(self, bucket: Bucket) -> Tensor:
         """(B, L, L) int64 number of every pair of a bucket; padding repeats the first pair of its graph."""
-        graphs = list(bucket.graphs)
-        first = np.asarray(self.pair_starts)[graphs, None, None]
-        size = np.asarray(self.sizes)[graphs, None, None]
-        i, j = np.arange(bucket.length)[:, None], np.arange(bucket.length)
-        index = first + np.where((i < size) & (j < size), i * size + j, 0)
-        return torch.from_numpy(index).to(self.device, non_blocking=True)
+        return self.derived(_pair_index, bucket)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Ragged:
         """The same partition on another device (itself where nothing moves)."""
@@ -186,6 +181,15 @@ class Ragged(Memo):
     def pin_memory(self) -> Ragged:
         """The same partition in page-locked memory."""
         return Ragged(self.ptr.pin_memory(), self.sizes)
+
+
+def _pair_index(ragged: Ragged, bucket: Bucket) -> Tensor:
+    graphs = list(bucket.graphs)
+    first = np.asarray(ragged.pair_starts)[graphs, None, None]
+    size = np.asarray(ragged.sizes)[graphs, None, None]
+    i, j = np.arange(bucket.length)[:, None], np.arange(bucket.length)
+    index = first + np.where((i < size) & (j < size), i * size + j, 0)
+    return torch.from_numpy(index).to(ragged.device, non_blocking=True)
 
 
 def _layout_for_pairs(ragged: Ragged, heads: int, pairs: int) -> PaddedLayout:

@@ -6,13 +6,13 @@ import multiprocessing
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
+from graphbench.sweeps.dependencies import WorkQueue
 from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult
@@ -48,7 +48,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int, thr
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM, after the workers have saved their state.
     """
-    waiting = deque(items)
+    waiting = WorkQueue(items)
     workers: list[_Worker] = []
     with StopRequest() as stop, _omp_num_threads(threads):
         try:
@@ -59,8 +59,8 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int, thr
                 while len(workers) < min(jobs, len(waiting) + busy):
                     workers.append(_start_worker())
                 for worker in workers:
-                    if worker.item is None and waiting:
-                        _assign(worker, waiting.popleft(), progress)
+                    if worker.item is None and (item := waiting.take()) is not None:
+                        _assign(worker, item, progress)
                 wait([handle for worker in workers for handle in (worker.pipe, worker.process.sentinel)], POLL_INTERVAL)
                 for worker in list(workers):
                     if _receive(worker, waiting, progress, stop):
@@ -89,7 +89,7 @@ def _assign(worker: _Worker, item: WorkItem, progress: SweepProgress) -> None:
     progress.started(item)
 
 
-def _receive(worker: _Worker, waiting: deque[WorkItem], progress: SweepProgress, stop: StopRequest) -> bool:
+def _receive(worker: _Worker, waiting: WorkQueue, progress: SweepProgress, stop: StopRequest) -> bool:
     """Takes in the result of a worker if there is one; True when its process has ended."""
     result: RunResult | None = None
     ended = False
@@ -102,7 +102,7 @@ def _receive(worker: _Worker, waiting: deque[WorkItem], progress: SweepProgress,
         ended = True
     item = worker.item
     if result is not None and item is not None and result.status != "interrupted":
-        progress.ended(item, result)
+        report(item, result, waiting, progress)
         worker.item = None
         return False
     if result is None and not ended:
@@ -113,10 +113,17 @@ def _receive(worker: _Worker, waiting: deque[WorkItem], progress: SweepProgress,
         reason = _exit_reason(worker.process.exitcode) if result is None else result.reason
         if item.attempts < MAX_ATTEMPTS:
             progress.retried(item, reason)
-            waiting.appendleft(item)
+            waiting.give_back(item)
         else:
-            progress.ended(item, RunResult("failed", f"{reason}, {item.attempts} times"))
+            report(item, RunResult("failed", f"{reason}, {item.attempts} times"), waiting, progress)
     return True
+
+
+def report(item: WorkItem, result: RunResult, waiting: WorkQueue, progress: SweepProgress) -> None:
+    """Tells the progress how a run ended, and that those have failed which build on one that failed."""
+    progress.ended(item, result)
+    for orphan in waiting.ended(item, finished=result.status == "finished"):
+        progress.ended(orphan, RunResult("failed", f"the run that it starts from has not finished: {item.name}"))
 
 
 def _exit_reason(code: int | None) -> str:

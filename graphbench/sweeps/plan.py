@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class PlannedEntry:
         finished: run ids of those that need not be trained.
         search: what its trials are made from; None: the entry itself is trained.
         ended: trials of the search that are done.
+        base: folder of the entry that it builds on, where that is trained, too.
     """
 
     entry: Entry
@@ -34,6 +35,7 @@ class PlannedEntry:
     finished: frozenset[int]
     search: SearchPlan | None = None
     ended: int = 0
+    base: str | None = None
 
     @property
     def column(self) -> str:
@@ -86,6 +88,11 @@ class WorkItem:
         return str(search.folder if search else self.planned.checked.folder), str(self.number)
 
     @property
+    def needs(self) -> tuple[str, str] | None:
+        """Key of the run that it starts from; None: of none that is trained with it."""
+        return None if self.planned.base is None else (self.planned.base, str(self.number))
+
+    @property
     def name(self) -> str:
         """Row, column and folder of the run."""
         entry = self.planned.entry
@@ -126,12 +133,16 @@ def plan(
     if trials:
         load_optuna()
     planned: list[PlannedEntry] = []
+    folders: dict[str, str] = {}
+    chosen = {entry.config.name for entry in entries}
     cells: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         repeat = sweep.repeat(entry)
         try:
             # A search writes into a folder of its own: what lies in the entry's is no obstacle.
-            checked = check(entry.config, repeat=repeat, overwrite=overwrite or bool(trials and entry.search))
+            waits = entry.base in chosen
+            aside = overwrite or bool(trials and entry.search)
+            checked = check(entry.config, repeat=repeat, overwrite=aside, starts=not waits)
         except UserError as error:
             raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
         if checked.fabric.world_size > 1:
@@ -141,6 +152,7 @@ def plan(
             )
         search = _search(sweep, entry, checked, trials) if trials and entry.search else None
         ended = search_status(search).ended if search else 0
+        folders[entry.config.name] = str(checked.folder)
         planned.append(PlannedEntry(entry, checked, repeat, _finished(checked), search, ended))
         cell = (entry.label, planned[-1].column)
         first = cells.setdefault(cell, entry)
@@ -149,7 +161,8 @@ def plan(
                 f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {first.config.name} and "
                 f"{entry.config.name}. Give one of them a column of its own, or another label."
             )
-    return planned
+    # The base of an entry may come later in the file.
+    return [replace(one, base=folders.get(one.entry.base) if one.entry.base else None) for one in planned]
 
 
 def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:

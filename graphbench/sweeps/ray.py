@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 import torch
 
 from graphbench.errors import UserError
+from graphbench.sweeps.dependencies import WorkQueue
+from graphbench.sweeps.local import report
 from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult, RunSpec
@@ -57,7 +58,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(f"--launcher ray cannot reach a cluster: {error}") from None
-    waiting: deque[WorkItem] = deque(items)
+    waiting = WorkQueue(items)
     running: dict[Any, WorkItem] = {}
     remote = ray.remote(num_cpus=1, num_gpus=1 if torch.cuda.is_available() else 0, max_retries=1)(_train)
     with StopRequest() as stop:
@@ -65,13 +66,12 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
             while waiting or running:
                 if stop.received:
                     raise KeyboardInterrupt(stop.received)
-                while waiting and len(running) < (jobs or MAX_RUNNING):
-                    item = waiting.popleft()
+                while len(running) < (jobs or MAX_RUNNING) and (item := waiting.take()) is not None:
                     running[remote.remote(item.spec().plain(), os.getcwd())] = item
                     progress.started(item)
                 done, _ = ray.wait(list(running), timeout=POLL_INTERVAL)
                 for reference in done:
-                    progress.ended(running.pop(reference), _result(ray, reference))
+                    report(running.pop(reference), _result(ray, reference), waiting, progress)
                 progress.refresh()
         finally:
             for reference in running:

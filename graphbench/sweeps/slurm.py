@@ -20,6 +20,7 @@ from pathlib import Path
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
+from graphbench.sweeps.dependencies import stages
 from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult
@@ -82,24 +83,33 @@ class Arrays:
         scripts = []
         for number, part in enumerate(_parts(items, settings), self._next()):
             size = math.ceil(len(part) / settings.runs)
-            scripts.append(_script(self._array(number), f"{self.name}.{number}", size, settings, jobs))
+            array, after = self._array(number), self._jobs_of({item.needs for item in part})
+            scripts.append(_script(array, f"{self.name}.{number}", size, settings, jobs, after))
         return scripts
 
     def submit(self, items: Sequence[WorkItem], settings: SlurmSettings, jobs: int | None) -> list[str]:
         """Submits the items, in order; returns the numbers of the job arrays.
 
+        Items that build on others are in arrays of their own, which start after those of the others.
+
         Raises:
             UserError: ``sbatch`` is missing or refuses.
         """
         submitted = []
-        for part, script in zip(_parts(items, settings), self.scripts(items, settings, jobs)):
-            array = self._array(self._next())
-            array.write([item.key for item in part], [item.spec() for item in part], settings.runs)
-            atomic.write_text(array.script, script)
-            job = _call("sbatch", "--parsable", str(array.script)).split(";")[0].strip()
-            atomic.write_text(array.job_file, job)
-            submitted.append(job)
+        for stage in stages(items):
+            for part, script in zip(_parts(stage, settings), self.scripts(stage, settings, jobs)):
+                array = self._array(self._next())
+                array.write([item.key for item in part], [item.spec() for item in part], settings.runs)
+                atomic.write_text(array.script, script)
+                job = _call("sbatch", "--parsable", str(array.script)).split(";")[0].strip()
+                atomic.write_text(array.job_file, job)
+                submitted.append(job)
         return submitted
+
+    def _jobs_of(self, keys: Collection[tuple[str, str] | None]) -> list[str]:
+        """Numbers of the arrays with unfinished items of these keys."""
+        arrays = (item.queue_name[0] for item in self.submitted() if item.key in keys and item.result is None)
+        return list(dict.fromkeys(arrays))
 
     def queued(self) -> set[tuple[str, str]]:
         """Keys of the items that are in the queue and have not ended.
@@ -181,11 +191,14 @@ def _parts(items: Sequence[WorkItem], settings: SlurmSettings) -> Iterator[Seque
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _script(array: ArrayFolder, name: str, size: int, settings: SlurmSettings, jobs: int | None) -> str:
+def _script(
+    array: ArrayFolder, name: str, size: int, settings: SlurmSettings, jobs: int | None, after: Sequence[str]
+) -> str:
     root = Path(__file__).resolve().parents[2]
     at_once = f"%{jobs}" if jobs else ""
     output = str(array.path.resolve()).replace("%", "%%") + "/%a.log"
     directives = [f"--job-name={name}", f"--array=0-{size - 1}{at_once}", f"--output={shlex.quote(output)}"]
+    directives += [f"--dependency=afterany:{':'.join(after)}"] if after else []
     directives += ["--open-mode=append", "--ntasks=1", f"--signal=B:USR1@{GRACE_PERIOD}", *settings.directives()]
     lines = [
         "#!/bin/bash",

@@ -32,12 +32,13 @@ from pathlib import Path
 from graphbench.config import Config, load_config
 from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
+from graphbench.sweeps.dependencies import linked
 from graphbench.sweeps.document import LocatedValue, read_document
 from graphbench.sweeps.grid import config_keys, grid_points, label_suffix, with_grid_point
 from graphbench.sweeps.search import PRUNERS, SearchDimension, read_search
 from graphbench.sweeps.slurm_settings import SlurmSettings, read_slurm
 
-SWEEP_KEYS = ("name", "seeds", "published", "trials", "pruner", "slurm")
+SWEEP_KEYS = ("name", "seeds", "published", "reduced", "trials", "pruner", "slurm")
 GROUP_KEYS = ("configs", "label", "common", "variants", "grid", "search")
 TABLE_KEYS = ("label", "column", "published")
 
@@ -56,6 +57,7 @@ class Entry:
         where: ``file:line`` of its variant.
         origins: ``file:line`` of every key that the sweep sets.
         search: keys that its group searches over.
+        base: name of the entry that it builds on; None: it builds on none of the sweep.
     """
 
     label: str
@@ -67,6 +69,7 @@ class Entry:
     where: str
     origins: Mapping[str, str]
     search: tuple[SearchDimension, ...] = ()
+    base: str | None = None
 
     @property
     def cell(self) -> str:
@@ -83,6 +86,7 @@ class Sweep:
         path: of its file.
         seeds: runs per entry whose configuration does not list splits.
         published: name of the table of published values, without ending.
+        reduced: whether its experiments are smaller than the published ones, which stand beside them unjudged.
         entries: in the order of the file.
         trials: of each search; None: searches are not run.
         pruner: of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
@@ -97,6 +101,7 @@ class Sweep:
     trials: int | None = None
     pruner: str = "median"
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    reduced: bool = False
 
     def repeat(self, entry: Entry) -> int:
         """The number of seeds of an entry: 1 where it is repeated over splits."""
@@ -121,13 +126,17 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     for group in root["groups"].items("groups"):
         entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
+    entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins))
     published = head["published"].text("published") if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
     pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
     if pruner not in PRUNERS:
         raise unknown("pruner", pruner, PRUNERS, head["pruner"].where)
     slurm = read_slurm(head["slurm"]) if "slurm" in head else SlurmSettings()
-    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm)
+    reduced = head["reduced"].value if "reduced" in head else False
+    if not isinstance(reduced, bool):
+        raise UserError(f"{head['reduced'].where}: reduced is true or false, received {reduced!r}.")
+    return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm, reduced)
 
 
 def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str]) -> Config:

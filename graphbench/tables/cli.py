@@ -160,6 +160,7 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
                 settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
+                reduced=sweep.reduced,
             )
         )
     return specs

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import STATISTICS, format_mean
+from graphbench.tables.doubts import EXPLANATIONS
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, Column, SweepTable
@@ -111,7 +112,7 @@ def _runs(cell: Cell, n: int, usual: int) -> str:
     expected = len(cell.spec.run_ids)
     count = "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
     count = f"{n} of {expected}" if n < expected else count
-    return ", ".join(filter(None, [count, "other configuration" if cell.stale else ""]))
+    return ", ".join(filter(None, [count, "other configuration" if cell.stale else "", *cell.doubts]))
 
 
 def _published(cell: Cell | None) -> TextCell:
@@ -152,6 +153,10 @@ def _legend(table: SweepTable) -> list[str]:
         )
     if any(cell.stale for cell in table.cells.values()):
         notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
+    if any(cell.status == "smaller" for cell in table.cells.values()):
+        notes.append("smaller: than the published experiment, whose numbers stand beside and are not judged.")
+    doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
+    notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
     if table.baseline is not None:
         notes.append(
             f"against {table.baseline}: two-sided Welch t-test over the runs, not corrected for the number of "

@@ -15,6 +15,7 @@ from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
+from graphbench.tables.doubts import doubts
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
@@ -36,6 +37,7 @@ class CellSpec:
         settings: of the same, to say what differs.
         selector: which published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
+        reduced: the experiment is smaller than the published one: shown beside it, not judged.
     """
 
     label: str
@@ -47,6 +49,7 @@ class CellSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)
     selector: str | None = None
     where: str | None = None
+    reduced: bool = False
 
     @property
     def name(self) -> str:
@@ -83,13 +86,24 @@ class Cell:
         """That of the comparison, or why there is none.
 
         ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable`` (the runs lack
-        the metric).
+        the metric), ``smaller`` (than the published experiment).
         """
         if self.stale:
             return "other configuration"
         if self.measured is None:
             return "not comparable" if self.result.runs else "not run"
+        if self.comparison and self.spec.reduced:
+            return "smaller"
         return self.comparison.status if self.comparison else "not published"
+
+    @property
+    def doubts(self) -> list[str]:
+        """Keys of :data:`~graphbench.tables.doubts.EXPLANATIONS` that hold for its mean."""
+        raw = self.result.mean("test", self.measured.name) if self.measured else None
+        if raw is None or not math.isfinite(raw.mean):
+            return []
+        bounded = 0.0 <= raw.mean <= 1.0 and raw.maximize
+        return doubts(self.result.runs, raw, bounded=bounded)
 
     @property
     def differing(self) -> str:
@@ -165,21 +179,40 @@ def sweep_table(
     if baseline is not None and baseline not in labels:
         raise unknown(f"label of {name}", baseline, labels, "--baseline")
     _check(specs)
+    columns, compared = _compared(specs, published, baseline)
+    if not any(cell.result.runs for cell in compared.values()):
+        searched = list(dict.fromkeys(str(spec.records) for spec in specs))
+        more = ", ..." if len(searched) > 3 else ""
+        raise UserError(f"no finished run of {name}: looked in {', '.join(searched[:3])}{more}")
+    ordered = {(spec.label, spec.column): compared[spec.label, spec.column] for spec in specs}
+    return SweepTable(name, labels, tuple(columns), ordered, published, baseline)
+
+
+def sweep_cells(specs: Sequence[CellSpec], published: PublishedTable) -> list[Cell]:
+    """The cells of a sweep, compared with a published table, whether or not there are runs.
+
+    Args:
+        specs: in the order of rows and columns.
+        published: the paper's table.
+    """
+    compared = _compared(specs, published, None)[1]
+    return [compared[spec.label, spec.column] for spec in specs]
+
+
+def _compared(
+    specs: Sequence[CellSpec], published: PublishedTable | None, baseline: str | None
+) -> tuple[list[Column], dict[tuple[str, str], Cell]]:
+    """Columns, and cells by label and column."""
     cells = []
     for spec in specs:
         row = published.find(spec.label, spec.dataset, spec.selector, spec.where) if published else None
         cells.append(Cell(spec, _runs_of(spec), None, row))
-    if not any(cell.result.runs for cell in cells):
-        searched = list(dict.fromkeys(str(spec.records) for spec in specs))
-        more = ", ..." if len(searched) > 3 else ""
-        raise UserError(f"no finished run of {name}: looked in {', '.join(searched[:3])}{more}")
     columns: list[Column] = []
     compared: dict[tuple[str, str], Cell] = {}
     for column, members in _columns(cells):
         columns.append(column)
         compared |= {(cell.spec.label, column.name): cell for cell in _compare_column(column, members, baseline)}
-    ordered = {(spec.label, spec.column): compared[spec.label, spec.column] for spec in specs}
-    return SweepTable(name, labels, tuple(columns), ordered, published, baseline)
+    return columns, compared
 
 
 def _runs_of(spec: CellSpec) -> Aggregate:

@@ -12,7 +12,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 
 from graphbench.errors import ArgumentError
 
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
+PRECISIONS = ("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
 STRATEGIES = ("auto", "ddp")
 
 
@@ -29,7 +29,8 @@ def make_fabric(
         accelerator: ``auto``, ``cpu``, ``cuda`` (or ``gpu``), ``cuda:N`` for one particular GPU, ``mps``.
         devices: processes per node, one device each; None is 1.
         strategy: ``auto`` (one process, or ``ddp`` for several) or ``ddp``.
-        precision: one of :data:`PRECISIONS`.
+        precision: one of :data:`PRECISIONS`. ``tf32`` is ``32-true`` whose matrix products a GPU computes from numbers
+            of ten bits; other devices have no such products and compute as with ``32-true``.
         num_nodes: machines.
 
     Raises:
@@ -60,6 +61,8 @@ def make_fabric(
     cores = os.cpu_count() or 1
     if device_type == "cpu" and count > max(8, 4 * cores):
         raise ArgumentError("devices", f"devices is {count}: as many processes on the {cores} cores of this machine")
+    if present and device_type != "cpu":  # a setting of the process, which may have run something else before
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     several = count * num_nodes > 1 or strategy == "ddp"
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
@@ -70,7 +73,7 @@ def make_fabric(
             num_nodes=num_nodes,
             # A part switched off in a GPS block still owns parameters, which then never get a gradient.
             strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",
-            precision=precision,  # type: ignore[arg-type]
+            precision="32-true" if precision == "tf32" else precision,  # type: ignore[arg-type]
             # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
             plugins=None if several else [LightningEnvironment()],
         )

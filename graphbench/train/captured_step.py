@@ -2,107 +2,44 @@
 
 A step of a small model is some hundred kernels, and the host needs longer to launch them than the device to run them.
 So the step of every class of batches (:mod:`graphbench.structures.capacity`) is recorded once, as a CUDA graph that
-begins with the assembly of the batch and ends with the optimizer, and then replayed: the host copies the graph numbers,
-and launches once. Learning rates are tensors; random numbers come from the device's generator, whose state a replay
-advances as the step itself would, so that checkpoints hold all there is to resume.
-
-Before a class is replayed for the first time, its step is done once without the graph, undone, recorded with other
-parameters, replayed, and compared: a kernel that is not part of the graph (one on another stream, say) leaves other
-numbers.
+begins with the assembly of the batch and ends with the optimizer and the numbers for logs and metrics, and then
+replayed: the host copies the graph numbers, and launches once. Learning rates are tensors; random numbers come from the
+device's generator, whose state a replay advances as the step itself would, so that checkpoints hold all there is to
+resume. :func:`~graphbench.train.recording.record` compares every graph with the step before it is used.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity
-from graphbench.train.random_state import random_state, set_random_state
+from graphbench.train.device_rates import DeviceRates
+from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work, record
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from graphbench.train.training_step import StepOutput, TrainingStep
-
-logger = logging.getLogger("graphbench")
+from graphbench.train.tally import Place, StepOutput, Tally
+from graphbench.train.training_step import TrainingStep
 
 CAPTURABLE_OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimizers that read learning rate and number of steps from tensors; all their state begins at 0."""
 
-LARGEST_DIFFERENCE = 1e-3
-"""Of gradients, relative to the largest, between a replay and the step itself: the same kernels on the same numbers
-differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
 
-
-class CaptureFailed(RuntimeError):
-    """A step could not be captured, or its replay is not the step."""
-
-
-class DeviceRates:
-    """Learning rates as tensors, which a captured optimizer reads; outside the optimizer keeps its numbers.
-
-    Args:
-        optimizer: whose groups' ``lr`` are the rates.
-        device: of the tensors.
-    """
-
-    def __init__(self, optimizer: Optimizer, device: torch.device) -> None:
-        self._optimizer = optimizer
-        self._device = device
-        self._tensors = [torch.tensor(group["lr"], device=device) for group in optimizer.param_groups]
-        self._values = [float(group["lr"]) for group in optimizer.param_groups]
-
-    def refresh(self) -> None:
-        """Hands rates that have changed to the device."""
-        for i, group in enumerate(self._optimizer.param_groups):
-            if group["lr"] != self._values[i]:
-                self._values[i] = group["lr"]
-                self._tensors[i].fill_(group["lr"])
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Inside, the optimizer has the tensors in place of its rates."""
-        self.refresh()
-        # With "capturable" an optimizer that is not being captured refuses devices but GPUs.
-        flag = self._device.type == "cuda"
-        keys = ("lr", "capturable")
-        before: list[dict[str, Any]] = [{key: group[key] for key in keys if key in group} for group in self._groups]
-        for group, rate in zip(self._groups, self._tensors, strict=True):
-            group["lr"] = rate
-            if "capturable" in group:
-                group["capturable"] = flag
-        try:
-            yield
-        finally:
-            for group, values in zip(self._groups, before, strict=True):
-                group.update(values)
-
-    @property
-    def _groups(self) -> list[dict[str, Any]]:
-        return self._optimizer.param_groups
-
-
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Recorded:
-    """One class of batches.
-
-    Attributes:
-        graph: its step.
-        numbers: (B,) int64 graph numbers that the step reads.
-        output: what a replay leaves.
-    """
+    """One class of batches: its step, and what the step reads."""
 
     graph: StepGraph
-    numbers: Tensor
-    output: StepOutput
+    batch: BatchInput
 
 
 class CapturedSteps:
     """Training steps by replay, for batches of classes; everything else is left to the caller.
+
+    Where the gradients of several batches are added up, they lie in tensors that all graphs share, and a class has up
+    to four graphs: of batches that begin a group or not, and end it or not.
 
     Args:
         graphs: makes graphs.
@@ -111,6 +48,7 @@ class CapturedSteps:
         model: whose parameters and buffers a step changes.
         optimizer: of the parameters.
         device: of all of them.
+        accumulates: whether gradients of several batches are added up.
     """
 
     def __init__(
@@ -121,6 +59,7 @@ class CapturedSteps:
         model: nn.Module,
         optimizer: Optimizer,
         device: torch.device,
+        accumulates: bool = False,
     ) -> None:
         self._graphs = graphs
         self._loaders = loaders
@@ -129,165 +68,78 @@ class CapturedSteps:
         self._optimizer = optimizer
         self._device = device
         self._rates = DeviceRates(optimizer, device)
-        self._recorded: dict[Capacity | None, _Recorded] = {}
+        self._tally = Tally(loaders.num_train_batches, loaders.num_train_rows)
+        self._recorded: dict[tuple[Capacity | None, bool, bool], _Recorded] = {}
+        self._accumulates = accumulates
+        self._gradients: list[Tensor] = []  # of the group, where they are added up
 
-    def __call__(self, plan: BatchPlan) -> StepOutput:
+    def begin_epoch(self) -> None:
+        """Before the first batch of an epoch: what was returned in the one before is overwritten."""
+        self._tally.begin()
+
+    def forget_gradients(self) -> None:
+        """Before a group whose first batch is not captured."""
+        if self._gradients:
+            torch._foreach_zero_(self._gradients)
+        else:
+            self._step.forget_gradients()
+
+    def __call__(self, plan: BatchPlan, begins_group: bool = True, ends_group: bool = True) -> StepOutput:
         """The step on a batch whose plan :attr:`~graphbench.structures.BatchPlan.is_captured`.
+
+        Args:
+            plan: of the batch.
+            begins_group: whether no gradients are there yet.
+            ends_group: whether the parameters are updated behind it.
+
+        Returns:
+            Views of buffers, valid until the next epoch begins.
 
         Raises:
             CaptureFailed: the model is as it was before the step.
         """
-        if plan.capacity not in self._recorded:
-            self._recorded[plan.capacity] = self._record(plan)
-        recorded = self._recorded[plan.capacity]
+        place = self._tally.reserve(plan.rows)
+        kind = (plan.capacity, begins_group, ends_group)
+        if kind not in self._recorded:
+            self._recorded[kind] = self._record(plan, place, begins_group, ends_group)
+        recorded = self._recorded[kind]
         self._rates.refresh()
-        recorded.numbers.copy_(self._loaders.numbers_of(plan), non_blocking=True)
+        recorded.batch.set(BatchInput.content(self._loaders.numbers_of(plan), place))
         recorded.graph.replay()
-        return _first_rows(recorded.output, plan.rows)
+        return self._tally.read(place, plan.rows)
 
-    def _record(self, plan: BatchPlan) -> _Recorded:
-        """The graph of a class, compared with the step itself; nothing is changed by it."""
-        numbers = self._loaders.numbers_of(plan).to(self._device)
-        before = _Snapshot.take(self._model, self._optimizer)
-        outputs: list[StepOutput] = []
+    def _record(self, plan: BatchPlan, place: Place, begins_group: bool, ends_group: bool) -> _Recorded:
+        batch = BatchInput(self._loaders.numbers_of(plan), place, self._device)
+        if self._accumulates and not self._gradients:
+            self._make_gradients(plan, batch)
 
-        def work() -> None:
-            self._step.forget_gradients()
-            output = self._step.backward(self._loaders.assemble(plan, numbers))
-            self._step.update()
-            outputs.append(output)
+        def step() -> None:
+            if begins_group:
+                self.forget_gradients()
+            output = self._step.backward(self._loaders.assemble(plan, batch.numbers))
+            if ends_group:
+                self._step.update()
+            self._tally.write(batch.place, output)
 
+        work = Work(step, batch, self._tally, place, plan.rows)
+        before = Snapshot(self._model, self._optimizer, adds_gradients=self._accumulates)
+        return _Recorded(record(self._graphs, work, before, self._rates.in_use), batch)
+
+    def _make_gradients(self, plan: BatchPlan, batch: BatchInput) -> None:
+        """Tensors in no graph's memory, for the parameters that get a gradient at all: the others have none."""
+        before = Snapshot(self._model)
+        known = [parameter.grad for parameter in self._model.parameters()]  # of batches that were not captured
         try:
-            with self._rates.in_use():
-                self._graphs.warm_up(work)
-                expected = _Result.of(outputs.pop(), self._model, before)
-                before.restore(self._model, self._optimizer)
-                self._step.forget_gradients()
-                original = numbers.clone()
-                self._disturb(numbers)
-                graph = self._graphs.new()
-                graph.capture(work)
-            recorded = _Recorded(graph, numbers, outputs.pop())
-            numbers.copy_(original)
-            before.restore(self._model, self._optimizer)
-            graph.replay()
-            replayed = _Result.of(recorded.output, self._model, before)
+            self._graphs.warm_up(lambda: self._backward_only(plan, batch))
         except RuntimeError as error:
-            before.restore(self._model, self._optimizer)
-            self._step.forget_gradients()
             raise CaptureFailed(str(error).partition("\n")[0]) from error
-        before.restore(self._model, self._optimizer)
-        self._step.forget_gradients()  # those in the graph's memory: a step without it adds to none of them
-        difference = replayed.difference(expected)
-        if difference is not None:
-            raise CaptureFailed(f"a replayed step is not the step itself: {difference}")
-        return recorded
+        finally:
+            before.restore()
+        for parameter, gradient in zip(self._model.parameters(), known, strict=True):
+            if parameter.grad is not None:
+                parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+                self._gradients.append(parameter.grad)
 
-    @torch.no_grad()
-    def _disturb(self, numbers: Tensor) -> None:
-        """Other graphs and parameters while a step is recorded: what is left over from then shows in a replay."""
-        numbers.copy_(numbers.roll(1))
-        for parameter in self._model.parameters():
-            parameter.mul_(0.5)
-
-
-def _first_rows(output: StepOutput, rows: int) -> StepOutput:
-    """A copy, without padding: the next replay writes onto the original."""
-    return StepOutput(output.loss.clone(), output.kept[:rows].clone(), output.true[:rows].clone())
-
-
-@dataclass
-class _Snapshot:
-    """Everything a training step changes: parameters, buffers, moments, random numbers."""
-
-    model: list[Tensor]
-    moments: dict[tuple[int, str], Tensor]
-    random: dict[str, Any]
-
-    @classmethod
-    def take(cls, model: nn.Module, optimizer: Optimizer) -> _Snapshot:
-        """A copy."""
-        return cls(
-            [tensor.detach().clone() for tensor in _tensors(model)],
-            {key: tensor.clone() for key, tensor in _moments(optimizer)},
-            random_state(),
-        )
-
-    @torch.no_grad()
-    def restore(self, model: nn.Module, optimizer: Optimizer) -> None:
-        """Puts the values back where they were; moments that did not exist are 0, where all begin."""
-        for tensor, value in zip(_tensors(model), self.model, strict=True):
-            tensor.copy_(value)
-        for key, tensor in _moments(optimizer):
-            if key in self.moments:
-                tensor.copy_(self.moments[key])
-            else:
-                tensor.zero_()
-        set_random_state(self.random)
-
-
-@dataclass
-class _Result:
-    """What a step did.
-
-    Attributes:
-        loss: of the batch.
-        gradients: after clipping.
-        buffers: running statistics and the like.
-        moves: of the parameters.
-    """
-
-    loss: Tensor
-    gradients: list[Tensor | None]
-    buffers: list[Tensor | None]
-    moves: list[Tensor]
-
-    @classmethod
-    def of(cls, output: StepOutput, model: nn.Module, before: _Snapshot) -> _Result:
-        """Of the step that was just done."""
-        parameters = list(model.parameters())
-        return cls(
-            output.loss.clone(),
-            [None if each.grad is None else each.grad.clone() for each in parameters],
-            [each.clone() for each in model.buffers()],
-            [each.detach() - old for each, old in zip(parameters, before.model, strict=False)],
-        )
-
-    def difference(self, expected: _Result) -> str | None:
-        """What is not as expected; None where all is. Waits for the device."""
-        if [each is None for each in self.gradients] != [each is None for each in expected.gradients]:
-            return "other parameters have gradients"
-        loss, expected_loss = float(self.loss), float(expected.loss)
-        if not abs(loss - expected_loss) <= LARGEST_DIFFERENCE * max(abs(expected_loss), 1e-3):
-            return f"loss {loss:g} in place of {expected_loss:g}"
-        error, largest = _error_and_largest(self.gradients, expected.gradients)
-        if not error <= LARGEST_DIFFERENCE * largest:
-            return f"gradients differ by {error:.1e}, the largest is {largest:.1e}"
-        error, largest = _error_and_largest(self.buffers, expected.buffers)
-        if not error <= LARGEST_DIFFERENCE * max(largest, 1.0):
-            return f"buffers differ by {error:.1e}, the largest is {largest:.1e}"
-        # Adam divides gradients that are nothing but rounding by themselves, so that single parameters may move
-        # the other way; a graph without the update moves none.
-        error, length = (
-            float(torch.stack([part.double().norm() for part in parts]).norm())
-            for parts in ([a - b for a, b in zip(self.moves, expected.moves, strict=True)], expected.moves)
-        )
-        return None if error <= 0.5 * length else f"the update differs by {error:.1e} of {length:.1e}"
-
-
-def _error_and_largest(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> tuple[float, float]:
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    error = max((float((a - b).abs().max()) for a, b in pairs if a.numel()), default=0.0)
-    return error, max((float(b.abs().max()) for _, b in pairs if b.numel()), default=0.0)
-
-
-def _tensors(model: nn.Module) -> list[Tensor]:
-    """Parameters first."""
-    return [*model.parameters(), *model.buffers()]
-
-
-def _moments(optimizer: Optimizer) -> Iterator[tuple[tuple[int, str], Tensor]]:
-    for number, parameter in enumerate(each for group in optimizer.param_groups for each in group["params"]):
-        for name, value in optimizer.state.get(parameter, {}).items():
-            if isinstance(value, Tensor):
-                yield (number, name), value
+    def _backward_only(self, plan: BatchPlan, batch: BatchInput) -> None:
+        self._step.forget_gradients()
+        self._step.backward(self._loaders.assemble(plan, batch.numbers))

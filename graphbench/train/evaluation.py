@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graphbench.structures import EvaluationPass
 from graphbench.tasks.task import Task
+from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.forward import Predictor
 from graphbench.train.host_copy import constant_on_host
 from graphbench.train.prediction_buffer import PredictionBuffer
@@ -33,7 +34,12 @@ class SplitPredictions:
 
 
 def evaluate(
-    predict: Predictor, task: Task, passes: Iterable[EvaluationPass], fabric: Fabric, skip: tuple[str, ...] = ("train",)
+    predict: Predictor,
+    task: Task,
+    passes: Iterable[EvaluationPass],
+    fabric: Fabric,
+    skip: tuple[str, ...] = ("train",),
+    captured: CapturedEvaluation | None = None,
 ) -> dict[str, SplitPredictions]:
     """Predictions and losses per split.
 
@@ -47,6 +53,7 @@ def evaluate(
         passes: of the data loaders.
         fabric: its processes' rows are gathered.
         skip: splits left out; training is measured from the training passes.
+        captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
     """
     results: dict[str, SplitPredictions] = {}
     for eval_pass in passes:
@@ -54,7 +61,12 @@ def evaluate(
         if not splits:
             continue
         start = time.perf_counter()
-        whole = _predictions(predict, task, eval_pass, by_batch=any(rows is None for rows in splits.values()))
+        by_batch = any(rows is None for rows in splits.values())
+        whole = None if captured is None else captured(eval_pass, by_batch)
+        if whole is None:
+            whole = _predictions(predict, task, eval_pass, by_batch)
+        if not by_batch:
+            _fetch(whole)
         for split, rows in splits.items():
             buffer = whole if rows is None else _select(whole, rows)
             results[split] = SplitPredictions(
@@ -71,11 +83,15 @@ def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_b
         prediction, statistics = predict(batch, heads=by_batch)
         loss = task.loss(prediction, batch.y) if by_batch else None
         buffer.add(loss, task.keep(prediction) if by_batch else prediction, batch.y, statistics)
-    if not by_batch and buffer.is_small:
-        if len(buffer.trues) == 1:  # one graph, whose targets are those of every epoch
-            buffer.trues = [constant_on_host(buffer.trues[0])]
-        buffer.fetch()
     return buffer
+
+
+def _fetch(whole: PredictionBuffer) -> None:
+    """Brings predictions that several splits share to the host, where they are few."""
+    if whole.is_small:
+        if len(whole.trues) == 1:  # one graph, whose targets are those of every epoch
+            whole.trues = [constant_on_host(whole.trues[0])]
+        whole.fetch()
 
 
 def _select(whole: PredictionBuffer, rows: Tensor) -> PredictionBuffer:

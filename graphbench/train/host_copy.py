@@ -13,17 +13,50 @@ def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The same tensors in host memory, without gradients; those that lie there already stay what they are.
 
     Args:
-        tensors: of any types and shapes; what is not on the host lies on one device.
+        tensors: of any types and shapes; what is not on the host lies on one device. Views that lie one behind the
+            other in one buffer cost no more than one of them.
     """
     copies = list(tensors)
-    on_device = [i for i, tensor in enumerate(tensors) if tensor.device.type != "cpu"]
-    on_device.sort(key=lambda i: -tensors[i].element_size())  # widest types first: every part begins aligned
-    if on_device:
-        parts = [tensors[i].detach().contiguous().reshape(-1).view(torch.uint8) for i in on_device]
+    runs = _runs(tensors)
+    runs.sort(key=lambda run: -tensors[run[0]].element_size())  # widest types first: every part begins aligned
+    if runs:
+        parts = [_bytes([tensors[i] for i in run]) for run in runs]
         joined = parts[0].cpu() if len(parts) == 1 else torch.cat(parts).cpu()
-        for i, part in zip(on_device, joined.split([len(part) for part in parts]), strict=True):
-            copies[i] = part.view(tensors[i].dtype).view(tensors[i].shape)
+        for run, part in zip(runs, joined.split([len(part) for part in parts]), strict=True):
+            numbers = part.view(tensors[run[0]].dtype).split([tensors[i].numel() for i in run])
+            for i, of_tensor in zip(run, numbers, strict=True):
+                copies[i] = of_tensor.view(tensors[i].shape)
     return copies
+
+
+def _runs(tensors: Sequence[Tensor]) -> list[list[int]]:
+    """Numbers of the tensors on the device, together where they lie one behind the other in one buffer."""
+    runs: list[list[int]] = []
+    for i, tensor in enumerate(tensors):
+        if tensor.device.type == "cpu":
+            continue
+        before = tensors[runs[-1][-1]] if runs else None
+        if (
+            before is not None
+            and before._base is not None
+            and before._base is tensor._base
+            and before.dtype == tensor.dtype
+            and before.is_contiguous()
+            and tensor.is_contiguous()
+            and before.storage_offset() + before.numel() == tensor.storage_offset()
+        ):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
+
+
+def _bytes(run: Sequence[Tensor]) -> Tensor:
+    first = run[0].detach()
+    if len(run) > 1:
+        numbers = sum(tensor.numel() for tensor in run)
+        first = first.as_strided((numbers,), (1,), first.storage_offset())
+    return first.contiguous().reshape(-1).view(torch.uint8)
 
 
 _host_copies = WeakTensorKeyDictionary()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,12 @@ def warnings(run: Path) -> list[str]:
 
 
 def load_parameters(
-    model: nn.Module, stored: Mapping[str, Tensor], *, reset_head: bool, complete: bool = False
+    model: nn.Module,
+    stored: Mapping[str, Tensor],
+    *,
+    reset_head: bool,
+    complete: bool = False,
+    only: Sequence[str] = (),
 ) -> list[str]:
     """Copies every parameter and buffer that both models have.
 
@@ -109,6 +115,7 @@ def load_parameters(
         stored: the other model's ``state_dict``.
         reset_head: leave the head as it was initialised.
         complete: the model is applied as it is: refuse one with parameters that nothing has trained.
+        only: patterns of the names of parameters to copy; empty: all.
 
     Returns:
         Sentences for the log: what was copied, which tables in part, which parameters only one of the models has.
@@ -120,6 +127,11 @@ def load_parameters(
     tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
     wanted = {name for name in parameters if not (reset_head and _in_head(name))}
     offered = {name for name in stored if not (reset_head and _in_head(name))}
+    for pattern in only:
+        if not any(fnmatchcase(name, pattern) for name in wanted & offered):
+            raise UserError(f"pretrained.parameters: no parameter that both models have is called '{pattern}'.")
+    if only:
+        offered = {name for name in offered if any(fnmatchcase(name, pattern) for pattern in only)}
     shared = sorted(wanted & offered)
     if all(_in_head(name) for name in shared):
         raise UserError(

@@ -147,6 +147,7 @@ class RunLog:
             total_time=state.seconds,
             peak_memory=peak_memory(self._device),
             undefined=best.undefined,
+            curves=self._history.digests(),
         )
         logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
         for reporter in self._reporters:

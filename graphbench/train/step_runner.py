@@ -5,18 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from lightning_fabric import Fabric
-from torch import nn
-from torch.optim import Optimizer
-
-from graphbench.contract import capture_obstacle
 from graphbench.errors import UserError
 from graphbench.structures import AssemblesOnDevice, BatchPlan, DataLoaders, DeviceBatch
-from graphbench.tasks.task import Task
-from graphbench.train.captured_step import CAPTURABLE_OPTIMIZERS, CapturedSteps, CaptureFailed
-from graphbench.train.settings import TrainerSettings
-from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
-from graphbench.train.training_step import StepOutput, TrainingStep
+from graphbench.train.captured_step import CapturedSteps
+from graphbench.train.recording import CaptureFailed
+from graphbench.train.tally import StepOutput
+from graphbench.train.training_step import TrainingStep
 
 logger = logging.getLogger("graphbench")
 
@@ -39,10 +33,12 @@ class StepRunner:
         self._captured = captured
         self._required = required
         self._told = False
+        self._begins_group = True
 
     def batches(self, epoch: int) -> Iterator[BatchPlan | DeviceBatch]:
         """The batches of an epoch, or their plans where steps are captured."""
         if self._captured is not None and isinstance(self._loaders, AssemblesOnDevice):
+            self._captured.begin_epoch()
             yield from self._loaders.train_plans(epoch)
         else:
             for batch, rows in self._loaders.train(epoch):
@@ -58,19 +54,22 @@ class StepRunner:
         Raises:
             UserError: it could not be captured, and had to be.
         """
+        begins_group, self._begins_group = self._begins_group, ends_group
         if isinstance(batch, BatchPlan):
-            output = self._replayed(batch)
+            output = self._replayed(batch, begins_group, ends_group)
             if output is not None:
                 return output
             assert isinstance(self._loaders, AssemblesOnDevice)  # nobody else has plans
+            if begins_group and self._captured is not None:
+                self._captured.forget_gradients()  # a replay leaves those of its group
             batch = self._loaders.gather(batch)
         output = self._step.backward(batch, ends_group=ends_group)
         if ends_group:
             self._step.update()
-            self._step.forget_gradients()
+            (self._step if self._captured is None else self._captured).forget_gradients()
         return output
 
-    def _replayed(self, plan: BatchPlan) -> StepOutput | None:
+    def _replayed(self, plan: BatchPlan, begins_group: bool, ends_group: bool) -> StepOutput | None:
         if self._captured is None:
             return None
         if not plan.is_captured:
@@ -79,69 +78,12 @@ class StepRunner:
                 self._told = True
             return None
         try:
-            return self._captured(plan)
+            return self._captured(plan, begins_group, ends_group)
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
             logger.info("training step by step, without capturing: %s", failed)
+            if begins_group:
+                self._captured.forget_gradients()
             self._captured = None
             return None
-
-
-def make_runner(
-    step: TrainingStep,
-    loaders: DataLoaders,
-    model: nn.Module,
-    task: Task,
-    optimizer: Optimizer,
-    fabric: Fabric,
-    settings: TrainerSettings,
-    graphs: StepGraphs | None,
-) -> StepRunner:
-    """The runner of a training, after its state has been put back.
-
-    Args:
-        step: forward, backward and update.
-        loaders: of the batches.
-        model: of the step.
-        task: of the step.
-        optimizer: of the step.
-        fabric: launched.
-        settings: ``capture``, and what excludes it.
-        graphs: records the steps; None: CUDA graphs on a GPU, nothing elsewhere.
-
-    Raises:
-        UserError: ``capture`` is ``always`` and something excludes it.
-    """
-    if settings.capture == "never":
-        return StepRunner(step, loaders, None)
-    on_gpu = fabric.device.type == "cuda"
-    obstacle = None if on_gpu or graphs is not None else f"there are no CUDA graphs on {fabric.device.type}"
-    obstacle = obstacle or _obstacle(loaders, model, task, optimizer, fabric, settings)
-    if obstacle is None:
-        assert isinstance(loaders, AssemblesOnDevice)  # else there is an obstacle
-        graphs = CudaStepGraphs(fabric.device) if graphs is None else graphs
-        captured = CapturedSteps(graphs, loaders, step, model, optimizer, fabric.device)
-        return StepRunner(step, loaders, captured, required=settings.capture == "always")
-    if settings.capture == "always":
-        raise UserError(f"train.capture is always, but this training cannot be captured: {obstacle}")
-    if on_gpu or graphs is not None:
-        logger.info("training step by step, without capturing: %s", obstacle)
-    return StepRunner(step, loaders, None)
-
-
-def _obstacle(
-    loaders: DataLoaders, model: nn.Module, task: Task, optimizer: Optimizer, fabric: Fabric, settings: TrainerSettings
-) -> str | None:
-    """Why the steps of a training cannot be captured, the first reason; None where they can."""
-    if fabric.world_size > 1:
-        return "several processes train together"
-    if fabric.strategy.precision.precision == "16-mixed":
-        return "precision 16-mixed looks at every gradient on the host"
-    if settings.batch_accumulation > 1:
-        return "gradients of several batches are added up (optim.batch_accumulation)"
-    if not isinstance(optimizer, CAPTURABLE_OPTIMIZERS):
-        return f"the optimizer {type(optimizer).__name__} keeps numbers on the host"
-    if not isinstance(loaders, AssemblesOnDevice):
-        return "the batches are cut out of a large graph on the host (train.sampler)"
-    return loaders.capture_obstacle() or task.capture_obstacle() or capture_obstacle(model)

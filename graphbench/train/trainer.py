@@ -24,6 +24,7 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
+from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
@@ -44,7 +45,6 @@ from graphbench.train.settings import TrainerSettings
 from graphbench.train.signals import StopRequest
 from graphbench.train.state import TrainerState, pack, unpack
 from graphbench.train.step_graph import StepGraphs
-from graphbench.train.step_runner import make_runner
 from graphbench.train.training_step import TrainingStep
 
 CHECK_EVERY = 100
@@ -64,7 +64,7 @@ class Trainer:
         settings: epochs, periods, accumulation, clipping.
         run: where everything is written, by the first process only; an existing state in it is continued.
         reporters: told about progress, in the first process only.
-        graphs: records the steps; None: CUDA graphs on a GPU, nothing elsewhere.
+        graphs: records steps and evaluations; None: CUDA graphs on a GPU, nothing elsewhere.
 
     Attributes:
         state: what changes while training.
@@ -95,7 +95,7 @@ class Trainer:
         self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
         forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
         self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
-        self._graphs = graphs
+        self._capture = Capture(fabric, loaders, model, task, optimizer, settings, graphs)
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)
         self._history = History(run.path if fabric.is_global_zero else None)
@@ -122,10 +122,7 @@ class Trainer:
         try:
             with self._stop:
                 self._resume()
-                self._run_step = make_runner(
-                    *(self._step, self.loaders, self.model, self.task),
-                    *(self.optimizer, self.fabric, self.settings, self._graphs),
-                )
+                self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
                 self._log.start(self.state.epoch)
                 while self.state.ended is None:
                     self._epoch()
@@ -202,7 +199,8 @@ class Trainer:
     def _evaluate(self) -> dict[str, SplitPredictions]:
         broadcast_buffers(self.model, self.fabric)
         self._adapter.eval()
-        predictions = evaluate(self._predict, self.task, self.loaders.passes, self.fabric)
+        passes = self.loaders.passes
+        predictions = evaluate(self._predict, self.task, passes, self.fabric, captured=self._captured_evaluation)
         if "val" not in predictions:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return predictions

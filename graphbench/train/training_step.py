@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from lightning_fabric import Fabric
-from torch import Tensor
 
 from graphbench.structures import DeviceBatch
 from graphbench.tasks.task import Task
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.settings import TrainerSettings
-
-
-@dataclass(frozen=True, eq=False)
-class StepOutput:
-    """What a step leaves for logs and metrics.
-
-    Attributes:
-        loss: () of the batch.
-        kept: (R, ...) what :meth:`~graphbench.tasks.task.Task.keep` leaves of the predictions.
-        true: (R, ...) targets.
-    """
-
-    loss: Tensor
-    kept: Tensor
-    true: Tensor
+from graphbench.train.tally import StepOutput
 
 
 class TrainingStep:

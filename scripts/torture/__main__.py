@@ -18,7 +18,7 @@ from scripts import torture
 from scripts.torture import workplace
 from scripts.torture.files import damages
 from scripts.torture.inputs import commands, configurations
-from scripts.torture.kills import kills
+from scripts.torture.kills import kills, sweep_kills
 from scripts.torture.places import full_disks, races, read_only
 from scripts.torture.program import import_program
 
@@ -27,7 +27,8 @@ CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
     "configs": (configurations, 2000),
     "commands": (commands, 500),
     "files": (damages, 500),
-    "kills": (kills, 200),
+    "kills": (kills, 180),
+    "sweeps": (sweep_kills, 20),
     "disks": (full_disks, 60),
     "read_only": (read_only, 20),
     "races": (races, 20),

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from scripts.torture.program import Call, call
 from scripts.torture.workplace import COMMAND, RESULTS, Numbers, copy
@@ -90,8 +91,18 @@ def _ended(folder: Path, damaged: Path, expected: Numbers) -> str | None:
         return defect
     numbers = Numbers.of(folder, ended.out)
     if damaged.name == "stats.json":
-        # Curves of a run that is not trained again are as they are on the disk; scores come from its record.
-        numbers = replace(numbers, curves=expected.curves, aggregates=expected.aggregates)
+        # Of a run that is not trained again it stays as it is, and means leave it out; scores come from the record.
+        numbers = replace(numbers, curves=expected.curves, aggregates=_of_as_many(numbers, expected))
     if damaged.suffix == ".ckpt":
         numbers = replace(numbers, weights=expected.weights)  # refused by whoever reads it
     return expected.difference(numbers)
+
+
+def _of_as_many(numbers: Numbers, expected: Numbers) -> dict[str, Any]:
+    """Means over the epochs, where those of fewer runs than expected count as right."""
+    kept = {}
+    for name, lines in expected.aggregates.items():
+        received = {line.get("epoch"): line for line in numbers.aggregates.get(name, [])}
+        fewer = [line if received.get(line.get("epoch"), {"n": 0})["n"] < line["n"] else None for line in lines]
+        kept[name] = [known or received[line.get("epoch")] for known, line in zip(fewer, lines, strict=True)]
+    return kept

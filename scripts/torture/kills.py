@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import signal
 import time
@@ -9,15 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scripts.torture.program import Call, Ended, call
-from scripts.torture.workplace import COMMAND, RESULTS, Numbers, copy, leftovers
+from scripts.torture.workplace import COMMAND, RESULTS, SWEEP_COMMAND, Numbers, copy, leftovers
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 MOMENTS = (
-    "", "0", "0/config.yaml", "0/ckpt", "0/logging.log", "0/record.json", "0/train", "0/val/stats.json",
-    "0/ckpt/next.ckpt", "0/ckpt/last.ckpt", "0/ckpt/previous.ckpt", "0/ckpt/best.ckpt", "1", "1/ckpt", "1/record.json",
-    "agg", "agg/test/best.json",
+    "data", "data/.cache", *(f"{RESULTS}/{name}" for name in (
+        "", "0", "0/config.yaml", "0/ckpt", "0/logging.log", "0/record.json", "0/train", "0/val/stats.json",
+        "0/ckpt/next.ckpt", "0/ckpt/last.ckpt", "0/ckpt/previous.ckpt", "0/ckpt/best.ckpt", "1", "1/ckpt",
+        "1/record.json", "agg", "agg/test/best.json",
+    )),
 )  # fmt: skip
-"""Files below the results whose appearance is the moment of a kill."""
+"""Files whose appearance is the moment of a kill."""
 
 
 def kills(number: int, dice: random.Random, blank: Path, scratch: Path) -> Iterator[str | None]:
@@ -33,15 +37,16 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
     told = []
     while not told or dice.random() < 0.3:
         chosen = dice.choice(SIGNALS)
-        process = Call(COMMAND, folder)
+        prepares = dice.random() < 0.1  # the data and its encodings only
+        process = Call(["rings.yaml"], folder, program="graphbench.prepare") if prepares else Call(COMMAND, folder)
         if dice.random() < 0.5:
             moment = dice.uniform(0, 1.1 * seconds)
             told.append(f"{chosen.name} after {moment:.3f} s")
             until = after(moment)
         else:
             file = dice.choice(MOMENTS)
-            told.append(f"{chosen.name} when {RESULTS / file} is there")
-            until = (folder / RESULTS / file).exists
+            told.append(f"{chosen.name} when {file} is there")
+            until = (folder / file).exists
         ended = process.wait(until) if chosen == signal.SIGKILL else _asked(process, until, chosen)
         allowed = (0, -9) if chosen == signal.SIGKILL else (0, 130, -chosen)
         defect = ended.defect(allowed)
@@ -55,6 +60,51 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
     return defect and f"{', '.join(told)}: {defect}"
 
 
+def sweep_kills(number: int, dice: random.Random, blank: Path, scratch: Path) -> Iterator[str | None]:
+    """A sweep whose workers or whose launcher are killed; its runs have the numbers of undisturbed ones."""
+    whole = copy(blank, scratch / "whole")
+    undisturbed = call(SWEEP_COMMAND, whole, program="graphbench.sweeps.cli")
+    assert undisturbed.code == 0, undisturbed.err
+    expected = Numbers.of(whole, undisturbed.out)
+    for _ in range(number):
+        yield _sweep_case(dice, copy(blank, scratch / "killed"), expected, undisturbed.seconds)
+
+
+def _sweep_case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) -> str | None:
+    victim, moment = dice.choice(("worker", "launcher", "asked")), dice.uniform(0, seconds)
+    told = f"{victim} after {moment:.3f} s"
+    process = Call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli")
+    until = after(moment)
+    if victim == "worker":
+        ended = _beside(process, until, lambda: _kill_one(_children(process.pid), dice))
+        allowed = (0, 1)  # 1: its second attempt failed as well, which is said
+    elif victim == "launcher":
+        ended, allowed = process.wait(until), (0, -9)
+    else:
+        ended, allowed = _asked(process, until, signal.SIGINT), (0, 130, -signal.SIGINT)
+    defect = ended.defect(allowed)
+    if defect is None:
+        ended = call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli")
+        defect = ended.defect((0,)) or expected.difference(Numbers.of(folder, ended.out))
+        left = leftovers(folder)
+        defect = defect or (f"leaves {', '.join(left)}" if left else None)
+    return defect and f"{told}: {defect}"
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that a process has started and that still run."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _kill_one(processes: list[int], dice: random.Random) -> None:
+    if processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(dice.choice(processes), signal.SIGKILL)
+
+
 def after(seconds: float) -> Callable[[], bool]:
     """For :meth:`Call.wait`: whether so many seconds are over."""
     end = time.monotonic() + seconds
@@ -63,13 +113,18 @@ def after(seconds: float) -> Callable[[], bool]:
 
 def _asked(process: Call, until: Callable[[], bool], number: int) -> Ended:
     """A signal that the program may answer to."""
-    sent = False
+    return _beside(process, until, lambda: process.kill(number))
 
-    def send() -> bool:
-        nonlocal sent
-        if not sent and until():
-            process.kill(number)
-            sent = True
+
+def _beside(process: Call, until: Callable[[], bool], action: Callable[[], None]) -> Ended:
+    """Waits for the end; does something once, when ``until`` says so."""
+    done = False
+
+    def act() -> bool:
+        nonlocal done
+        if not done and until():
+            action()
+            done = True
         return False
 
-    return process.wait(send)
+    return process.wait(act)

@@ -63,24 +63,30 @@ class Call:
         arguments: of the command line.
         folder: working directory.
         prepare: called in the new process first, e.g. to limit what it may use.
+        program: module whose ``main`` is called.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        prepare: Callable[[], None] | None = None,
+        program: str = "graphbench.cli",
+    ) -> None:
         self._start = time.monotonic()
         self._streams = [tempfile.TemporaryFile("w+") for _ in range(2)]
         self.pid = os.fork()
         if self.pid == 0:
-            self._run(arguments, folder, prepare)
+            self._run(arguments, folder, prepare, program)
 
-    def _run(self, arguments: Sequence[str], folder: Path, prepare: Callable[[], None] | None) -> None:
+    def _run(self, arguments: Sequence[str], folder: Path, prepare: Callable[[], None] | None, program: str) -> None:
         code = 1
         try:
             for number, stream in enumerate(self._streams, 1):
                 os.dup2(stream.fileno(), number)
             os.chdir(folder)
             os.setpgid(0, 0)
-            from graphbench.cli import main
-
+            main = importlib.import_module(program).main
             if prepare is not None:
                 prepare()
             code = main(arguments)
@@ -122,9 +128,14 @@ class Call:
         return Ended(os.waitstatus_to_exitcode(status), *texts, seconds, usage.ru_maxrss * 1024, hung)
 
 
-def call(arguments: Sequence[str], folder: Path, prepare: Callable[[], None] | None = None) -> Ended:
+def call(
+    arguments: Sequence[str],
+    folder: Path,
+    prepare: Callable[[], None] | None = None,
+    program: str = "graphbench.cli",
+) -> Ended:
     """A call, from its start to its end."""
-    return Call(arguments, folder, prepare).wait()
+    return Call(arguments, folder, prepare, program).wait()
 
 
 def limit(name: int, value: int) -> Callable[[], None]:
@@ -143,6 +154,8 @@ def import_program() -> None:
         "graphbench.cli",
         "graphbench.comparison",
         "graphbench.experiment",
+        "graphbench.prepare",
+        "graphbench.sweeps.cli",
     ):
         importlib.import_module(name)
     registry = importlib.import_module("graphbench.registry")

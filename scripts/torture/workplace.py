@@ -24,12 +24,19 @@ accelerator: cpu
 num_threads: 1
 """
 COMMAND = ["--cfg", "rings.yaml", "--repeat", "2"]
+SWEEP = """
+sweep: {name: rings, seeds: 2}
+groups:
+  - {configs: [rings.yaml], label: GCN}
+  - {configs: [wide.yaml], label: wide}
+"""
+SWEEP_COMMAND = ["sweep.yaml", "--jobs", "2"]
 OF_THE_PROCESS = ("time_epoch", "time_iter", "eta", "eta_hours", "gpu_memory")
 RESULTS = Path("results/rings")
 
 
 def make(folder: Path) -> Path:
-    """A folder with 24 rings, their split, and ``rings.yaml``."""
+    """A folder with 24 rings, their split, two configurations and a sweep of both."""
     folder.mkdir(parents=True)
     generator = torch.Generator().manual_seed(1)
     graphs = []
@@ -43,6 +50,8 @@ def make(folder: Path) -> Path:
     parts = {"train": list(range(12)), "val": list(range(12, 18)), "test": list(range(18, 24))}
     (folder / "split.json").write_text(json.dumps(parts))
     (folder / "rings.yaml").write_text(CONFIG)
+    (folder / "wide.yaml").write_text("_base_: rings.yaml\ngt: {dim_hidden: 16}\ngnn: {dim_inner: 16}\n")
+    (folder / "sweep.yaml").write_text(SWEEP)
     return folder
 
 
@@ -65,21 +74,22 @@ class Numbers:
     @classmethod
     def of(cls, folder: Path, out: str) -> Numbers:
         """Of a finished command, from its output and its files."""
-        results = folder / RESULTS
+        results = folder / RESULTS.parent
         curves, aggregates, weights = {}, {}, {}
-        for path in sorted(results.glob("[0-9]/*/stats.json")):
+        for path in sorted(results.glob("*/[0-9]/*/stats.json")):
             lines = _lines(path)
             curves[str(path.relative_to(results))] = [_timeless(line) for line in lines]
-        for path in sorted(results.glob("agg/*/*.json")):
+        for path in sorted(results.glob("*/agg/*/*.json")):
             lines = _lines(path)
             aggregates[str(path.relative_to(results))] = [_timeless(line) for line in lines]
-        for path in sorted(results.glob("[0-9]/ckpt/best.ckpt")):
+        for path in sorted(results.glob("*/[0-9]/ckpt/best.ckpt")):
             try:
                 model = torch.load(path, weights_only=True)["model"]
             except Exception:  # noqa: BLE001  damaged: who reads it is told
                 continue
             weights[str(path.relative_to(results))] = [value.tolist() for value in model.values()]
-        return cls(json.loads(out.splitlines()[-1]), curves, aggregates, weights)
+        line = out.splitlines()[-1] if out else "{}"  # a sweep prints none
+        return cls(json.loads(line) if line.startswith("{") else {}, curves, aggregates, weights)
 
     def difference(self, other: Numbers) -> str | None:
         """The first part that differs; None where all is equal bit for bit."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from graphbench.tables.significance import SIGNIFICANT
 from study.judging.quantities import Quantity, Source
@@ -18,10 +20,19 @@ class Finding:
     Attributes:
         state: :data:`HOLDS`, :data:`FAILS`, :data:`UNDECIDED` or :data:`NOT_RUN`.
         text: the numbers, as Markdown.
+        tests: z-scores of the comparisons of runs behind it; above 0: against the claim.
     """
 
     state: str
     text: str
+    tests: tuple[float, ...] = ()
+
+    def fails_among(self, comparisons: int) -> bool:
+        """Whether it fails beyond chance where so many comparisons are made (Bonferroni); without runs: whether."""
+        if self.state != FAILS:
+            return False
+        against = [z for z in self.tests if z > 0]
+        return not against or 2 * norm_sf(max(against)) * comparisons < SIGNIFICANT
 
 
 def read(source: Source, a: str, others: Sequence[str]) -> tuple[Quantity | None, list[Quantity], list[str]]:
@@ -31,6 +42,24 @@ def read(source: Source, a: str, others: Sequence[str]) -> tuple[Quantity | None
     return source(a), known, [reference for reference, quantity in quantities.items() if quantity is None]
 
 
+def norm_sf(z: float) -> float:
+    """Probability that a standard normal variable exceeds z."""
+    return math.erfc(z / math.sqrt(2)) / 2
+
+
+def z_score(ours: Quantity, other: Quantity, p_value: float | None) -> list[float]:
+    """One comparison as a z-score, above 0 where ours is worse; none without a test."""
+    if p_value is None:
+        return []
+    size = NormalDist().inv_cdf(1 - max(p_value, 1e-15) / 2)
+    return [-size if ours.beats(other) else size]
+
+
+def against_together(tests: Sequence[float]) -> float:
+    """p-value that all comparisons together speak against a claim (Stouffer, one-sided); 1 without any."""
+    return norm_sf(sum(tests) / math.sqrt(len(tests))) if tests else 1.0
+
+
 def significant(ours: Quantity, other: Quantity, p_value: float | None) -> str:
     """Whether ours is better, or worse, beyond chance."""
     if p_value is None or p_value >= SIGNIFICANT:
@@ -38,15 +67,15 @@ def significant(ours: Quantity, other: Quantity, p_value: float | None) -> str:
     return HOLDS if ours.beats(other) else FAILS
 
 
-def together(states: Sequence[str], text: str, missing: Sequence[str]) -> Finding:
+def together(states: Sequence[str], text: str, missing: Sequence[str], tests: Sequence[float] = ()) -> Finding:
     """One that fails decides; all hold only if none is missing."""
     if not states:
         return not_run(missing)
     text += f"; not run: {', '.join(f'`{reference}`' for reference in missing)}" if missing else ""
     for state in (FAILS, UNDECIDED, NOT_RUN):
         if state in states:
-            return Finding(state, text)
-    return Finding(UNDECIDED if missing else HOLDS, text)
+            return Finding(state, text, tuple(tests))
+    return Finding(UNDECIDED if missing else HOLDS, text, tuple(tests))
 
 
 def not_run(missing: Sequence[str]) -> Finding:

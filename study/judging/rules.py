@@ -24,12 +24,14 @@ from study.judging.findings import (
     NOT_RUN,
     UNDECIDED,
     Finding,
+    against_together,
     as_list,
     in_words,
     not_run,
     read,
     significant,
     together,
+    z_score,
 )
 from study.judging.quantities import Quantity, Source
 
@@ -67,7 +69,7 @@ def better(source: Source, where: str, a: str, than: str | list[str], by: str = 
     ours, others, missing = read(source, a, as_list(than))
     if ours is None:
         return not_run([a])
-    states, parts = [], []
+    states, parts, tests = [], [], list[float]()
     for other in others:
         if other.runs is None:
             difference = abs(ours.mean - other.mean)
@@ -79,10 +81,11 @@ def better(source: Source, where: str, a: str, than: str | list[str], by: str = 
         else:
             p_value = ours.p_value(other)
             states.append(significant(ours, other, p_value))
+            tests += z_score(ours, other, p_value)
             if states[-1] == HOLDS and abs(ours.mean - other.mean) < points * other.point:
                 states[-1] = FAILS
             parts.append(f"{other.name} {other.shown}, {in_words(p_value)}")
-    return together(states, f"{ours.name} {ours.shown} against " + "; ".join(parts), missing)
+    return together(states, f"{ours.name} {ours.shown} against " + "; ".join(parts), missing, tests)
 
 
 def best(
@@ -116,13 +119,16 @@ def best(
         otherwise = FAILS if by == "mean" else significant(ours, other, p_value)
         states.append(HOLDS if ours.beats(other) else otherwise)
     rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p_value)}" for other, p_value in tests)
-    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing)
+    scores = [z for other, p_value in tests for z in z_score(ours, other, p_value)]
+    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing, scores)
 
 
 def order(source: Source, where: str, *, of: list[str]) -> Finding:
     """Every one is better than the next."""
     findings = [better(source, where, a, b) for a, b in itertools.pairwise(of)]
-    return together([finding.state for finding in findings], "; ".join(finding.text for finding in findings), [])
+    tests = [z for finding in findings for z in finding.tests]
+    text = "; ".join(finding.text for finding in findings)
+    return together([finding.state for finding in findings], text, [], tests)
 
 
 def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Finding:
@@ -156,7 +162,8 @@ def not_worse(source: Source, where: str, *, a: str, than: list[str]) -> Finding
     tests = [(other, ours.p_value(other)) for other in others]
     states = [FAILS if significant(ours, other, p) == FAILS else HOLDS for other, p in tests]
     rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p)}" for other, p in tests)
-    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing)
+    scores = [z for other, p in tests for z in z_score(ours, other, p)]
+    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing, scores)
 
 
 def figure(source: Source, where: str, *, of: list[list[str]], kind: str, printed: str) -> Finding:
@@ -221,20 +228,28 @@ def between(
 
 
 def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) -> Finding:
-    """At least so many of the rules hold."""
+    """At least so many of the rules hold.
+
+    Where too many fail, but not by significant differences of runs, it fails if all comparisons together speak against
+    it significantly, and is undecided otherwise.
+    """
     findings = [finding for rule in of for finding in judge(rule, source, where)]
     count = Counter(finding.state for finding in findings)
+    tests = [z for finding in findings for z in finding.tests]
+    clearly = sum(finding.fails_among(max(len(tests), 1)) for finding in findings)
+    p_value = against_together(tests)
     if count[NOT_RUN] == len(findings):
         return Finding(NOT_RUN, findings[0].text)
     if count[HOLDS] >= least:
         state = HOLDS
-    elif count[FAILS] > len(findings) - least:
+    elif clearly > len(findings) - least or (count[FAILS] > len(findings) - least and p_value < SIGNIFICANT):
         state = FAILS
     else:
         state = UNDECIDED
     shown = "<br>".join(f"{finding.state}: {finding.text}" for finding in findings if finding.state != NOT_RUN)
     words = ", ".join(f"{state}: {number}" for state, number in count.items())
-    return Finding(state, f"{len(findings)} comparisons ({words}), {least} must hold<br>{shown}")
+    jointly = f"; together against the claim: {in_words(p_value)}" if tests and count[FAILS] else ""
+    return Finding(state, f"{len(findings)} comparisons ({words}), {least} must hold{jointly}<br>{shown}")
 
 
 RULES: dict[str, Callable[..., Finding]] = {

@@ -108,14 +108,17 @@ def read_claims(path: Path) -> list[Claim]:
 def decide(claim: Claim, records: Path) -> Verdict:
     """The verdict from the rules of a claim.
 
-    In this order: a rule on the paper's own tables fails; a rule on runs fails, or a test shows the contrary; all rules
-    on runs hold, or a test shows it; some runs are there; what is needed is not at hand; not yet run.
+    In this order: a rule on the paper's own tables fails; a rule on runs fails (where it compares runs, by a difference
+    that is significant among all comparisons of the claim together), or a test shows the contrary; all rules on runs
+    hold, or a test shows it; some runs are there; what is needed is not at hand; not yet run.
     """
     own = _findings(claim.own, published, claim.id)
     source = _measured_source(records)
     runs = _findings(claim.runs, source, claim.id)
     also = _findings(claim.also, source, claim.id)
-    states = {finding.state for finding in runs}
+    comparisons = max(sum(len(finding.tests) for finding in runs), 1)
+    by_chance = [finding.state == FAILS and not finding.fails_among(comparisons) for finding in runs]
+    states = {UNDECIDED if chance else finding.state for finding, chance in zip(runs, by_chance, strict=True)}
     if any(finding.state == FAILS for finding in own):
         word = OWN_TABLES
     elif FAILS in states or claim.against:

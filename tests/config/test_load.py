@@ -224,3 +224,8 @@ def test_names_stand_once_in_a_message_and_a_configuration_prints_short() -> Non
     assert re.fullmatch(
         r"Config\('quickstart', hash \w{12}, \d+ keys set\)", repr(load_config(ROOT / "configs/quickstart.yaml"))
     )
+
+
+def test_a_component_of_another_key_is_said_so() -> None:
+    with pytest.raises(UserError, match=r"name in model.type 'SGFormer'.* 'SGFormer' is a name for gt.layer_type\."):
+        load_config(ROOT / "configs/quickstart.yaml", ["model.type", "SGFormer"])

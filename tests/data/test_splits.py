@@ -187,7 +187,7 @@ def test_mask_files(tmp_path: Path) -> None:
     (made,) = read_mask_files([tmp_path / "0.npz"])
     assert _lists(made) == [[2], [0], [1]]
     np.savez(tmp_path / "1.npz", train_mask=masks[2])
-    with pytest.raises(UserError, match=r"1.npz: val_mask is not a file in the archive"):
+    with pytest.raises(UserError, match=r"1.npz cannot be read \(KeyError: val_mask is not a file in the archive"):
         read_mask_files([tmp_path / "0.npz", tmp_path / "1.npz"])
 
 
@@ -199,3 +199,20 @@ def test_real_numbers_are_no_classes(mode: str) -> None:
     whole = targets.round()
     whole[0] = torch.nan if mode == "random-class" else 0  # without a label
     make_splits(mode, num_examples=40, labels=whole, sizes=[1, 2, 2])
+
+
+def test_shares_of_the_training_examples_lie_inside_each_other() -> None:
+    whole = Splits.of(range(40), range(40, 50), range(50, 60))
+    shares = [set(whole.with_train_fraction(share, seed=3).train.tolist()) for share in (0.05, 0.25, 1.0)]
+    assert [len(share) for share in shares] == [2, 10, 40]
+    assert shares[0] < shares[1] < shares[2]
+    thinned = whole.with_train_fraction(0.25, seed=3)
+    assert (thinned.val.tolist(), thinned.test.tolist(), thinned.seed) == (whole.val.tolist(), whole.test.tolist(), 3)
+    assert thinned.train.tolist() != whole.with_train_fraction(0.25, seed=4).train.tolist()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, 0.01])
+def test_a_share_without_training_examples_is_refused(share: float) -> None:
+    message = f"train_fraction must be above 0, .* the 40 training examples, received {share:g}"
+    with pytest.raises(UserError, match=message):
+        Splits.of(range(40), range(40, 50), range(50, 60)).with_train_fraction(share, seed=0)

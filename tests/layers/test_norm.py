@@ -63,3 +63,10 @@ def test_make_norm(kind: str, parameters: int) -> None:
 def test_make_norm_refuses_unknown_names() -> None:
     with pytest.raises(ValueError, match="'layr', did you mean 'layer'"):
         make_norm("layr", 7)
+
+
+def test_layer_norm_of_every_node() -> None:
+    norm, batch = make_norm("node", 6), example_batch((3, 1, 4), node_dim=6)
+    h = batch.x.float()
+    expected = (h - h.mean(1, keepdim=True)) / (h.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(norm(h, batch), expected)

@@ -16,10 +16,13 @@ from graphbench.ops import gpu_launch
 from graphbench.ops.focal_attention import Relation, dense, focal_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.tensor_cores import products_in_parts
 from tests.ops.test_focal_attention import KINDS, inputs_for, rings
 
+__all__ = ["products_in_parts"]  # a fixture
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = dict.fromkeys((4, 8), (16, 16, 4))
+SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 8)}
 REACH = (None, 1, 2)
 
 

@@ -14,6 +14,9 @@ from torch import Tensor
 from graphbench.ops.linear_attention import gpu, linear_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal, values_and_gradients
+from tests.ops.tensor_cores import products_in_parts
+
+__all__ = ["products_in_parts"]  # a fixture
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NORMS = pytest.mark.parametrize("norm", ["frobenius", "l2"])

@@ -41,13 +41,18 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
         return gated_mean(adj, part(t), s, part(m), part(v), **b)
 
     return {
-        "relu_sum": (lambda h, m, **b: relu_sum(adj, part(h), part(m), **b), [nodes(), edges()]),
+        "relu_sum": (lambda h, m, **b: relu_sum(adj, part(h), part(m), **b)[0], [nodes(), edges()]),
+        "relu_sum_handed_on": (
+            lambda h, m, **b: torch.cat([part(x) for x in relu_sum(adj, h, part(m), **b)]),
+            [nodes(), edges()],
+        ),
+        "edges_handed_on": (lambda h, m, **b: relu_sum(adj, h, m, **b)[1], [nodes(), edges()]),
         "relu_sum_own": (
-            lambda h, m, **b: relu_sum(adj, h, m, eps=torch.full((1,), 0.5, device=DEVICE), **b),
+            lambda h, m, **b: relu_sum(adj, h, m, eps=torch.full((1,), 0.5, device=DEVICE), **b)[0],
             [nodes(), edges()],
         ),
         "relu_sum_learned": (
-            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b),
+            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b)[0],
             [nodes(), edges(), normal(1).detach().to(DEVICE).requires_grad_()],
         ),
         "gated_mean": (lambda *x, **b: mean(*x, **b)[0], gated),
@@ -58,7 +63,11 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize(
-    "name", ["relu_sum", "relu_sum_own", "relu_sum_learned", "gated_mean", "gated_mean_and_logit", "logit"]
+    "name",
+    [
+        *("relu_sum", "relu_sum_handed_on", "edges_handed_on", "relu_sum_own", "relu_sum_learned"),
+        *("gated_mean", "gated_mean_and_logit", "logit"),
+    ],
 )
 def test_equals_reference(graph: Callable[[], tuple[Tensor, int]], name: str) -> None:
     edge_index, n = graph()

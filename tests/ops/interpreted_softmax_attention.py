@@ -15,7 +15,10 @@ from graphbench.ops import gpu_launch
 from graphbench.ops.softmax_attention import gpu, softmax_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.tensor_cores import products_in_parts
 from tests.ops.test_softmax_attention import inputs_for
+
+__all__ = ["products_in_parts"]  # a fixture
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -23,7 +26,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
-    monkeypatch.setattr(gpu_launch, "BLOCKS", dict.fromkeys((4, 8), (16, 16, 4)))
+    monkeypatch.setattr(gpu_launch, "BLOCKS", {size: dict.fromkeys((16, 32), (16, 16, 4)) for size in (2, 4, 8)})
 
 
 def case(sizes: list[int], bias: bool) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:

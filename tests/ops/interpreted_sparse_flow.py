@@ -15,6 +15,9 @@ from torch import Tensor
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import normal, values_and_gradients
+from tests.ops.tensor_cores import products_in_parts
+
+__all__ = ["products_in_parts"]  # a fixture
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.

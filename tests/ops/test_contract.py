@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from graphbench.structures import Ragged
 
 ROOT = Path(ops.__path__[0])
 OPERATORS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+WITH_KERNELS = sorted(path.parent.name for path in ROOT.glob("*/gpu.py"))
 
 
 def implementations(operator: str, file: str) -> list[str]:
@@ -43,6 +47,28 @@ def test_public_functions_let_the_caller_choose_the_implementation(operator: str
         backend = inspect.signature(getattr(public, name)).parameters["backend"]
         assert (backend.kind, backend.default) == (backend.KEYWORD_ONLY, "auto")
         assert inspect.getdoc(getattr(public, name))
+
+
+@functools.cache
+def imported_without_triton() -> dict[str, str]:
+    """Operator -> what importing its kernels raises where Triton is not installed."""
+    code = f"""
+import importlib, sys
+sys.modules["triton"] = None
+for operator in {WITH_KERNELS}:
+    try:
+        importlib.import_module(f"graphbench.ops.{{operator}}.gpu")
+    except ImportError as error:
+        print(operator, error, sep="\\t")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parents[1], capture_output=True, text=True, check=True)
+    return dict(line.split("\t") for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("operator", WITH_KERNELS)
+def test_missing_triton_is_named(operator: str) -> None:
+    expected = f"backend 'gpu' of {operator} needs Triton: pip install triton"
+    assert imported_without_triton()[operator] == expected
 
 
 def test_gradients_of_gradients_are_refused_not_left_out() -> None:

@@ -13,7 +13,7 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
+    check_machine_code,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -46,7 +46,7 @@ def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: 
     options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     stored = f"*{NAME[kind]}"
     types = dict.fromkeys(("q", "k", "v", "grad", "out", "dq", "dk", "dv"), stored)
-    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "row_length": "i32", "seed": "*i64"}
+    types |= {"ptr": "*i64", "pair_ptr": "*i64", "tiles": "*i64", "seed": "*i64", "num_parts": "i32"}
     types["index"] = "*i64" if kind == torch.float64 else "*u8"
     wide = f"*{NAME[wide_of(meta.dtype)]}"
     return compile_kernel(getattr(gpu_kernels, kernel_name), constants, types, wide, capability, options)
@@ -71,13 +71,24 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int,
         check_program(compiled(name, kind, width, mask, capability), kind, capability, tensor_cores=True)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("name", ["forward", "backward-queries", "backward-keys"])
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        *((torch.float32, width) for width in (24, 64)),
+        *(pytest.param(kind, 128, marks=pytest.mark.exhaustive) for kind in (torch.float32, torch.bfloat16)),
+        *(pytest.param(torch.bfloat16, width, marks=pytest.mark.exhaustive) for width in (16, 32, 64)),
+    ],
+    ids=str,
+)
+def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int) -> None:
+    few = 24 if (kind, width) == (torch.float32, 128) else 0  # no tile is small enough
+    check_machine_code(compiled(name, kind, width, Decay(0.6, slope=0.1), 90), tensor_cores=True, allowed=few)
+
+
 def test_tensors_must_lie_on_a_gpu() -> None:
     q, index = torch.zeros(2, 1, 4), torch.zeros(4, dtype=torch.uint8)
     with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
         decay_attention(q, q, q, Ragged.from_sizes([2]), index, torch.zeros(1), decay=0.5, backend="gpu")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("decay_attention")

@@ -11,7 +11,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     NAME,
     SHARED,
     check_machine_code,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -47,7 +46,3 @@ def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     program = compiled(name, torch.float32, 96, capability)
     check_program(program, torch.float32, capability, tensor_cores=name == "backward")
     check_machine_code(program, tensor_cores=name == "backward")
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("embedding_sum")

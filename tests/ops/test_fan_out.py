@@ -9,7 +9,6 @@ from graphbench.ops.fan_out import fan_out
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     SHARED,
     check_machine_code,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -39,7 +38,3 @@ def test_compiles_for_a_gpu(capability: int) -> None:
     program = compile_kernel(gpu_kernels.add_all, constants, {"size": "i32"}, "*fp32", capability, options)
     check_program(program, torch.float32, capability)
     check_machine_code(program)
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("fan_out")

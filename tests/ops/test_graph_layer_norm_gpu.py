@@ -9,7 +9,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     NAME,
     SHARED,
     check_machine_code,
-    check_missing_triton,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -40,7 +39,3 @@ def test_compiles_for_a_gpu(name: str, width: int, capability: int) -> None:
     program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
     check_program(program, kind, capability)
     check_machine_code(program)
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("graph_layer_norm")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.kernel_attention import edge_weights, kernel_attention
+from graphbench.ops.kernel_attention import edge_weights, feature_attention, kernel_attention
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
@@ -53,6 +53,17 @@ def test_samples_of_key_weights_equal_the_dense_formula(sizes: list[int]) -> Non
     ragged, projection = Ragged.from_sizes(sizes), directions()
     inputs = [*inputs_for(ragged), normal(ragged.num_rows, 3, 4)]
     assert_same(call_weighted(ragged, projection, "cpu"), call_weighted(ragged, projection, "reference"), inputs)
+
+
+@pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
+def test_given_features_equal_the_dense_formula(sizes: list[int]) -> None:
+    ragged = Ragged.from_sizes(sizes)
+
+    def using(backend: str):
+        return lambda k, v: feature_attention(k.sigmoid(), k.sigmoid(), v, ragged, backend=backend)
+
+    inputs = inputs_for(ragged)[1:]
+    assert_same(using("cpu"), using("reference"), inputs)
 
 
 def test_key_weights_count_a_key_so_often() -> None:

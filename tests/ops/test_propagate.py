@@ -83,9 +83,9 @@ def operators(adj, n: int) -> dict:
         "mean_at_target": (lambda m, **b: mean_at_target(adj, m, **b), [normal(e, 3)]),
         "max_at_target": (lambda m, **b: max_at_target(adj, m, **b), [normal(e, 2, 2)]),
         "edge_softmax": (lambda x, **b: edge_softmax(adj, x, **b), [normal(e, 2)]),
-        "relu_sum": (lambda h, m, **b: relu_sum(adj, h, m, **b), [normal(n, 3), normal(e, 3)]),
+        "relu_sum": (lambda h, m, **b: relu_sum(adj, h, m, **b)[0], [normal(n, 3), normal(e, 3)]),
         "relu_sum_and_own": (
-            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b),
+            lambda h, m, eps, **b: relu_sum(adj, h, m, eps=eps, **b)[0],
             [normal(n, 3), normal(e, 3), normal(1)],
         ),
         "gated_mean": (

@@ -9,7 +9,6 @@ from tests.ops.sine_networks import call, parameters
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     SHARED,
     check_machine_code,
-    check_missing_triton,
     compile_kernel,
     fresh_compiler,
     run_interpreted,
@@ -54,7 +53,3 @@ def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     assert "cos.approx" not in code
     assert program.metadata.shared <= SHARED[capability]
     check_machine_code(program, tensor_cores=True, allowed=ARGUMENT_REDUCTION)
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("sine_network")

@@ -13,7 +13,7 @@ from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_missing_triton,
+    check_machine_code,
     check_program,
     compile_kernel,
     fresh_compiler,
@@ -21,7 +21,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # isort: skip
-from graphbench.ops.gpu_launch import span_of, wide_of  # isort: skip
+from graphbench.ops.gpu_launch import operand_bytes, span_of, wide_of  # isort: skip
 
 KERNELS = {
     "whole_rows": gpu_whole.whole_rows,
@@ -45,7 +45,7 @@ def test_kernels_against_the_reference_in_more_cases() -> None:
 
 def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int, int]]:
     """(rows, keys, warps) of every launch for tensors of this type and width."""
-    operand = gpu._operand(torch.empty(0, dtype=kind))
+    operand = operand_bytes(kind)
     if kernel == "whole_rows":
         return [(rows, keys, warps) for keys, rows, warps in gpu.WHOLE[operand]]
     span = max(64, span_of(width))
@@ -62,17 +62,21 @@ def compiled(
     meta = torch.empty(1, 4, width, dtype=kind, device="meta")
     constants = gpu._constants(meta, meta, p)
     fusion = constants.pop("enable_fp_fusion")
-    constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys}
+    precision = gpu.PRECISION["whole" if name == "whole_rows" else "tiles"]
+    constants |= {"INV_ALPHA": 10.0, "ROWS": rows, "KEYS": keys, "PRECISION": precision}
     constants |= {"D_SPAN": span_of(width), "E_SPAN": span_of(width), "TIE": gpu._TIE.get(kind, 0.0)}
     types = dict.fromkeys(("lam", "state", "sums", "grad_lam"), f"*{NAME[wide_of(kind)]}")
-    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "row_length": "i32", "seed": "*i64"}
+    types |= {"ptr": "*i64", "tiles": "*i64", "num_rows": "i32", "seed": "*i64"}
     options = {"num_warps": warps, "enable_fp_fusion": fusion}
     return compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
 
 
 def check(name: str, kind: torch.dtype, width: int, capability: int, block: tuple[int, int, int], p: float) -> None:
     program = compiled(name, kind, width, capability, block, p)
-    code = check_program(program, kind, capability)
+    in_parts = kind == torch.float32 and name != "whole_rows"
+    code = check_program(program, kind, capability, tensor_cores=in_parts)
+    if in_parts and capability == 90:  # for which the tables are made
+        check_machine_code(program, tensor_cores=True, allowed=32 if p else 0)
     if kind == torch.bfloat16:
         assert re.search(r"(wgmma\.mma_async|mma)\.sync.*f32\.bf16\.bf16", code), "bfloat16 misses the tensor cores"
 
@@ -109,10 +113,6 @@ def test_tensors_must_lie_on_a_gpu() -> None:
     q = torch.ones(2, 1, 3)
     with pytest.raises(ValueError, match="backend 'gpu' of sparse_flow needs tensors on a GPU, received tensors on"):
         sparse_flow(q, q, q, q, q, Ragged.from_sizes([2]), lam=torch.tensor(1.0), backend="gpu")
-
-
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("sparse_flow")
 
 
 def test_tiles_cover_every_row_once() -> None:

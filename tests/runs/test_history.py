@@ -6,7 +6,10 @@ import json
 import math
 from pathlib import Path
 
-from graphbench.runs.history import History
+import pytest
+
+from graphbench.runs.history import History, read_curve, read_lines
+from graphbench.runs.record import RunRecord
 
 
 def test_lines_are_in_the_file_at_once(tmp_path: Path) -> None:
@@ -40,3 +43,24 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path) -> None:
     history.append("train", {"epoch": 0})
     history.restore({"train": ['{"epoch": 1}']})
     assert history.read("train") == [{"epoch": 1}]
+
+
+def test_a_curve_that_its_run_has_not_written_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    history = History(tmp_path)
+    for epoch in range(2):
+        history.append("val", {"epoch": epoch, "auc": 0.5 + epoch})
+    history.close()
+    RunRecord("c", "0", 0, "0", status="finished", curves=history.digests()).write(tmp_path / "record.json")
+    assert read_curve(tmp_path, "val", "auc") == {0: 0.5, 1: 1.5}
+    file = tmp_path / "val" / "stats.json"
+    file.write_text(file.read_text().replace("1.5", "1.6"))
+    assert read_curve(tmp_path, "val", "auc") == {}
+    assert f"{file} is not what its run has written" in caplog.text
+    file.unlink()
+    assert read_lines(tmp_path, "val") == []
+
+
+def test_torn_lines_of_a_run_that_goes_on_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    (tmp_path / "val" / "stats.json").write_bytes(b'{"epoch": 0, "auc": 0.5}\n\xff\n[1]\n{"epoch": 1, "au')
+    assert read_curve(tmp_path, "val", "auc") == {0: 0.5}

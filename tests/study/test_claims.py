@@ -43,6 +43,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(tmp_path, "low", 0.80, 0.81, 0.82, train=0.85)
     _write(tmp_path, "wide", 0.70, 0.85, 1.00)
     _write(tmp_path, "once", 0.95)
+    _write(tmp_path, "below", 0.78, 0.785, 0.79)
     _write(tmp_path, "small error", 0.10, 0.11, metric="mae")
     _write(tmp_path, "large error", 0.20, 0.21, metric="mae")
     return tmp_path
@@ -84,6 +85,7 @@ SEVERAL = {"best": {"a": "{x}", "of": ["low"]}, "each": {"x": ["high", "nowhere"
         ({"most": {"least": 1, "of": [SEVERAL]}}, HOLDS),
         ({"most": {"least": 2, "of": [SEVERAL]}}, UNDECIDED),
         ({"most": {"least": 3, "of": [SEVERAL, {"best": {"a": "low", "of": ["high"]}}]}}, FAILS),
+        ({"most": {"least": 2, "of": [{"best": {"a": "wide", "of": ["high"], "by": "mean"}}] * 2}}, UNDECIDED),
     ],
 )  # fmt: skip
 def test_rules_on_runs(records: Path, rule: dict, state: str) -> None:
@@ -133,6 +135,11 @@ def test_the_verdict_follows_from_the_findings(records: Path) -> None:
     assert word(runs=[missing], needs={"gpu": "big", "data": "much"}) == "needs a GPU"
     assert word(needs={"data": "much"}, also=[good]) == "needs data not at hand"
     assert word(runs=[missing]) == word(also=[bad]) == verdicts.OPEN
+    assert word(runs=[{"better": {"a": "below", "than": "low"}}]) == verdicts.CONTRADICTED
+    several = [{"not_worse": {"a": "below", "than": ["low", "wide", "high"]}}, *[open_] * 4]
+    assert word(runs=several) == verdicts.CONTRADICTED, "high is better beyond chance"
+    by_chance = [{"better": {"a": "below", "than": "low"}}, *[open_] * 4]
+    assert word(runs=by_chance) == verdicts.UNDECIDED, "one of five comparisons"
     assert word(tests=["a::b"]) == verdicts.CONFIRMED
     assert word(tests=["a::b"], runs=[missing]) == verdicts.OPEN
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.config import load_config
@@ -21,10 +22,13 @@ from graphbench.factory.training import build_optimizer, build_settings
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures import BatchPlan
 from graphbench.tasks.task import Task
+from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CapturedSteps
-from graphbench.train.forward import BatchAdapter
+from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
 from graphbench.train.step_runner import StepRunner
+from graphbench.train.tally import StepOutput
 from graphbench.train.training_step import TrainingStep
 from tests.paths import ROOT
 from tests.second_device import DEVICE, GPU
@@ -54,10 +58,21 @@ class Training:
     captured: CapturedSteps
     graphs: StepGraphs
     runner: StepRunner
+    predict: Predictor
+    evaluation: CapturedEvaluation
+    fabric: Fabric
+    _replayed: int = 0
 
     def plans(self, epochs: int) -> list[BatchPlan]:
         """Of the first epochs."""
         return list(itertools.chain(*(self.loaders.train_plans(epoch) for epoch in range(epochs))))
+
+    def replayed(self, plan: BatchPlan) -> StepOutput:
+        """The captured step; every four of them an epoch."""
+        if self._replayed % self.loaders.num_train_batches == 0:
+            self.captured.begin_epoch()
+        self._replayed += 1
+        return self.captured(plan)
 
     def eager(self, plan: BatchPlan) -> Tensor:
         """The step without padding and without a graph; its loss."""
@@ -65,6 +80,12 @@ class Training:
         self.step.update()
         self.step.forget_gradients()
         return output.loss.detach()
+
+    def evaluate(self, captured: bool) -> dict[str, SplitPredictions]:
+        """Predictions of validation and test."""
+        self.model.eval()
+        evaluation = self.evaluation if captured else None
+        return evaluate(self.predict, self.task, self.loaders.passes, self.fabric, captured=evaluation)
 
     def parameters(self) -> list[Tensor]:
         """Copies on the CPU."""
@@ -78,24 +99,41 @@ def training(
     dropout: bool = False,
     graphs: StepGraphs | None = None,
     dtype: torch.dtype = torch.float64,
+    one_graph: bool = False,
+    splits: Splits | None = None,
+    accumulates: bool = False,
 ) -> Training:
-    """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``."""
-    config = load_config(
-        ROOT / "configs" / f"{name}.yaml",
-        [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides],
-    )
-    info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
+    """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``.
+
+    Args:
+        name: of the configuration.
+        tmp_path: for what transforms cache.
+        *overrides: of the configuration.
+        dropout: as configured; else none.
+        graphs: record; None: whatever there is.
+        dtype: of the parameters.
+        one_graph: train on the nodes of one graph instead.
+        splits: of the graphs or nodes; None: all are trained on.
+        accumulates: add up gradients of several batches.
+    """
+    sizes = [sum(SIZES)] if one_graph else SIZES
+    changes = [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides]
+    config = load_config(ROOT / "configs" / f"{name}.yaml", changes)
+    if config.component_args("gt", config.tree.model.type).get("nodes", 0):  # weights per node
+        changes += [f"gt.{config.tree.model.type}.nodes", str(sum(sizes))]
+        config = load_config(ROOT / "configs" / f"{name}.yaml", changes)
+    info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
     torch.manual_seed(0)
     model, task = build_model(config, info).to(dtype).train(), build_task(config, info)
     if not dropout:
         _without_dropout(model)
-    store = store_like(info, build_transforms(config), tmp_path, SIZES)
-    examples = torch.arange(len(SIZES))
+    store = store_like(info, build_transforms(config), tmp_path, sizes)
+    examples = torch.arange(sum(sizes) if one_graph else len(sizes))
     loaders = GraphLoaders(
         store,
-        Splits(train=examples, val=examples[:0], test=examples[:0]),
+        splits or Splits(train=examples, val=examples[:0], test=examples[:0]),
         batch_size=config.tree.train.batch_size,
-        transductive=False,
+        transductive=one_graph,
         seed=0,
         resident="always",
         device=DEVICE,
@@ -106,5 +144,8 @@ def training(
     adapter = BatchAdapter(model, "64-true" if dtype == torch.float64 else "32-true")
     step = TrainingStep(fabric, *fabric.setup(adapter, optimizer), task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs
-    captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE)
-    return Training(model, task, loaders, step, captured, graphs, StepRunner(step, loaders, captured))
+    captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE, accumulates)
+    predict = Predictor(fabric, adapter)
+    evaluation = CapturedEvaluation(graphs, loaders, predict, task, model, DEVICE)
+    runner = StepRunner(step, loaders, captured)
+    return Training(model, task, loaders, step, captured, graphs, runner, predict, evaluation, fabric)

@@ -25,6 +25,7 @@ REPLAYED = {
     "softmax": ("gnnbench/gps-zinc", WIDTH.format(32)),
     "flow": ("gnnbench/sfi-cluster", WIDTH.format(24)),
     "decay": ("gnnbench/gradformer-zinc", WIDTH.format(32)),
+    "convolution": ("gnnbench/geco-zinc", WIDTH.format(32)),
     "relations": ("gnnbench/vanilla-zinc", f"{WIDTH.format(16)} dataset.node_encoder_name TypeDictNode+GraphToken"),
 }
 CASES = [pytest.param(case, marks=() if case == "softmax" else pytest.mark.exhaustive) for case in REPLAYED]

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import Elsewhere, recorded
+from tests.second_device import Elsewhere, make_indices_valid, recorded
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
@@ -128,6 +128,7 @@ def _stubbed(record: Callable[[str, Callable[[], None], Signature], None]) -> It
     import triton
 
     def run(kernel: Any, *args: Any, grid: Any, **kwargs: Any) -> None:
+        make_indices_valid(kernel, args)
         record(kernel.fn.__name__, lambda: None, _signature((grid, args, kwargs)))
 
     with (

@@ -33,6 +33,19 @@ def test_one_process_is_no_task_of_a_cluster(tmp_path: Path, monkeypatch: pytest
     assert (fabric.world_size, fabric.global_rank) == (1, 0)
 
 
+@pytest.mark.parametrize(("precision", "products"), [("tf32", "high"), ("32-true", "highest")])
+def test_tf32_is_a_setting_of_products_on_a_gpu(precision: str, products: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
+    assert make_fabric("cpu", precision=precision).strategy.precision.precision == "32-true"
+    assert asked == []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr("graphbench.train.accelerator.Fabric", lambda **arguments: arguments["precision"])
+    assert make_fabric("cuda", precision=precision) == "32-true"
+    assert asked == [products]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
+from graphbench.contract import capture_obstacle
+from graphbench.data.splits import Splits
 from graphbench.structures import BatchPlan
-from graphbench.train.captured_step import CaptureFailed
+from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
-from tests.second_device import GPU, second_device
+from tests.paths import ROOT
+from tests.second_device import GPU, observed, second_device
 from tests.train.capture_case import training
 from tests.train.step_tape import Tape, Tapes
 
 WITHOUT_ATTENTION = ("lrgb/gatedgcn-peptides-func", "lrgb/gine-peptides-func", "lrgb/gcn-pascal-tuned")
+GRAPHS = Splits.of(range(8), range(8, 13), range(13, 16))
 DROPOUT = ("gnn.dropout", "0.5", "gt.dropout", "0.5")
 
 
@@ -30,7 +35,7 @@ def assert_replays_are_the_steps(name: str, tmp_path: Path, *overrides: str) -> 
         assert all(plan.is_captured for plan in plans)
         assert len({plan.capacity for plan in plans}) > 1
         for plan in plans:
-            loss, expected = ours.captured(plan).loss, theirs.eager(plan)
+            loss, expected = ours.replayed(plan).loss, theirs.eager(plan)
             torch.testing.assert_close(loss.cpu(), expected.cpu(), rtol=1e-7, atol=1e-7)
         for ours_now, theirs_now in zip(ours.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(ours_now, theirs_now, rtol=1e-7, atol=1e-7)
@@ -41,13 +46,41 @@ def test_replays_are_the_steps(name: str, tmp_path: Path) -> None:
     assert_replays_are_the_steps(name, tmp_path, "optim.optimizer", "sgd")
 
 
+def _node_methods() -> list[object]:
+    """One configuration of every method for the nodes of one graph."""
+    stems = sorted(path.stem for path in (ROOT / "configs/nodes").glob("*.yaml"))
+    first = {stem.partition("-")[0]: stem for stem in reversed(stems)}
+    marks = {"polynormer": (pytest.mark.slow, pytest.mark.exhaustive), "sgformer": (), "nodeformer": ()}
+    return [pytest.param(stem, marks=marks.get(name, pytest.mark.slow)) for name, stem in first.items()]
+
+
+@pytest.mark.parametrize("name", _node_methods())
+def test_replays_on_one_graph(name: str, tmp_path: Path) -> None:
+    """As for SGFormer on Cora: one batch for the whole run, and random numbers that are new in every step."""
+    with second_device():
+        ours, theirs = (
+            training(f"nodes/{name}", tmp_path, "optim.optimizer", "sgd", "optim.base_lr", "0.01", one_graph=True)
+            for _ in range(2)
+        )
+        assert capture_obstacle(ours.model, one_batch=True) is None
+        for epoch in range(3):
+            (plan,) = ours.loaders.train_plans(epoch)
+            assert plan.is_captured
+            torch.manual_seed(epoch)
+            loss = ours.replayed(plan).loss.cpu()
+            torch.manual_seed(epoch)
+            torch.testing.assert_close(loss, theirs.eager(plan).cpu(), rtol=1e-6, atol=1e-6)
+        for ours_now, theirs_now in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(ours_now, theirs_now, rtol=1e-6, atol=1e-6)
+
+
 def test_two_captured_runs_are_equal_bit_for_bit(tmp_path: Path) -> None:
     with second_device():
         results = []
         for _ in range(2):
             run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", *DROPOUT, dropout=True)
             torch.manual_seed(3)
-            losses = [run.captured(plan).loss.cpu() for plan in run.plans(2)]
+            losses = [run.replayed(plan).loss.cpu() for plan in run.plans(2)]
             results.append([*losses, *run.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
@@ -57,24 +90,47 @@ def test_dropout_masks_change_from_step_to_step(tmp_path: Path) -> None:
         still = ("optim.base_lr", "0.0", "optim.optimizer", "sgd")
         run = training(WITHOUT_ATTENTION[0], tmp_path, *still, *DROPOUT, dropout=True)
         plan = run.plans(1)[0]
-        losses = [float(run.captured(plan).loss) for _ in range(4)]
+        losses = [float(run.replayed(plan).loss) for _ in range(4)]
     assert len(set(losses)) == 4
+
+
+@pytest.mark.skipif(GPU, reason="operations of a GPU are not observed")
+def test_a_replay_costs_the_host_one_copy(tmp_path: Path) -> None:
+    """Graph numbers and the place of the batch together; what it leaves are views."""
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", splits=GRAPHS)
+        run.captured.begin_epoch()
+        for plan in run.loaders.train_plans(0):
+            run.captured(plan)
+        run.evaluate(captured=True)
+        asked: list[str] = []
+        with observed(lambda name, tensors, result: asked.append(name)):
+            run.captured.begin_epoch()
+            for plan in run.loaders.train_plans(0):
+                run.captured(plan)
+        views = {"select", "slice", "narrow", "detach"}
+        assert [name for name in asked if name not in views] == ["to_device"] * run.loaders.num_train_batches
+        asked.clear()
+        with observed(lambda name, tensors, result: asked.append(name)):
+            run.evaluate(captured=True)
+        batches = sum(len(list(each.plans())) for each in run.loaders.passes if "train" not in each.rows)
+        assert [name for name in asked if name not in views] == ["copy_"] * batches
 
 
 def test_learning_rates_are_read_at_every_replay(tmp_path: Path) -> None:
     with second_device():
         run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "sgd", "optim.weight_decay", "0.0")
         plan = run.plans(1)[0]
-        run.captured(plan)
+        run.replayed(plan)
         for group in run.captured._optimizer.param_groups:
             group["lr"], group["momentum"] = 0.0, 0.0
         before = [each.detach().cpu().clone() for each in run.model.parameters()]
-        run.captured(plan)
+        run.replayed(plan)
         after = [each.detach().cpu() for each in run.model.parameters()]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-class _Leaking(Tapes):
+class Leaking(Tapes):
     """Graphs that lose one kind of kernels, as if these ran on another stream."""
 
     def __init__(self, name: str) -> None:
@@ -96,10 +152,10 @@ class _Leaking(Tapes):
 @pytest.mark.parametrize("name", ["mm", "searchsorted", "_fused_adamw_"])
 def test_work_outside_the_graph_is_noticed(name: str, tmp_path: Path) -> None:
     with second_device():
-        run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", graphs=_Leaking(name))
+        run = training(WITHOUT_ATTENTION[0], tmp_path, "optim.optimizer", "adamW", graphs=Leaking(name))
         before = run.parameters()
-        with pytest.raises(CaptureFailed, match="a replayed step is not the step itself"):
-            run.captured(run.plans(1)[0])
+        with pytest.raises(CaptureFailed, match="a replay is not the work itself"):
+            run.replayed(run.plans(1)[0])
         assert all(torch.equal(a, b) for a, b in zip(before, run.parameters(), strict=True))
 
 
@@ -121,6 +177,36 @@ def test_what_waits_for_the_device_is_trained_step_by_step(
     told = [record.message for record in caplog.records if "step by step" in record.message]
     assert len(told) == 1
     assert GPU or told[0].endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+
+
+GROUPS = {
+    "first": (False, True, True, True),
+    "last": (True, False, True, True),
+    "alone": (False, False, True, True),
+    "failing": (True, True, True, True),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_gradients_of_groups_are_added_up(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches per group, some of which fit no class; and what is left when a later graph cannot be recorded."""
+    options = ("optim.optimizer", "sgd", "optim.base_lr", "0.01")
+    with second_device():
+        run, twin = (training(WITHOUT_ATTENTION[0], tmp_path, *options, accumulates=True) for _ in range(2))
+        twin.runner._captured = None
+        run.captured.begin_epoch()
+        plans = run.plans(1)
+        assert len(plans) == len(GROUPS[case]) == 4
+        for number, (plan, captured) in enumerate(zip(plans, GROUPS[case], strict=True)):
+            if case == "failing" and number == 2:
+                fails = mock.Mock(side_effect=CaptureFailed("for a test"))
+                monkeypatch.setattr(run.captured, "_record", fails)
+                run.captured._recorded.clear()
+            batch = plan if captured else BatchPlan(plan.graphs, plan.rows)
+            loss, expected = (each.runner(batch, number % 2 == 1).loss for each in (run, twin))
+            torch.testing.assert_close(loss.cpu(), expected.cpu(), rtol=1e-7, atol=1e-7)
+        for ours_now, theirs_now in zip(run.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(ours_now, theirs_now, rtol=1e-7, atol=1e-7)
 
 
 def test_a_batch_beyond_all_classes_is_not_padded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

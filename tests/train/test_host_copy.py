@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from graphbench.train.host_copy import constant_on_host, to_host
-from tests.second_device import DEVICE, second_device
+from tests.second_device import DEVICE, GPU, observed, second_device
 
 
 def test_everything_arrives_after_one_wait() -> None:
@@ -39,3 +40,24 @@ def test_a_constant_is_copied_once() -> None:
         copies = [constant_on_host(there) for _ in range(3)]
         assert len(waits) == 1
     assert all(torch.equal(copy, rows) for copy in copies)
+
+
+@pytest.mark.skipif(GPU, reason="operations of a GPU are not observed")
+def test_views_behind_each_other_are_copied_as_one() -> None:
+    """As what captured steps leave in a tally, with a gap where one could not be captured."""
+
+    def operations(batches: int) -> int:
+        with second_device():
+            rows, losses = torch.arange(6.0 * batches).view(-1, 2).to(DEVICE), torch.arange(batches).to(DEVICE)
+            views = [rows[3 * i : 3 * i + 3] for i in range(batches)] + [losses[i] for i in range(batches)]
+            views[1] = views[1].clone()
+            asked: list[str] = []
+            with observed(lambda name, tensors, result: asked.append(name)):
+                copies = to_host(views)
+        assert [each.device.type for each in copies] == ["cpu"] * len(views)
+        for i in range(batches):
+            assert copies[i].tolist() == [[6.0 * i + 2 * row, 6.0 * i + 2 * row + 1] for row in range(3)]
+            assert copies[batches + i].tolist() == i
+        return len(asked)
+
+    assert operations(4) == operations(30)

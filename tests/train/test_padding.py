@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.config import load_config
-from graphbench.contract import capture_obstacle
+from graphbench.contract import HasStatistics, capture_obstacle
 from graphbench.data.loading.assembly import BatchAssembler, why_not
 from graphbench.data.loading.padded import capacity_classes
 from graphbench.data.store import GraphStore
@@ -32,6 +32,7 @@ from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.task import Task
 from graphbench.train.forward import BatchAdapter, OpaqueBatch
+from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from tests.contract import example_batch
 from tests.layers.test_contract import ROOMS, components, make
 from tests.synthetic_batch import SIZES, store_like
@@ -61,6 +62,7 @@ def _draws_of_the_first_rows() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("randint", "rand", "randn"):
             patch.setattr(torch, name, drawn(getattr(torch, name)))
+        patch.setattr(torch, "rand_like", lambda x: torch.rand(x.shape, dtype=x.dtype))
         patch.setattr(Tensor, "exponential_", exponential_)
         yield
 
@@ -91,23 +93,47 @@ def padded_and_plain(store: GraphStore, graphs: list[int]) -> tuple[BatchAssembl
     return assembler, padded, store.gather(graphs)
 
 
-def assert_neutral(model: nn.Module, task: Task, store: GraphStore, graphs: list[int]) -> None:
-    """Compares the step on graphs of a store with and without padding."""
+def assert_neutral(
+    model: nn.Module, task: Task, store: GraphStore, graphs: list[int], tolerance: float = TOLERANCE
+) -> None:
+    """Compares the step on graphs of a store with and without padding, and the evaluation of it."""
     assembler, padded, plain = padded_and_plain(store, graphs)
-    assert_equal_steps(step(model, task, padded, assembler.real_targets(padded)), step(model, task, plain, None))
+    ours, expected = step(model, task, padded, assembler.real_targets(padded)), step(model, task, plain, None)
+    assert_equal_steps(ours, expected, tolerance)
+    model.eval()
+    ours, expected = evaluation(model, padded), evaluation(model, plain)
+    ours = {name: values[: len(expected[name])] for name, values in ours.items()}
+    assert_equal_steps(ours, expected, tolerance)
 
 
-def assert_equal_steps(ours: dict[str, Tensor], plain: dict[str, Tensor]) -> None:
-    """Compares what :func:`step` returns."""
+def evaluation(model: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
+    """Predictions and statistics about graphs, by name."""
+    observer = ForwardObserver(model, HasStatistics, ask_statistics)
+    with torch.no_grad(), observer() as answers:
+        prediction, _ = BatchAdapter(model, "64-true")(OpaqueBatch(batch))
+    return {"prediction": prediction} | averaged(answers.values())
+
+
+def assert_equal_steps(ours: dict[str, Tensor], plain: dict[str, Tensor], tolerance: float = TOLERANCE) -> None:
+    """Compares what :func:`step` or :func:`evaluation` returns; NaN is equal to NaN."""
     assert ours.keys() == plain.keys()
-    largest = max(float(value.abs().max()) for name, value in plain.items() if name.startswith("gradient"))
+    gradients = [float(value.abs().max()) for name, value in plain.items() if name.startswith("gradient")]
     for name, expected in plain.items():
-        scale = max(1.0, largest if name.startswith("gradient") else float(expected.abs().max()))
-        error = float((ours[name] - expected).abs().max()) / scale if expected.numel() else 0.0
-        assert error <= TOLERANCE, f"{name}: {error:.1e}"
+        assert torch.equal(ours[name].isnan(), expected.isnan()), name
+        value, expected = ours[name].nan_to_num(), expected.nan_to_num()
+        scale = max(1.0, *gradients) if name.startswith("gradient") else max(1.0, float(expected.abs().max()))
+        error = float((value - expected).abs().max()) / scale if expected.numel() else 0.0
+        assert error <= tolerance, f"{name}: {error:.1e}"
 
 
-@pytest.mark.parametrize("path", _one_per_method())
+def _cases() -> list[object]:
+    """Polynormer is one of the widest and deepest."""
+    wide = [case for case in _one_per_method() if "polynormer" in case.values[0].stem]
+    slow = [pytest.param(*case.values, id=case.id, marks=(*case.marks, pytest.mark.slow)) for case in wide]
+    return [case for case in _one_per_method() if "polynormer" not in case.values[0].stem] + slow
+
+
+@pytest.mark.parametrize("path", _cases())
 def test_every_method(path: Path, tmp_path: Path) -> None:
     config = load_config(path, ONE_LAYER)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
@@ -118,7 +144,8 @@ def test_every_method(path: Path, tmp_path: Path) -> None:
     _without_dropout(model)
     store = store_like(info, build_transforms(config), tmp_path, SIZES)
     assert why_not(store) is None
-    assert_neutral(model, task, store, [2, 0, 3])
+    # All nodes of ppa are alike: two BatchNorms divide what is rounding by the root of their epsilon, 1e-5.
+    assert_neutral(model, task, store, [2, 0, 3], 1e5 * TOLERANCE if "ppa" in path.stem else TOLERANCE)
 
 
 def _layers() -> list[object]:

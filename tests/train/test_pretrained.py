@@ -171,3 +171,14 @@ def test_norms_are_frozen_with_their_parameters_only() -> None:
     assert frozen_norms(model) == [model.norm]
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained == ["head.weight", "head.bias"]
+
+
+def test_named_parameters_alone_are_copied() -> None:
+    trained, fresh = Headed(), Headed()
+    before = {name: value.clone() for name, value in fresh.state_dict().items()}
+    load_parameters(fresh, trained.state_dict(), reset_head=False, only=["enc*.weight"])
+    for name, value in fresh.state_dict().items():
+        source = trained.state_dict() if name == "encoder.weight" else before
+        assert torch.equal(value, source[name]), name
+    with pytest.raises(UserError, match=r"pretrained.parameters: no parameter .* is called 'q\.\*'"):
+        load_parameters(fresh, trained.state_dict(), reset_head=False, only=["q.*"])

@@ -19,6 +19,7 @@ from tests.train.capture_case import Training, training
 from tests.train.step_tape import Tape
 
 FOLDERS = ("gnnbench", "lrgb", "ogb")
+FAST = ("sfi", "geco", "gradformer", "ffgt", "gps")
 BATCHES = 5
 
 
@@ -29,12 +30,13 @@ def _one_per_method() -> list[object]:
         method = path.stem.partition("-")[0]
         if path.parent.name in FOLDERS and method not in seen:
             seen.add(method)
-            cases.append(pytest.param(f"{path.parent.name}/{path.stem}", id=path.stem))
+            marks = () if method in FAST else pytest.mark.slow
+            cases.append(pytest.param(f"{path.parent.name}/{path.stem}", id=path.stem, marks=marks))
     return cases
 
 
-def traces(run: Training) -> list[list[object]]:
-    """Of the steps on batches of the class that most batches fit."""
+def traces(run: Training, trains: bool) -> list[list[object]]:
+    """Of the steps, or of the evaluation, on batches of the class that most batches fit."""
     plans = run.plans(8)
     capacities = [plan.capacity for plan in plans]
     capacity = max(capacities, key=capacities.count)
@@ -46,9 +48,13 @@ def traces(run: Training) -> list[list[object]]:
         tape = Tape(stubbed=True)
 
         def work(plan=plan, numbers=numbers) -> None:  # type: ignore[no-untyped-def]
-            run.step.forget_gradients()
-            run.step.backward(run.loaders.assemble(plan, numbers))
-            run.step.update()
+            batch = run.loaders.assemble(plan, numbers)
+            if trains:
+                run.step.forget_gradients()
+                run.step.backward(batch)
+                run.step.update()
+            else:
+                run.predict(batch.batch)
 
         if not recorded:  # an optimizer makes its state in the first step
             with triton_stubbed():
@@ -66,10 +72,13 @@ def test_equal_traces(name: str, tmp_path: Path) -> None:
         obstacle = run.loaders.capture_obstacle() or run.task.capture_obstacle() or capture_obstacle(run.model)
         if obstacle is not None:
             pytest.skip(obstacle)
-        first, *others = traces(run)
-    for trace in others:
-        for number, (ours, expected) in enumerate(zip(trace, first, strict=True)):
-            assert ours == expected, f"operation {number}"
+        recorded = [traces(run, trains=True)]
+        run.model.eval()
+        recorded.append(traces(run, trains=False))
+    for first, *others in recorded:
+        for trace in others:
+            for number, (ours, expected) in enumerate(zip(trace, first, strict=True)):
+                assert ours == expected, f"operation {number}"
 
 
 @pytest.mark.slow

@@ -13,12 +13,12 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.heterophilous import read_masked_npz
 from graphbench.data.edge_lists import coalesce
+from graphbench.data.files.raw_files import reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
 from graphbench.data.splits import read_mask_files
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
 from graphbench.structures import SparseRows
 
@@ -112,6 +112,9 @@ class Actor(_GeomGCN):
 class WebKB(_GeomGCN):
     """Pages of three computer science departments. Paper: Geom-GCN, https://openreview.net/forum?id=S1e2agrFvS.
 
+    The released files of ``cornell`` and ``texas`` hold the same features and labels, byte for byte; only their edges
+    and splits differ.
+
     Args:
         name: ``cornell``, ``texas`` or ``wisconsin``.
         normalize_features: divide every row of the features by its sum.
@@ -193,7 +196,7 @@ class WikipediaNetwork(_GeomGCN):
 
 def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
     """Tab-separated text: ``number, features, label`` per node; ``source, target`` per edge; a heading each."""
-    try:
+    with reading(nodes, edges):
         rows = [line.split("\t") for line in nodes.read_text(encoding="ascii").splitlines()[1:]]
         number = np.array([int(row[0]) for row in rows])
         lists = [np.fromstring(row[1], dtype=np.int64, sep=",") for row in rows]
@@ -208,8 +211,3 @@ def _read(nodes: Path, edges: Path, features: str) -> GraphStore:
         pairs = np.loadtxt(edges, dtype=np.int64, delimiter="\t", skiprows=1, ndmin=2)
         edge_index = coalesce(torch.from_numpy(pairs.T.copy()), len(rows))
         return node_store(x, edge_index, y)
-    except (ValueError, IndexError) as error:
-        raise UserError(
-            f"{nodes.parent}: {nodes.name} or {edges.name} is damaged ({error}). Delete both and let them be "
-            "downloaded again."
-        ) from error

@@ -14,12 +14,11 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import coalesce
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
-from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.raw_files import read_npz, reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
 
 _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
@@ -73,17 +72,13 @@ class _GraphSAINT(_OneGraph):
 
     def _read(self, folder: Path) -> tuple[GraphStore, Splits]:
         *parts, shape = read_npz(folder / "adj_full.npz", "data", "indices", "indptr", "shape")
-        try:
+        with reading(*(folder / part for part in _PARTS)):
             matrix = sparse.csr_matrix(tuple(parts), shape)
             x = np.load(folder / "feats.npy").astype(np.float32)
             y = self._targets(json.loads((folder / "class_map.json").read_text(encoding="utf-8")), len(x))
             role = json.loads((folder / "role.json").read_text(encoding="utf-8"))
             split = Splits.of(role["tr"], role["va"], role["te"])
-        except (OSError, KeyError, ValueError, TypeError, IndexError, EOFError) as error:
-            raise UserError(
-                f"{folder}: one of {', '.join(_PARTS)} is damaged ({error}). Delete them and let them be downloaded "
-                "again."
-            ) from error
+            matrix.check_format(full_check=True)
         source, target = matrix.tocoo().coords
         return node_store(x, torch.from_numpy(np.stack([source, target]).astype(np.int64)), y), split
 

@@ -10,12 +10,11 @@ import torch
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import coalesce, to_undirected
-from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.raw_files import read_npz, reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
 
 _URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
@@ -87,9 +86,7 @@ def read_masked_npz(path: Path, *, undirected: bool = True) -> tuple[GraphStore,
     """
     x, y, edges, *masks = read_npz(path, "node_features", "node_labels", "edges", *(f"{part}_masks" for part in PARTS))
     listed = torch.from_numpy(edges.T.astype(np.int64))
-    try:
+    with reading(path):
         edge_index = (to_undirected if undirected else coalesce)(listed, len(x))
         store = node_store(x.astype(np.float32), edge_index, y.astype(np.int64))
         return store, tuple(Splits.from_masks(*of_parts) for of_parts in zip(*masks, strict=True))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

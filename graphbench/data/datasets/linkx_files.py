@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from graphbench.data.edge_lists import coalesce
-from graphbench.data.files.raw_files import read_csv, read_object_array, read_torch
+from graphbench.data.files.raw_files import read_csv, read_object_array, read_table, read_torch, reading
 from graphbench.data.single_graph import node_store
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -23,11 +23,13 @@ def read_mat(path: Path) -> dict[str, Any]:
         UserError: no Matlab file, or a damaged one.
     """
     from scipy.io import loadmat  # here, because importing it is slow
+    from scipy.sparse import issparse
 
-    try:
+    with reading(path):
         arrays: dict[str, Any] = loadmat(path)
-    except Exception as error:  # damage can surface anywhere in the parser
-        raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error
+        for values in arrays.values():
+            if issparse(values):
+                values.check_format(full_check=True)  # SciPy converts wrong indices without looking, beyond its memory
     return arrays
 
 
@@ -81,11 +83,8 @@ def twitch_gamer(folder: Path) -> GraphStore:
     """Reads two tables with a header; ``mature`` is the class, all other columns but the number are features."""
     import pandas  # here, because importing it costs a second
 
-    try:
-        edges = pandas.read_csv(folder / "twitch-gamer_edges.csv").to_numpy().T
-        users = pandas.read_csv(folder / "twitch-gamer_feat.csv").drop(columns="numeric_id")
-    except OSError as error:
-        raise UserError(f"{folder} cannot be read ({error}).") from error
+    edges = read_table(folder / "twitch-gamer_edges.csv").to_numpy().T
+    users = read_table(folder / "twitch-gamer_feat.csv").drop(columns="numeric_id")
     for date in ("created_at", "updated_at"):
         users[date] = users[date].str.replace("-", "").astype(np.int64)
     users["language"] = pandas.factorize(users["language"])[0]  # numbered in the order of appearance

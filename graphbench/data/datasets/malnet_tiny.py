@@ -13,6 +13,7 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
+from graphbench.data.files.raw_files import reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
@@ -71,7 +72,8 @@ class MalNetTiny(DatasetBuilder):
         """Reads the edge lists named in the split files, or what a former run kept of them in the cache."""
         card = self.card
         root = roots.require(card.name, _FILES, dict.fromkeys(_FILES, _SPLIT_URL), fetch=_fetch)
-        lists = [(root / file).read_text(encoding="utf-8").split() for file in _FILES]
+        with reading(*(root / file for file in _FILES)):
+            lists = [(root / file).read_text(encoding="utf-8").split() for file in _FILES]
         paths = [root / _FOLDER / f"malnet-graphs-tiny/{name}.edgelist" for names in lists for name in names]
         missing = [path for path in paths if not path.is_file()]
         if missing:
@@ -106,7 +108,8 @@ def _read(paths: list[Path]) -> GraphStore:
         label = path.parts[-3]
         if label not in _CLASSES:
             raise UserError(f"{path}: '{label}' is no class of MalNet-Tiny. Allowed: {', '.join(_CLASSES)}.")
-        ends = np.loadtxt(path, dtype=np.int64, comments="#", ndmin=2).reshape(-1, 2)
+        with reading(path):
+            ends = np.loadtxt(path, dtype=np.int64, comments="#", ndmin=2).reshape(-1, 2)
         linked = np.unique(ends[ends[:, 0] != ends[:, 1]])
         ends = ends[np.isin(ends[:, 0], linked) & np.isin(ends[:, 1], linked)]
         sizes.append(len(linked))

@@ -177,7 +177,7 @@ class OGBGraphs(DatasetBuilder):
         reader = {"ogbg-ppa": _read_associations, "ogbg-code2": _read_trees}.get(self.name, self._read_molecules)
 
         def read() -> tuple[GraphStore, Splits]:
-            splits = Splits.of(*(read_csv(folder / file).reshape(-1) for file in self._split_files))
+            splits = Splits.of(*(read_csv(folder / file, may_be_empty=True).reshape(-1) for file in self._split_files))
             return reader(folder / "raw", splits), splits
 
         store, splits = cached_graphs(roots, "OGB", self.name, files, read)
@@ -205,7 +205,9 @@ class OGBGraphs(DatasetBuilder):
             edges,
             edge_index,
             x=read_csv(raw / "node-feat.csv.gz").astype(np.uint8),
-            edge_attr=np.repeat(read_csv(raw / "edge-feat.csv.gz").reshape(-1, 3).astype(np.uint8), 2, axis=0),
+            edge_attr=np.repeat(
+                read_csv(raw / "edge-feat.csv.gz", may_be_empty=True).reshape(-1, 3).astype(np.uint8), 2, axis=0
+            ),
             y=y[:, 0].astype(np.int64) if single else y.astype(np.float32),
         )
 
@@ -213,7 +215,7 @@ class OGBGraphs(DatasetBuilder):
 def _graphs(raw: Path, both_directions: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes and edges per graph, and the edges; OGB stores one direction and inserts the reverse right after it."""
     nodes, edges = (read_csv(raw / f"num-{level}-list.csv.gz")[:, 0].astype(np.int64) for level in ("node", "edge"))
-    index = read_csv(raw / "edge.csv.gz").reshape(-1, 2).astype(np.int32).T
+    index = read_csv(raw / "edge.csv.gz", may_be_empty=True).reshape(-1, 2).astype(np.int32).T
     if not both_directions:
         return nodes, edges, index
     index = np.repeat(index, 2, axis=1)
@@ -228,7 +230,7 @@ def _read_associations(raw: Path, splits: Splits) -> GraphStore:
         edges,
         edge_index,
         x=np.zeros((int(nodes.sum()), 1), dtype=np.uint8),
-        edge_attr=np.repeat(read_csv(raw / "edge-feat.csv.gz").astype(np.float32), 2, axis=0),
+        edge_attr=np.repeat(read_csv(raw / "edge-feat.csv.gz", may_be_empty=True).astype(np.float32), 2, axis=0),
         y=read_csv(raw / "graph-label.csv.gz")[:, 0].astype(np.int64),
     )
 

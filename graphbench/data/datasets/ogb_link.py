@@ -235,7 +235,7 @@ def _column(part: _Part, name: str, folder: Path) -> Tensor:
 
 
 def _tables(raw: Path) -> tuple[Tensor, np.ndarray]:
-    edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz").T.astype(np.int64))
+    edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz", may_be_empty=True).T.astype(np.int64))
     nodes = int(read_csv(raw / "num-node-list.csv.gz")[0, 0])
     features = raw / "node-feat.csv.gz"
     x = read_csv(features).astype(np.float32) if features.is_file() else np.ones((nodes, 1), dtype=np.float32)

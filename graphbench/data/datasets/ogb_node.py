@@ -138,7 +138,7 @@ class OGBNode(DatasetBuilder):
 
     def _read(self, folder: Path, species: Path | None) -> tuple[GraphStore, Splits]:
         raw = folder / "raw"
-        edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz").T.astype(np.int64))
+        edge_index = torch.from_numpy(read_csv(raw / "edge.csv.gz", may_be_empty=True).T.astype(np.int64))
         if _FACTS[self.name].listed_once:
             edge_index = with_reverse_edges(edge_index)
         y, edge_attr = read_csv(raw / "node-label.csv.gz"), None

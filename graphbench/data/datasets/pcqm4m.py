@@ -13,7 +13,7 @@ from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.molecules import molecules
-from graphbench.data.files.raw_files import read_torch
+from graphbench.data.files.raw_files import read_table, read_torch
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -84,9 +84,7 @@ class PCQM4M(DatasetBuilder):
         return LoadedDataset(store, card, {"standard": (splits,)})
 
     def _read(self, table: Path, split: Path) -> tuple[GraphStore, Splits]:
-        import pandas  # here, because importing it costs a second
-
-        rows = pandas.read_csv(table)
+        rows = read_table(table)
         parts = read_torch(split)
         if not isinstance(parts, dict) or any(part not in parts for part in _PARTS):
             raise UserError(f"{split} does not hold the parts {', '.join(_PARTS)}: delete it and download it again.")

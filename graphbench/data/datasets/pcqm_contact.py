@@ -14,7 +14,7 @@ from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download
 from graphbench.data.files.molecules import molecules
-from graphbench.data.files.raw_files import read_torch
+from graphbench.data.files.raw_files import read_table, read_torch
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.splits import PARTS, Splits
@@ -113,9 +113,7 @@ def _read_split(path: Path) -> Splits:
 
 
 def _read(table: Path) -> GraphStore:
-    import pandas  # here, because importing it costs a second
-
-    rows = pandas.read_csv(table, sep="\t")
+    rows = read_table(table, separator="\t")
     if "cxsmiles" not in rows:
         raise UserError(f"{table} has no column cxsmiles; columns there: {', '.join(rows)}.")
     read = molecules(rows["cxsmiles"].tolist()[::_EVERY], "PCQM-Contact", contacts=True)

@@ -15,7 +15,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_graphs import ATOM_VOCABULARY, BOND_VOCABULARY
 from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.molecules import molecules
-from graphbench.data.files.raw_files import read_pickle
+from graphbench.data.files.raw_files import read_pickle, read_table
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
@@ -129,9 +129,7 @@ class Peptides(DatasetBuilder):
         return LoadedDataset(store, card, {"standard": (splits,)})
 
     def _read(self, table: Path, split: Path) -> tuple[GraphStore, Splits]:
-        import pandas  # here, because importing it costs a second
-
-        rows = pandas.read_csv(table)
+        rows = read_table(table)
         targets = ["labels"] if self.facts.metric == "ap" else list(_SHAPES)
         missing = [column for column in ("smiles", *targets) if column not in rows]
         if missing:

@@ -13,7 +13,7 @@ from scipy import sparse
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.edge_lists import to_undirected, without_self_loops
-from graphbench.data.files.raw_files import read_npz
+from graphbench.data.files.raw_files import read_npz, reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.sparse_features import sparse_rows
@@ -184,11 +184,11 @@ def _read(path: Path) -> GraphStore:
     """Two sparse matrices in CSR parts, ``adj_*`` and ``attr_*``, and ``labels``."""
     names = [f"{matrix}_{part}" for matrix in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")]
     *parts, labels = read_npz(path, *names, "labels")
-    try:
+    with reading(path):
         adjacency, features = (sparse.csr_matrix(tuple(csr[:3]), csr[3]) for csr in (parts[:4], parts[4:]))
+        for matrix in (adjacency, features):
+            matrix.check_format(full_check=True)
         source, target = adjacency.tocoo().coords
         listed = torch.from_numpy(np.stack([source, target]).astype(np.int64))
         x, y = sparse_rows(features > 0), labels.astype(np.int64)
         return node_store(x, to_undirected(without_self_loops(listed), len(y)), y)
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): delete it and let it be downloaded again.") from error

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.files.raw_files import reading
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 
@@ -86,7 +87,8 @@ def _parse_compact(path: Path) -> tuple[np.ndarray, np.ndarray, Tensor]:
 
 
 def _table(path: Path, dtype: type) -> np.ndarray:
-    return np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2)
+    with reading(path):
+        return np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2)
 
 
 def _column(path: Path, dtype: type) -> np.ndarray:

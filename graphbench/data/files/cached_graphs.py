@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.files.download import file_sha256
+from graphbench.data.files.raw_files import reading
 from graphbench.data.files.roots import Roots
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import PARTS, Splits
@@ -27,7 +28,7 @@ def cached_graphs(
     roots: Roots,
     folder: str,
     name: str,
-    files: Iterable[Path],
+    files: Sequence[Path],
     read: Callable[[], tuple[GraphStore, Splits]],
     version: int = 1,
     **settings: Any,
@@ -54,7 +55,8 @@ def cached_graphs(
 
     def compute() -> dict[str, Any]:
         _log.info("reading the raw files of %s", name)
-        store, splits = read()
+        with reading(*files):
+            store, splits = read()
         extra = {f"split.{part}": index for part, index in splits.parts().items()}
         return store.tensors() | extra | {"fingerprint": torch.tensor(list(bytes.fromhex(store.fingerprint)))}
 

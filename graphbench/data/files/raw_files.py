@@ -7,20 +7,55 @@ consist of may be named; everything else is refused.
 from __future__ import annotations
 
 import io
+import os
 import pickle
+import traceback
 import warnings
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from graphbench.errors import UserError
 
-_DAMAGED = "it is not what was published, or damaged: delete it and let it be downloaded again"
+if TYPE_CHECKING:
+    import pandas
+
+
+@contextmanager
+def reading(*files: Path) -> Iterator[None]:
+    """A block that reads and interprets raw files; whatever it raises becomes one message that names them.
+
+    Damage surfaces as nearly any exception of the libraries that parse (``zlib.error``, ``IndexError``, ``TypeError``
+    of a pickle, ...), so that all are taken but those that are about something else.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None and error.filename not in map(str, files):
+            raise  # a full disk or the like
+        raise unreadable(files, error) from error
+
+
+def unreadable(files: Sequence[Path], error: Exception) -> UserError:
+    """The message about raw files whose content made a reader fail."""
+    folder = os.path.commonpath([file.parent for file in files])
+    names = [os.path.relpath(file, folder) for file in files]
+    shown = f"{folder}: one of {', '.join(names)}" if names[1:] else str(files[0])
+    reason = str(error.args[0] if isinstance(error, KeyError) else error).strip().partition("\n")[0].rstrip(".")
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return UserError(
+        f"{shown} cannot be read ({type(error).__name__}: {reason}; {Path(frame.filename).name}:{frame.lineno}): what "
+        "is there is not what was published, or damaged. Delete it and let it be downloaded again."
+    )
 
 
 def read_pickle(path: Path) -> Any:
@@ -29,13 +64,8 @@ def read_pickle(path: Path) -> Any:
     Raises:
         UserError: no such file, a damaged one, or one that names anything else.
     """
-    try:
-        with path.open("rb") as file:
-            return _ArraysOnly(file).load()
-    except _Forbidden as error:
-        raise _refused(path, error) from None
-    except (pickle.UnpicklingError, EOFError, OSError, ValueError, RuntimeError, IndexError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_DAMAGED}.") from error
+    with reading(path), _arrays_only(path), path.open("rb") as file:
+        return _ArraysOnly(file).load()
 
 
 def read_object_array(path: Path) -> np.ndarray:
@@ -44,15 +74,10 @@ def read_object_array(path: Path) -> np.ndarray:
     Raises:
         UserError: as :func:`read_pickle`, or the file is no ``.npy``.
     """
-    try:
-        with path.open("rb") as file:
-            np.lib.format.read_magic(file)
-            shape, _, _ = np.lib.format.read_array_header_1_0(file)
-            return np.asarray(_ArraysOnly(file).load(), dtype=object).reshape(shape)
-    except _Forbidden as error:
-        raise _refused(path, error) from None
-    except (pickle.UnpicklingError, EOFError, OSError, ValueError, IndexError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_DAMAGED}.") from error
+    with reading(path), _arrays_only(path), path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        shape, _, _ = np.lib.format.read_array_header_1_0(file)
+        return np.asarray(_ArraysOnly(file).load(), dtype=object).reshape(shape)
 
 
 def read_npz(path: Path, *names: str) -> list[np.ndarray]:
@@ -65,13 +90,8 @@ def read_npz(path: Path, *names: str) -> list[np.ndarray]:
     Raises:
         UserError: no such file, a damaged one, or one without these arrays.
     """
-    try:
-        with path.open("rb") as file, np.load(file) as arrays:
-            return [arrays[name] for name in names]
-    except KeyError as error:
-        raise UserError(f"{path}: {str(error.args[0]).rstrip('.')}; {_DAMAGED}.") from error
-    except (OSError, EOFError, ValueError, BadZipFile, zlib.error) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_DAMAGED}.") from error
+    with reading(path), path.open("rb") as file, np.load(file) as arrays:
+        return [arrays[name] for name in names]
 
 
 def read_torch(path: Path) -> Any:
@@ -89,40 +109,58 @@ def read_torch(path: Path) -> Any:
         reconstruct,
         (reconstruct, "numpy.core.multiarray._reconstruct"),
     ]
-    try:
-        with torch.serialization.safe_globals(numpy), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch wonders about what is refused right after that
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path} cannot be read ({str(error).splitlines()[0]}): {_DAMAGED}.") from error
+    with reading(path), torch.serialization.safe_globals(numpy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch wonders about what is refused right after that
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def read_csv(path: Path) -> np.ndarray:
+def read_csv(path: Path, *, may_be_empty: bool = False) -> np.ndarray:
     """A table of numbers without header, compressed or not, as a two-dimensional array.
+
+    Args:
+        path: the file.
+        may_be_empty: an empty file is a (0, 0) table, e.g. of a set without a single edge.
 
     Raises:
         UserError: no such file, or no such table.
     """
     import pandas  # here, because importing it costs a second
 
-    try:
-        table: np.ndarray = pandas.read_csv(path, header=None).to_numpy()
+    with reading(path):
+        try:
+            table: np.ndarray = pandas.read_csv(path, header=None).to_numpy()
+        except pandas.errors.EmptyDataError:
+            if may_be_empty:
+                return np.empty((0, 0), dtype=np.int64)
+            raise
         return table if table.flags.writeable else table.copy()  # pandas lends its own memory
-    except pandas.errors.EmptyDataError:  # a set without a single edge
-        return np.empty((0, 0), dtype=np.int64)
-    except (OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_DAMAGED}.") from error
+
+
+def read_table(path: Path, *, separator: str = ",") -> pandas.DataFrame:
+    """A table with a heading, compressed or not.
+
+    Raises:
+        UserError: no such file, or no such table.
+    """
+    import pandas  # here, because importing it costs a second
+
+    with reading(path):
+        return pandas.read_csv(path, sep=separator)
 
 
 class _Forbidden(Exception):
     """A pickle names something that is no array."""
 
 
-def _refused(path: Path, error: _Forbidden) -> UserError:
-    return UserError(
-        f"{path} holds '{error}', which is no array: it was not read, because a pickle can run code. Replace it by "
-        "the published file."
-    )
+@contextmanager
+def _arrays_only(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _Forbidden as error:
+        raise UserError(
+            f"{path} holds '{error}', which is no array: it was not read, because a pickle can run code. Replace it "
+            "by the published file."
+        ) from None
 
 
 def _storage(content: bytes) -> Any:

@@ -10,40 +10,17 @@ layers compute on padding is finite, and its gradient 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.row_selection import widened
 from graphbench.data.store import GraphStore
+from graphbench.ops.batch_rows import Field, Room, batch_rows
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
 from graphbench.structures.capacity import BatchCounts, Capacity, CapacityPairs, CapacityRagged, RealRows
 
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of a concatenated tensor that belong to the graphs of a batch, and padding behind them.
-
-    Attributes:
-        index: (R,) int64 row of the store; 0 for padding.
-        owner: (R,) int64 place of the graph in the batch; the last one for padding.
-        offsets: (B+1,) int64, first row of every graph and the total.
-        counts: (B,) int64.
-        real: (R,) bool.
-    """
-
-    index: Tensor
-    owner: Tensor
-    offsets: Tensor
-    counts: Tensor
-    real: Tensor
-
-    def take(self, tensor: Tensor, dim: int = 0) -> Tensor:
-        """(R, ...) these rows."""
-        return tensor.index_select(dim, self.index)
+_NODES, _EDGES = 0, 1
+"""Kinds of rows that every store has."""
 
 
 class BatchAssembler:
@@ -61,12 +38,15 @@ class BatchAssembler:
         if reason is not None:
             raise ValueError(reason)
         self._store = store
-        self._node_ptr = store.node_ptr.to(store.device)
-        self._edge_ptr = store.edge_ptr.to(store.device)
         self._has_pairs = store.pairs is not None or bool(store.pair_pe)
-        self._pair_ptr = torch.from_numpy(store.pair_ptr).to(store.device) if self._has_pairs else None
-        self._edge_set_ptr = {name: edges.ptr.to(store.device) for name, edges in store.edge_sets.items()}
+        offsets = [store.node_ptr, store.edge_ptr, *(edges.ptr.cpu() for edges in store.edge_sets.values())]
+        if self._has_pairs:
+            offsets.append(torch.from_numpy(store.pair_ptr))
+        self._ptr = torch.stack([each.to(torch.int64) for each in offsets]).to(store.device)
+        self._fields = self._named_fields()
         self._sizes = store.sizes.numpy()
+        self._edge_counts = store.edge_counts.numpy()
+        self._set_ptr = {name: edges.ptr.cpu().numpy() for name, edges in store.edge_sets.items()}
         self.max_size = max(1, store.max_nodes())
 
     @property
@@ -76,16 +56,14 @@ class BatchAssembler:
 
     def counts(self, graphs: np.ndarray) -> BatchCounts:
         """What some graphs hold together, known on the host."""
-        sizes, store = self._sizes[graphs], self._store
+        sizes = self._sizes[graphs]
         return BatchCounts(
             graphs=len(graphs),
             nodes=int(sizes.sum()),
-            edges=int(store.edge_counts.numpy()[graphs].sum()),
+            edges=int(self._edge_counts[graphs].sum()),
             pairs=int((sizes * sizes).sum()) if self._has_pairs else 0,
-            edge_sets={
-                name: int((edges.ptr.numpy()[graphs + 1] - edges.ptr.numpy()[graphs]).sum())
-                for name, edges in store.edge_sets.items()
-            },
+            taps=int(np.unique(sizes).sum()),
+            edge_sets={name: int((ptr[graphs + 1] - ptr[graphs]).sum()) for name, ptr in self._set_ptr.items()},
         )
 
     def assemble(self, numbers: Tensor, capacity: Capacity) -> GraphBatch:
@@ -95,46 +73,31 @@ class BatchAssembler:
             numbers: (B,) int64 graph numbers on the device, ``NO_GRAPH`` behind the last one.
             capacity: of the batch, which the graphs fit.
         """
-        store, present = self._store, numbers >= 0
-        graphs = numbers.clamp(min=0)
-        nodes = _rows(self._node_ptr, graphs, present, capacity.nodes)
-        edges = _rows(self._edge_ptr, graphs, present, capacity.edges)
-        padding = capacity.nodes - nodes.offsets[-1:]
-        place = torch.arange(capacity.padding_graphs, device=numbers.device)
-        padding_sizes = (padding - place * capacity.max_size).clamp(0, capacity.max_size)
-        ptr = torch.cat([nodes.offsets, nodes.offsets[-1:] + padding_sizes.cumsum(0)])
-        ragged = CapacityRagged(ptr, capacity)
-        pairs = None if self._pair_ptr is None else _rows(self._pair_ptr, graphs, present, capacity.pairs)
-        sets = {
-            name: _rows(self._edge_set_ptr[name], graphs, present, capacity.edge_sets[name]) for name in store.edge_sets
-        }
-        assert not isinstance(store.x, SparseRows)  # refused by the constructor
+        store = self._store
+        rows = (capacity.nodes, capacity.edges, *(capacity.edge_sets[name] for name in store.edge_sets))
+        if self._has_pairs:
+            rows = (*rows, capacity.pairs)
+        room = Room(rows, capacity.padding_graphs, capacity.max_size)
+        padded = batch_rows(numbers, self._ptr, list(self._fields.values()), room)
+        found = dict(zip(self._fields, padded.fields, strict=True))
+        ragged = CapacityRagged(padded.offsets[_NODES], capacity)
+        pairs = found.get(("pairs", ""))
         return GraphBatch(
             ragged=ragged,
-            edge_index=_ends(store.edge_index, edges, nodes, padding),
-            x=None if store.x is None else widened(nodes.take(store.x)),
-            edge_attr=None if store.edge_attr is None else widened(edges.take(store.edge_attr)),
-            y=None if store.y is None else widened(self._targets(store.y, graphs, nodes, sets, capacity)),
-            pe={name: nodes.take(value) for name, value in store.pe.items()},
-            edge_pe={name: edges.take(value) for name, value in store.edge_pe.items()},
-            pair_pe={name: pairs.take(value) for name, value in store.pair_pe.items()} if pairs else {},
+            edge_index=found["edge_index", ""],
+            x=found.get(("x", "")),
+            edge_attr=found.get(("edge_attr", "")),
+            y=found.get(("y", "")),
+            pe={name: found["pe", name] for name in store.pe},
+            edge_pe={name: found["edge_pe", name] for name in store.edge_pe},
+            pair_pe={name: found["pair_pe", name] for name in store.pair_pe},
             edge_sets={
-                name: EdgeSet(
-                    _ends(store.edge_sets[name].index, rows, nodes, padding),
-                    # The last padding graph owns the padding.
-                    torch.cat(
-                        [
-                            rows.offsets,
-                            rows.offsets[-1:].expand(capacity.padding_graphs - 1),
-                            torch.full_like(rows.offsets[-1:], capacity.edge_sets[name]),
-                        ]
-                    ),
-                    _taken(rows, store.edge_sets[name].attr),
-                )
-                for name, rows in sets.items()
+                name: EdgeSet(found["set", name], padded.offsets[self._set_level(name)], found.get(("set attr", name)))
+                for name in store.edge_sets
             },
-            pairs=CapacityPairs(pairs.take(store.pairs), ragged) if pairs and store.pairs is not None else None,
-            real_graphs=present.sum(),
+            pairs=None if pairs is None else CapacityPairs(pairs, ragged),
+            edge_order=found.get(("edge_order", "")),
+            real_graphs=padded.num_graphs,
         )
 
     def real_targets(self, batch: GraphBatch) -> RealRows | None:
@@ -147,14 +110,36 @@ class BatchAssembler:
         level = self._store.y_level
         return {"graph": counts.graphs, "node": counts.nodes, "pair": counts.edge_sets.get("label", 0)}[level]
 
-    def _targets(
-        self, y: Tensor, graphs: Tensor, nodes: _Rows, sets: Mapping[str, _Rows], capacity: Capacity
-    ) -> Tensor:
-        if self._store.y_level == "node":
-            return nodes.take(y)
-        if self._store.y_level == "pair":
-            return sets["label"].take(y)
-        return y.index_select(0, torch.cat([graphs, graphs.new_zeros(capacity.padding_graphs)]))
+    def _set_level(self, name: str) -> int:
+        return 2 + list(self._store.edge_sets).index(name)
+
+    def _named_fields(self) -> dict[tuple[str, str], Field]:
+        """What is gathered, by (field of a batch, name in it)."""
+        store, pair_level = self._store, 2 + len(self._store.edge_sets)
+        assert not isinstance(store.x, SparseRows)  # refused by the constructor
+        fields: dict[tuple[str, str], Field | None] = {
+            ("edge_index", ""): Field(store.edge_index, "ends", _EDGES),
+            ("edge_order", ""): None if store.edge_order is None else Field(store.edge_order, "order", _EDGES),
+            ("x", ""): _values(store.x, _NODES, widen=True),
+            ("edge_attr", ""): _values(store.edge_attr, _EDGES, widen=True),
+            ("pairs", ""): None if store.pairs is None else _values(store.pairs, pair_level),
+        }
+        fields |= {("pe", name): _values(value, _NODES) for name, value in store.pe.items()}
+        fields |= {("edge_pe", name): _values(value, _EDGES) for name, value in store.edge_pe.items()}
+        fields |= {("pair_pe", name): _values(value, pair_level) for name, value in store.pair_pe.items()}
+        for name, edges in store.edge_sets.items():
+            fields["set", name] = Field(edges.index, "ends", self._set_level(name))
+            fields["set attr", name] = _values(edges.attr, self._set_level(name), widen=True)
+        if store.y is not None and store.y_level == "graph":
+            fields["y", ""] = Field(store.y.contiguous(), "graphs", widen=True)
+        elif store.y is not None:
+            level = _NODES if store.y_level == "node" else self._set_level("label")
+            fields["y", ""] = _values(store.y, level, widen=True)
+        return {name: field for name, field in fields.items() if field is not None}
+
+
+def _values(source: Tensor | None, level: int, *, widen: bool = False) -> Field | None:
+    return None if source is None else Field(source.contiguous(), "values", level, widen)
 
 
 def why_not(store: GraphStore) -> str | None:
@@ -166,25 +151,3 @@ def why_not(store: GraphStore) -> str | None:
     if not store.num_nodes:
         return "the graphs have no nodes"
     return None
-
-
-def _rows(ptr: Tensor, graphs: Tensor, present: Tensor, total: int) -> _Rows:
-    first = ptr.index_select(0, graphs)
-    counts = (ptr.index_select(0, graphs + 1) - first) * present
-    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    row = torch.arange(total, device=ptr.device)
-    owner = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(graphs) - 1)
-    real = row < offsets[-1]
-    index = (first - offsets[:-1]).index_select(0, owner) + row
-    return _Rows(index.masked_fill(~real, 0), owner, offsets, counts, real)
-
-
-def _ends(stored: Tensor, rows: _Rows, nodes: _Rows, padding: Tensor) -> Tensor:
-    """(2, R) ends of pairs, numbered through the batch; padding pairs are loops at padding nodes, one after another."""
-    shifted = rows.take(stored, dim=1).to(torch.int64) + nodes.offsets.index_select(0, rows.owner)
-    spread = torch.arange(len(rows.index), device=stored.device).remainder(padding) + nodes.offsets[-1:]
-    return torch.where(rows.real, shifted, spread)
-
-
-def _taken(rows: _Rows, attr: Tensor | None) -> Tensor | None:
-    return None if attr is None else widened(rows.take(attr))

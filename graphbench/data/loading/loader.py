@@ -166,6 +166,18 @@ class GraphLoaders(AssemblesOnDevice):
             return "the graphs are not kept on the device (train.resident)"
         return why_not(self._source)
 
+    @property
+    def is_one_batch(self) -> bool:
+        """Whether it holds all graphs, whose nodes or pairs are the examples."""
+        return self._transductive
+
+    @property
+    def num_train_rows(self) -> int:
+        """Predictions that count in an epoch."""
+        if self._train_rows is not None:
+            return len(self._train_rows)
+        return self._padded.target_rows(self._splits.train.numpy())
+
     def train_plans(self, epoch: int) -> Iterator[BatchPlan]:
         """The batches of one epoch, before they are put together."""
         if self._batching is None:
@@ -184,6 +196,10 @@ class GraphLoaders(AssemblesOnDevice):
     def numbers_of(self, plan: BatchPlan) -> Tensor:
         """(B,) graph numbers on the host."""
         return numbers_of(plan)
+
+    def num_graphs_of(self, plan: BatchPlan) -> int:
+        """Graphs of a plan."""
+        return self._store.num_graphs if plan.graphs is None else len(plan.graphs)
 
     def gather(self, plan: BatchPlan) -> DeviceBatch:
         """The batch of any plan, not padded."""

@@ -18,6 +18,9 @@ from graphbench.structures.capacity import NO_GRAPH
 CLASSES = 4
 """Capacities of the full batches of a split: each is captured once, and four waste 4 to 11 % of the nodes."""
 
+_QUANTILES = 64
+"""Places at which classes may be cut."""
+
 SAMPLED_BATCHES = 2000
 """Batches that the capacities are chosen from. What is larger later on is trained without padding."""
 
@@ -36,6 +39,10 @@ class PaddedBatches:
         """Capacities for batches like the first of an endless sequence; (B,) graph numbers each."""
         counts = [self._assembler.counts(graphs) for graphs in islice(batches, SAMPLED_BATCHES)]
         return capacity_classes(counts, CLASSES, self._assembler.max_size)
+
+    def target_rows(self, graphs: np.ndarray) -> int:
+        """Rows of targets of some graphs."""
+        return self._assembler.target_rows(self._assembler.counts(graphs))
 
     def plan(self, graphs: np.ndarray, classes: Sequence[Capacity]) -> BatchPlan:
         """The plan of a batch: the first class that it fits."""
@@ -65,7 +72,7 @@ def numbers_of(plan: BatchPlan) -> Tensor:
 
 
 def capacity_classes(batches: Sequence[BatchCounts], number: int, max_size: int) -> tuple[Capacity, ...]:
-    """Classes for batches like the given ones, smallest first, cut at quantiles of the number of nodes.
+    """Classes for batches like the given ones, smallest first, cut by the number of nodes so that least is padding.
 
     The last batch of an epoch may hold fewer graphs than all others: it has a class of its own.
 
@@ -79,9 +86,32 @@ def capacity_classes(batches: Sequence[BatchCounts], number: int, max_size: int)
     rest = [counts for counts in batches if counts.graphs < most]
     if len(rest) > len(full):  # a budget of nodes decides how many graphs a batch holds
         full, rest = sorted(batches, key=lambda counts: counts.nodes), []
-    ends = sorted({-(-len(full) * (part + 1) // number) for part in range(number)})
+    ends = _cuts(np.array([counts.nodes for counts in full]), number)
     groups = [full[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return tuple(_class_of(members, max_size) for members in [rest, *groups] if members)
+
+
+def _cuts(nodes: np.ndarray, number: int) -> list[int]:
+    """Ends of at most ``number`` groups of ascending counts that waste least when each is filled up to its largest.
+
+    Dynamic programming over :data:`_QUANTILES` places to cut.
+    """
+    places = np.unique(np.linspace(0, len(nodes), _QUANTILES + 1).astype(np.int64))
+    start, end = places[:-1, None], places[None, 1:]
+    room = np.where(start < end, (end - start) * nodes[end - 1], np.iinfo(np.int64).max // 2)
+    best, starts = room[0], []  # of the places up to every end in so many groups
+    for _ in range(min(number, len(places) - 1) - 1):
+        longer = best[:-1, None] + room[1:]
+        starts.append(longer.argmin(0) + 1)
+        best = np.minimum(best, longer.min(0))
+        starts[-1] = np.where(best < longer.min(0), 0, starts[-1])
+    ends, last = [len(places) - 1], len(places) - 2
+    for of_end in reversed(starts):
+        first = int(of_end[last])
+        if first:
+            ends.append(first)
+            last = first - 1
+    return [int(places[each]) for each in reversed(ends)]
 
 
 def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
@@ -95,6 +125,7 @@ def _class_of(members: list[BatchCounts], max_size: int) -> Capacity:
         edges=_rounded(max(counts.edges for counts in members)),
         max_size=max_size,
         edge_sets={name: _rounded(max(counts.edge_sets[name] for counts in members)) for name in members[0].edge_sets},
+        taps=_rounded(max(counts.taps for counts in members) + 2 * max_size),
     )
     if not any(counts.pairs for counts in members):
         return capacity

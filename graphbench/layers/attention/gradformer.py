@@ -52,6 +52,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
             the paper's -1 would have it) or ``mask`` (not attended to).
         share_start: one s for all layers of a model.
         learn_start: False keeps s where it starts.
+        equal_start: the maps of Q, K, V and of the output start as copies of one linear map (released code).
         index: psi (Figure 5). ``spd``: hops. ``ricci``: length of the shortest path whose edges have the length
             1 - curvature. ``cosine``: 1 - cosine of the node features. M = 1 for pairs with a graph token.
 
@@ -81,6 +82,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         unreachable: Literal["far", "full", "mask"] = "far",
         share_start: bool = True,
         learn_start: bool = True,
+        equal_start: bool = False,
         index: Literal["spd", "ricci", "cosine"] = "spd",
     ) -> None:
         super().__init__(dim, heads, dropout=dropout)
@@ -90,6 +92,12 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         self.index = index
         self.share_start = share_start
         self.start = nn.Parameter(torch.full((heads,), float(start)), requires_grad=learn_start)
+        if equal_start:
+            one = nn.Linear(dim, dim)
+            with torch.no_grad():
+                self.qkv.weight.copy_(one.weight.repeat(3, 1))
+                self.qkv.bias.copy_(one.bias.repeat(3))
+            self.out.load_state_dict(one.state_dict())
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

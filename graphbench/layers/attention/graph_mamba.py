@@ -94,6 +94,7 @@ class GraphMamba(GlobalAttention):
     there. Its further orders (eigenvector centrality, clusters, random buckets) are not here.
     """
 
+    capturable: ClassVar[bool] = True
     permutation_equivariant: ClassVar[bool] = False
 
     def __init__(self, dim: FromContext[int], *, states: int = 16, kernel: int = 4, expansion: int = 1) -> None:

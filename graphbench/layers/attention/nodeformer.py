@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -54,13 +54,15 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
-    Differences from the released code: directions are drawn in every training step from torch's generator and the
-    last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
+    Differences from the released code: directions are drawn in every training step by the device, and
+    the last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
     are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
     :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
     activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: mean``; before a LayerNorm the
     mean is as good as the sum).
     """
+
+    capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(
         self,
@@ -107,23 +109,26 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
+        projection = self.projection
         if self.training:
-            # A new tensor, not new values: the backward pass of an earlier step may still need the old ones.
-            self.projection = directions(*self.projection.shape).to(self.projection, non_blocking=True)
+            # The backward pass needs a tensor that the next step does not write to.
+            projection = directions(len(projection), projection.shape[1], h.device).to(self.projection)
+            self.projection.copy_(projection)
         scale = self.tau**-0.5
         q = self.q(h).view(h.shape[0], self.heads, h.shape[1]) * scale
         k = self.k(h).view(h.shape[0], self.heads, h.shape[1]) * scale
         v = h.unsqueeze(1).expand_as(q) if self.v is None else self.v(h).view_as(q)
-        z = self._attend(q, k, v, batch)
+        z = self._attend(q, k, v, projection, batch)
         if self.bias is not None:
             z = z + self._along_edges(self.bias, v, batch)
         out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
-        self.auxiliary_loss = self.edge_regularisation(q, k, batch) if self.training and self.edge_loss else None
+        regularises = self.training and self.edge_loss
+        self.auxiliary_loss = self.edge_regularisation(q, k, projection, batch) if regularises else None
         return out
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, projection: Tensor, batch: GraphBatch) -> Tensor:
         noise = self._noise(v, batch) if self.training and self.gumbel_samples else None
-        return kernel_attention(q, k, v, self.projection, batch.ragged, eps=EPS, key_weights=noise)
+        return kernel_attention(q, k, v, projection, batch.ragged, eps=EPS, key_weights=noise)
 
     def _noise(self, v: Tensor, batch: GraphBatch) -> Tensor:
         """(N, H, K) exp(g / tau), divided by the largest of the graph, which cancels."""
@@ -142,11 +147,11 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
             z = z + weight[1].unsqueeze(1) * propagate(two_hops, v)
         return z
 
-    def edge_regularisation(self, q: Tensor, k: Tensor, batch: GraphBatch) -> Tensor:
+    def edge_regularisation(self, q: Tensor, k: Tensor, projection: Tensor, batch: GraphBatch) -> Tensor:
         """L of the scaled queries and keys (N, H, dim)."""
         loops: Adjacency = batch.adjacency(norm="row", self_loops=True)
         edges = torch.stack([loops.source, loops.target])
-        weight = edge_weights(q, k, self.projection, batch.ragged, edges, eps=EPS)
+        weight = edge_weights(q, k, projection, batch.ragged, edges, eps=EPS)
         assert loops.weight is not None
         # A loop that was among the edges is counted by the added one, and has weight 0 = 1 / deg here.
         inverse_degree = loops.weight.to(weight.dtype)

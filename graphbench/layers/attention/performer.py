@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -84,12 +84,17 @@ class Performer(GlobalAttention):
         return f"heads={self.heads}, nb_features={self.projection.shape[0]}"
 
 
-def directions(count: int, width: int) -> Tensor:
+def directions(count: int, width: int, device: torch.device | None = None) -> Tensor:
     """(count, width) Gaussian-like directions, orthogonal in groups of ``width``, as long as Gaussian ones.
 
-    Drawn on the host, so that every device gets the same, and in float32 at least: half precision has no QR.
+    In float32 at least: half precision has no QR.
+
+    Args:
+        count: rows.
+        width: columns.
+        device: that draws them; None: the host, so that they are the same for every device.
     """
-    dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
-    groups = [torch.linalg.qr(torch.randn(width, width, dtype=dtype)).Q.t() for _ in range(-(-count // width))]
-    length: Tensor = torch.linalg.vector_norm(torch.randn(count, width, dtype=dtype), dim=1, keepdim=True)
+    kind: dict[str, Any] = {"dtype": torch.promote_types(torch.get_default_dtype(), torch.float32), "device": device}
+    groups = [torch.linalg.qr(torch.randn(width, width, **kind)).Q.t() for _ in range(-(-count // width))]
+    length: Tensor = torch.linalg.vector_norm(torch.randn(count, width, **kind), dim=1, keepdim=True)
     return torch.cat(groups)[:count] * length

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
-from graphbench.layers.linear import joint_linear
+from graphbench.layers.linear import Linear, joint_linear
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
 from graphbench.registry import FromContext, register
@@ -119,15 +119,15 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         self.lam_norm = lam_norm
         self.solver = {"alpha": alpha, "mode": "dense" if mode == "dense" else solver, "iters": iters, "step": step}
         self.norm = nn.LayerNorm(dim)
-        self.v = nn.Linear(dim, heads * dim)
-        self.out = nn.Linear(heads * dim, dim)
+        self.v = Linear(dim, heads * dim)
+        self.out = Linear(heads * dim, dim)
         if mode != "none":
-            self.q = nn.Linear(dim, heads * dim)
-            self.k = nn.Linear(dim, heads * dim)
+            self.q = Linear(dim, heads * dim)
+            self.k = Linear(dim, heads * dim)
             self.gamma = nn.Parameter(torch.ones(()))
         if mode == "sparse":
-            self.q_friction = nn.Linear(dim, heads * dim)
-            self.k_friction = nn.Linear(dim, heads * dim)
+            self.q_friction = Linear(dim, heads * dim)
+            self.k_friction = Linear(dim, heads * dim)
             self.log_lam = nn.Parameter(torch.zeros(()))
         known = mode == "sparse" and lam_norm == "dataset" and max_nodes is not None
         # (h, zero_flow) of the last forward pass in evaluation, until it is asked for.
@@ -166,7 +166,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     def _projections(self, x: Tensor, names: Sequence[str] = _PROBLEM) -> dict[str, Tensor]:
         """(N, heads, dim) of those of the maps of ``x`` that the mode has."""
         maps = {name: lin for name in names if isinstance(lin := getattr(self, name, None), nn.Linear)}
-        rows = zip(maps, joint_linear(x, list(maps.values())), strict=True)
+        rows = zip(maps, joint_linear(x, list(maps.values()))[0], strict=True)
         return {name: row.view(x.shape[0], self.heads, x.shape[1]) for name, row in rows}
 
     def _lam(self, batch: GraphBatch) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from graphbench.contract import HasAttentionWeights
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
+from graphbench.layers.linear import Linear
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -44,8 +45,8 @@ class Transformer(GlobalAttention, HasAttentionWeights):
             raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
         self.heads = heads
         self.dropout = dropout
-        self.qkv = nn.Linear(dim, 3 * dim)
-        self.out = nn.Linear(dim, dim)
+        self.qkv = Linear(dim, 3 * dim)
+        self.out = Linear(dim, dim)
         nn.init.xavier_uniform_(self.qkv.weight)
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.out.bias)

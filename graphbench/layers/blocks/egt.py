@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,8 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.ops.segment import segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import Capacity, GraphBatch, Ragged
+from graphbench.structures.capacity import CapacityRagged
 from graphbench.structures.pairs import TOKEN
 
 STATES = "egt_pairs"
@@ -54,6 +55,8 @@ class EGTLayer(Block, TiesParameters):
     the encoder ``GraphToken``; the released models have up to four, with pair states of their own. Random masking of
     attention and the SVD encodings of its first version are not here.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -135,15 +138,26 @@ class _Pairs:
 
     def __init__(self, batch: GraphBatch) -> None:
         ragged = batch.ragged
-        self.of_query = Ragged.from_sizes([size for size in ragged.sizes for _ in range(size)], batch.device)
+        self.of_query = _by_query(ragged)
         self.query = self.of_query.graph_id
         first = ragged.ptr.index_select(0, ragged.graph_id)
         place = torch.arange(self.of_query.num_rows, device=batch.device) - self.of_query.ptr.index_select(
             0, self.query
         )
-        self.key = first.index_select(0, self.query) + place
+        # In a padded batch there may be pairs of no node.
+        self.key = (first.index_select(0, self.query) + place).clamp_(max=ragged.num_rows - 1)
         source, target = batch.edge_index
         self.of_edge = self.of_query.ptr.index_select(0, target) + source - first.index_select(0, source)
+
+
+def _by_query(ragged: Ragged) -> Ragged:
+    """Partition of the pairs by their first node."""
+    if not isinstance(ragged, CapacityRagged):
+        return Ragged.from_sizes([size for size in ragged.sizes for _ in range(size)], ragged.device)
+    size = ragged.size_tensor.index_select(0, ragged.graph_id)
+    ptr = torch.cat([size.new_zeros(1), size[:-1].cumsum(0), size.new_full((1,), ragged.num_pairs)])
+    rows = ragged.num_rows
+    return CapacityRagged(ptr, Capacity(rows, 0, nodes=ragged.num_pairs, edges=0, max_size=ragged.max_size))
 
 
 def _pairs(batch: GraphBatch) -> _Pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -15,6 +15,7 @@ from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
+from graphbench.structures.capacity import Level
 
 
 @register("GraphTransformerLayer")
@@ -44,6 +45,8 @@ class GraphTransformerLayer(Block):
     Differences from the paper: 1e-6 in the denominator is also there without edge states, so that a node without edges
     gets 0; the code divides by 0 there.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -83,8 +86,8 @@ class GraphTransformerLayer(Block):
         mixed = edge_attention(adj, q, k, v, factor, clamp=5.0, eps=1e-6)
         if factor is not None and self.edges is not None and e is not None:
             score = gather(adj, q, "target") * gather(adj, k, "source") * factor * q.shape[2] ** -0.5
-            e = self.edges(e, score.flatten(1))
-        return self.nodes(h, mixed.flatten(1)), e, batch
+            e = self.edges(e, score.flatten(1), batch, "edge")
+        return self.nodes(h, mixed.flatten(1), batch, "node"), e, batch
 
 
 class _Finish(nn.Module):
@@ -98,8 +101,12 @@ class _Finish(nn.Module):
         self.feed_forward = FeedForward(dim, dropout=dropout, dropout_out=0.0)
         self.norm_ffn = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
 
-    def forward(self, old: Tensor, new: Tensor) -> Tensor:
+    def forward(self, old: Tensor, new: Tensor, batch: GraphBatch, level: Level) -> Tensor:
         """(R, dim) from the states before, and what attention gives."""
-        x = self.norm_attention(old + self.out(self.dropout(new)))
-        out: Tensor = self.norm_ffn(x + self.feed_forward(x))
-        return out
+        x = _normed(self.norm_attention, old + self.out(self.dropout(new)), batch, level)
+        return _normed(self.norm_ffn, x + self.feed_forward(x), batch, level)
+
+
+def _normed(norm: nn.Module, x: Tensor, batch: GraphBatch, level: Level) -> Tensor:
+    out: Tensor = norm(x, batch, level) if isinstance(norm, BatchNorm) else norm(x)
+    return out

@@ -55,6 +55,7 @@ class SANLayer(Block, TiesParameters):
     Differences from the paper: edge states are not updated, as in GraphGPS.
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
     gamma: float | nn.Parameter
     fake_edge_emb: nn.Embedding | None
@@ -239,30 +240,18 @@ def non_edges(batch: GraphBatch) -> list[Tensor]:
     Returns:
         One (B, 1, L, L) bool tensor per bucket of ``batch.ragged``, rows are targets; False on padding.
     """
-    ragged = batch.ragged
-    device = batch.device
-    cells = 0
-    first = [0] * ragged.num_graphs
-    length = [1] * ragged.num_graphs
-    for bucket in ragged.buckets:
-        for graph in bucket.graphs:
-            first[graph] = cells
-            length[graph] = bucket.length
-            cells += bucket.length**2
-    # One flat tensor for all buckets: only the device knows the bucket of an edge.
-    first_cell = torch.as_tensor(first, device=device)
-    row_length = torch.as_tensor(length, device=device)
+    layout, device = batch.ragged.layout, batch.device
     source, target = batch.edge_index
-    graph_id = ragged.graph_id[target]
-    row = target - ragged.ptr[graph_id]
-    column = source - ragged.ptr[graph_id]
-    cell = first_cell[graph_id] + row * row_length[graph_id] + column
-    joined = torch.zeros(cells, dtype=torch.bool, device=device).index_fill_(0, cell, True)
-    blocks = joined.split([len(bucket.graphs) * bucket.length**2 for bucket in ragged.buckets])
+    column = source - batch.ragged.ptr.index_select(0, batch.ragged.graph_id.index_select(0, target))
+    cell_of_target = layout.cell_of_row.index_select(0, target)
     masks = []
-    for bucket, block in zip(ragged.buckets, blocks, strict=True):
-        size = bucket.length
-        mask = ~(block.view(-1, 1, size, size) | torch.eye(size, dtype=torch.bool, device=device))
+    for bucket in layout.buckets:
+        graphs, size = len(bucket.graphs), bucket.length
+        pairs = graphs * size * size
+        cell = (cell_of_target - bucket.start) * size + column
+        cell = cell.where((cell >= 0) & (cell < pairs), pairs)  # edges of other buckets behind all cells
+        joined = torch.zeros(pairs + 1, dtype=torch.bool, device=device).index_fill_(0, cell, True)[:pairs]
+        mask = ~(joined.view(graphs, 1, size, size) | torch.eye(size, dtype=torch.bool, device=device))
         if bucket.mask is not None:
             mask &= bucket.mask[:, None, :, None] & bucket.mask[:, None, None, :]
         masks.append(mask)

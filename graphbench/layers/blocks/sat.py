@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ class StructureExtractor(nn.Module):
         for layer in self.layers:
             new, _ = layer(states[-1], e, batch)
             states.append(new.relu())
-        subtree: Tensor = self.out(self.norm(torch.cat(states, dim=1)))
+        subtree: Tensor = self.out(self.norm(torch.cat(states, dim=1), batch))
         return subtree
 
 
@@ -81,6 +81,8 @@ class SATLayer(Block):
     Differences from the paper: the k-subgraph extractor, which runs the GNN inside the induced subgraph of every node,
     is not here. In training, BatchNorm inside phi reads all nodes of a batch, as any BatchNorm does.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -125,8 +127,13 @@ class SATLayer(Block):
         new = self.out(mixed.flatten(1))
         if self.scale_by_degree:
             new = batch.derived(_inverse_root_degree).to(new.dtype) * new
-        x = self.norm_attention(h + self.dropout(new))
-        return self.norm_ffn(x + self.feed_forward(x)), e, batch
+        x = _normed(self.norm_attention, h + self.dropout(new), batch)
+        return _normed(self.norm_ffn, x + self.feed_forward(x), batch), e, batch
+
+
+def _normed(norm: nn.Module, h: Tensor, batch: GraphBatch) -> Tensor:
+    out: Tensor = norm(h, batch) if isinstance(norm, BatchNorm) else norm(h)
+    return out
 
 
 def _inverse_root_degree(batch: GraphBatch) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from graphbench.layers.attention.transformer import Transformer
@@ -37,6 +39,8 @@ class TransformerEncoder(Block):
 
     Differences from the paper: none; torch's ``TransformerEncoderLayer``.
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -33,8 +33,8 @@ class DistanceGate(nn.Sequential):
         p = batch.state.stable_encoding
         if p is None:
             raise ValueError(
-                "equivstable reads the encoding of EquivStableLapPE, which this batch does not carry: add "
-                "EquivStableLapPE to dataset.node_encoder_name"
+                "equivstable reads the encoding of EquivStableLapPE or EquivStableRWSE, which the batch lacks: "
+                "add EquivStableLapPE to dataset.node_encoder_name"
             )
         gate = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
         for layer in self:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.linear import joint_linear
+from graphbench.layers.linear import Linear, joint_linear
 from graphbench.layers.local.distance_gate import DistanceGate
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, normed
+from graphbench.ops.linear import linear_and_rows
 from graphbench.ops.propagate import gated_mean
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -37,7 +38,7 @@ class GatedGCNCore(GraphLayer):
         act: activation.
         residual: add the old states, where their width is that of the new ones.
         edge_residual: the same for edge states alone; None: as ``residual``.
-        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` supplies.
+        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
         update_edges: False: e' = e, and ``edge_norm`` is not used, as in Gradformer's released code.
         residual_again: the block around the layer adds the old states once more, as there.
 
@@ -64,11 +65,11 @@ class GatedGCNCore(GraphLayer):
         residual_again: bool = False,
     ) -> None:
         super().__init__()
-        self.lin_self = nn.Linear(dim_in, dim_out)
-        self.lin_neighbor = nn.Linear(dim_in, dim_out)
-        self.gate_edge = nn.Linear(dim_edge, dim_out)
-        self.gate_target = nn.Linear(dim_in, dim_out)
-        self.gate_source = nn.Linear(dim_in, dim_out)
+        self.lin_self = Linear(dim_in, dim_out)
+        self.lin_neighbor = Linear(dim_in, dim_out)
+        self.gate_edge = Linear(dim_edge, dim_out)
+        self.gate_target = Linear(dim_in, dim_out)
+        self.gate_source = Linear(dim_in, dim_out)
         self.pe_gate = DistanceGate(dim_out, act=act) if equivstable else None
         self.node_norm = BatchNorm(dim_out)
         self.edge_norm = BatchNorm(dim_out)
@@ -85,18 +86,16 @@ class GatedGCNCore(GraphLayer):
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
         maps = (self.gate_target, self.gate_source, self.lin_neighbor, self.lin_self)
-        target, source, value, own = joint_linear(h, maps)
+        (target, source, value, own), h = joint_linear(h, maps)
+        edge, e = linear_and_rows(e, self.gate_edge.weight, self.gate_edge.bias)
         gate = None if self.pe_gate is None else self.pe_gate(adj, batch)
-        neighbours, logit = gated_mean(adj, target, source, self.gate_edge(e), value, gate=gate)
-        h_new = self.dropout(self.act(self.node_norm(own + neighbours, batch)))
-        if self.node_residual:
-            h_new = h + h_new
+        neighbours, logit = gated_mean(adj, target, source, edge, value, gate=gate)
+        old, old_edges = (h if self.node_residual else None), (e if self.edge_residual else None)
+        around: dict[str, Any] = {"act": self.act, "dropout": self.dropout}
+        h_new = normed(self.node_norm, own, batch, added=neighbours, residual=old, **around)
         if not self.update_edges:
             return h_new, e
-        e_new = self.dropout(self.act(self.edge_norm(logit, batch, "edge")))
-        if self.edge_residual:
-            e_new = e + e_new
-        return h_new, e_new
+        return h_new, normed(self.edge_norm, logit, batch, "edge", residual=old_edges, **around)
 
 
 @register("CustomGatedGCN", "GatedGCN")

@@ -27,8 +27,6 @@ SELF_MESSAGES = ("none", "add", "concat")
 class _General(LocalLayer):
     """Common base of the two convolutions: checks of the arguments, edge weights, aggregation."""
 
-    capturable: ClassVar[bool] = True
-
     def __init__(self, dim_out: int, *, batchnorm: bool, agg: str, normalize_adj: bool, self_msg: str) -> None:
         super().__init__()
         if agg not in AGGREGATIONS:
@@ -83,6 +81,8 @@ class GeneralConv(_General):
     Differences from the released code: degrees of a directed graph are counted at the receiving end.
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -132,6 +132,7 @@ class GeneralEdgeConv(_General):
     is no argument here. ``dim_edge`` is the width of the edge states, not ``dataset.edge_dim``.
     """
 
+    capturable: ClassVar[bool] = True
     needs_edges: ClassVar[bool] = True
 
     def __init__(

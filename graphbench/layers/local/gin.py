@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from graphbench.errors import ArgumentError
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.linear import activated_linear
+from graphbench.layers.linear import Linear, activated_linear
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import gather, propagate, relu_sum, sum_at_target
@@ -47,7 +47,7 @@ class GIN(LocalLayer):
         train_eps: bool = False,
     ) -> None:
         super().__init__()
-        self.mlp = NormedSequential(nn.Linear(dim_in, dim_out), activation(act), nn.Linear(dim_out, dim_out))
+        self.mlp = NormedSequential(Linear(dim_in, dim_out), activation(act), Linear(dim_out, dim_out))
         start = torch.full((1,), float(eps))
         if train_eps:
             self.eps = nn.Parameter(start)
@@ -76,7 +76,7 @@ class GINE(GIN):
         train_eps: learn ``eps``.
         mlp: ``"two_maps"`` as above; ``"norm_and_map"``: BatchNorm and one linear map, as in the re-tuned baselines
             of https://arxiv.org/abs/2309.00367.
-        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` supplies.
+        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e.
@@ -105,8 +105,8 @@ class GINE(GIN):
         if mlp not in ("two_maps", "norm_and_map"):
             raise ArgumentError("mlp", f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
         if mlp == "norm_and_map":
-            self.mlp = NormedSequential(BatchNorm(dim_in), nn.Linear(dim_in, dim_out))
-        self.edge_lin = nn.Linear(dim_edge, dim_in) if dim_edge != dim_in else None
+            self.mlp = NormedSequential(BatchNorm(dim_in), Linear(dim_in, dim_out))
+        self.edge_lin = Linear(dim_edge, dim_in) if dim_edge != dim_in else None
         # With relu whatever `act` says, as in GraphGPS; the message has a fixed relu too.
         self.pe_gate = DistanceGate(dim_out) if equivstable else None
 
@@ -117,7 +117,8 @@ class GINE(GIN):
         message = e if self.edge_lin is None else self.edge_lin(e)
         adj = batch.adjacency()
         if self.pe_gate is None:
-            return self._mapped(relu_sum(adj, h, message, eps=self.eps), batch), e
+            summed, message = relu_sum(adj, h, message, eps=self.eps)
+            return self._mapped(summed, batch), message if self.edge_lin is None else e
         neighbours = sum_at_target(adj, (gather(adj, h, "source") + message).relu() * self.pe_gate(adj, batch))
         return self._mapped(torch.addcmul(neighbours, h, 1 + self.eps), batch), e
 
@@ -125,7 +126,7 @@ class GINE(GIN):
         first, *others = self.mlp
         if isinstance(first, nn.Linear):
             act, *others = others
-            h = activated_linear(h, first, act)
+            h, _ = activated_linear(h, first, act)
         else:
             h = first(h, batch) if isinstance(first, BatchNorm) else first(h)
         for layer in others:

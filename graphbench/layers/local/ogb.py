@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from graphbench.errors import check_at_least
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import gather, relu_sum, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -32,6 +34,8 @@ class OGBGCN(LocalLayer):
     Differences from the released code: degrees count arriving edges, there leaving ones, which is the same on
     undirected graphs; edges from a node to itself are left out. r starts at 0, there from N(0, 1).
     """
+
+    capturable: ClassVar[bool] = True
 
     def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, dim_edge: FromContext[int] = 0) -> None:
         super().__init__()
@@ -72,6 +76,8 @@ class OGBGIN(LocalLayer):
     Differences from the released code: none known.
     """
 
+    capturable: ClassVar[bool] = True
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -86,7 +92,7 @@ class OGBGIN(LocalLayer):
         self.lin_in = nn.Linear(dim_in, dim_out) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out) if dim_edge not in (0, dim_out) else None
         self.eps = nn.Parameter(torch.zeros(1))
-        self.mlp = nn.Sequential(nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out))
+        self.mlp = NormedSequential(nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out))
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
@@ -95,5 +101,5 @@ class OGBGIN(LocalLayer):
         if e is None:
             neighbours = sum_at_target(adj, gather(adj, x, "source").relu())
         else:
-            neighbours = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
-        return self.mlp(torch.addcmul(neighbours, x, 1 + self.eps)), e
+            neighbours, _ = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
+        return self.mlp(torch.addcmul(neighbours, x, 1 + self.eps), batch), e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,8 @@ class PNASimple(LocalLayer):
     map follows without the node's own state (a residual adds it), as in the authors' program for OGB. The standard
     deviation is 0 below 0.0032, as in PyG. :class:`~graphbench.layers.local.pna.PNA` is GraphGPS's.
     """
+
+    capturable: ClassVar[bool] = True
 
     mean_log_degree: Tensor
 

@@ -8,6 +8,7 @@ from graphbench.ops.backend import choose, has_triton, triton_is_installed
 from graphbench.ops.circular_conv import cpu, reference
 from graphbench.ops.circular_conv.fourier import reads_columns
 from graphbench.structures import Ragged
+from graphbench.structures.size_groups import num_taps
 
 __all__ = ["circular_conv", "reads_columns"]
 
@@ -36,8 +37,8 @@ def circular_conv(
 
     Args:
         u: (N, d), rows grouped by graph. The result lies in memory as ``u`` does, see also :func:`reads_columns`.
-        filters: (M, d), M the sum of ``ragged.distinct_sizes``: the taps 0 .. n-1 of every distinct size n, sizes
-            ascending.
+        filters: (M, d), M the sum of the distinct sizes: the taps 0 .. n-1 of every distinct size n, sizes ascending
+            (:mod:`~graphbench.structures.size_groups`).
         ragged: the partition of the rows of ``u``.
         gate: (N, d) factor of the output, or None for 1. The same as multiplying the result, but what is multiplied
             is computed again in the backward pass instead of being kept: (N, d) less memory, a tenth more time.
@@ -49,7 +50,7 @@ def circular_conv(
     Raises:
         ValueError: shapes do not fit each other or ``backend`` is unknown.
     """
-    taps = sum(ragged.distinct_sizes)
+    taps = num_taps(ragged)
     if u.dim() != 2 or u.shape[0] != ragged.num_rows:
         raise ValueError(f"u must be ({ragged.num_rows}, d), received {tuple(u.shape)}")
     if filters.shape != (taps, u.shape[1]):

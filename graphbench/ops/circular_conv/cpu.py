@@ -179,4 +179,6 @@ class _CircularConv(torch.autograd.Function):
                         grad_filters = group.put_taps(taps, grad_filters, columns)
             if grad_gate is not None:
                 grad_gate.mul_(grad)
+            if grad_filters is not None:
+                grad_filters[sum(ctx.ragged.distinct_sizes) :] = 0  # taps of a padded batch that no graph reads
         return grad_u, grad_filters, grad_gate, None, None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops import gpu_launch
+    from graphbench.ops.gpu_launch import attention_block, operand_type
 except ImportError as missing:
     raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
 
@@ -91,7 +91,7 @@ class _Attention(torch.autograd.Function):
         out, log_sum = v.new_empty(v.shape), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, ragged.max_size, seed,
+                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
         ctx.save_for_backward(*inputs, start, out, log_sum)
@@ -108,15 +108,15 @@ class _Attention(torch.autograd.Function):
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
         along = torch.empty_like(log_sum)
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
-        parts = along.new_empty(len(of_queries), q.shape[1])
+        parts, dstart = along.new_empty(len(of_queries), q.shape[1]), torch.empty_like(start)
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
                     q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, log_sum, along,
-                    dq, dk, dv, parts, ragged.max_size, ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys, **constants,
+                    dq, dk, dv, parts, dstart, len(of_queries), ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys,
+                    **constants,
                 )  # fmt: skip
-        of_start = parts.sum(0).to(start.dtype) if ctx.needs_input_grad[3] else None
-        return *gradients, of_start, None, None, None, None, None
+        return *gradients, dstart, None, None, None, None, None
 
 
 def _constants(
@@ -124,7 +124,7 @@ def _constants(
 ) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
     wide = wide_of(v.dtype)
-    rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
+    rows, keys, warps = attention_block(q, v)
     return (
         rows,
         keys,
@@ -138,6 +138,7 @@ def _constants(
             "E": v.shape[2],
             "SPAN_D": span_of(q.shape[2]),
             "SPAN_E": span_of(v.shape[2]),
+            "DOT": operand_type(v.dtype),
             "ACC": triton_type(wide),
             "LOG": mask.log_decay,
             "SLOPE": float(mask.slope),

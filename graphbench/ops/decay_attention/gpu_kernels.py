@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
-from graphbench.ops.gpu_tiles import dot, dropout, load_rows, locate, store_rows
+from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, store_rows
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)
@@ -59,12 +59,12 @@ def damped(
     return tl.where(m_seen, b_z, float("-inf")), b_m, b_dm
 
 
-@triton.jit(do_not_specialize=["row_length"])
+@triton.jit
 def forward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, row_length, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
@@ -82,7 +82,7 @@ def forward(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), ACC)
+        b_s = SCALE * dot_as(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), DOT, ACC)
         b_z, _b_m, _b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
@@ -90,10 +90,10 @@ def forward(
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
         b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
-        b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP)
         # [KEYS, SPAN_E]
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-        b_out = b_out * b_shrink[:, None] + dot(b_p.to(ACC), b_v, ACC)
+        b_out = b_out * b_shrink[:, None] + dot_as(b_p.to(ACC), b_v, DOT, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
     store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
@@ -101,21 +101,34 @@ def forward(
     tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
-@triton.jit(do_not_specialize=["row_length"])
+@triton.jit
+def sum_parts(parts, num_parts, i_h, HEADS: tl.constexpr, ACC: tl.constexpr):
+    """Sum of (num_parts, HEADS) over the parts of one head, in a fixed order."""
+    b_sum = tl.zeros([128], dtype=ACC)
+    for i in range(0, num_parts, 128):
+        o_p = i + tl.arange(0, 128)
+        b_sum += tl.load(parts + o_p * HEADS + i_h, mask=o_p < num_parts, other=0.0)
+    return tl.sum(b_sum, 0)
+
+
+@triton.jit(do_not_specialize=["num_parts"])
 def backward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, dstart, row_length, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, parts, dstart, num_parts, seed,
     OF_QUERIES: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values.
 
+    The first tile of keys adds up the parts, which the queries have written before.
+
     ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
+    i_own = first_of_tile(tiles)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_start = tl.load(starts + i_h).to(ACC)
     # [ROWS, SPAN_D], [ROWS]
@@ -129,14 +142,14 @@ def backward(
         tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
-            o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
+            o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
         else:
-            o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
+            o_q, o_k, i_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own, i_own
         # [ROWS, SPAN_D], [KEYS, SPAN_D]
         b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
-        b_s = SCALE * dot(b_q, tl.trans(b_k), ACC)
+        b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z, b_m, b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
@@ -146,8 +159,8 @@ def backward(
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
-        b_dp = dot(b_grad, tl.trans(b_v), ACC)
-        b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
+        b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
         if OF_QUERIES:
             b_along = b_own
         else:
@@ -155,15 +168,18 @@ def backward(
         b_dz = b_p * (b_dp - b_along[:, None])
         b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:
-            b_dq += SCALE * dot(b_ds, b_k, ACC)
+            b_dq += SCALE * dot_as(b_ds, b_k, DOT, ACC)
             b_dstart += tl.sum(b_dz * b_dm if ADDED else b_dz * b_s * b_dm, 1)
         else:
-            b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
-            b_dv += dot(tl.trans(b_p), b_grad, ACC)
-            b_dk += SCALE * dot(tl.trans(b_ds), b_q, ACC)
+            b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
+            b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
+            b_dk += SCALE * dot_as(tl.trans(b_ds), b_q, DOT, ACC)
     if OF_QUERIES:
         store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
-        tl.store(dstart + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
+        tl.store(parts + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
+        if tl.program_id(0) == 0:
+            b_sum = sum_parts(parts, num_parts, i_h, HEADS, ACC)
+            tl.store(dstart + i_h, b_sum.to(dstart.dtype.element_ty))
         store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)

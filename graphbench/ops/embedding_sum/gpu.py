@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops.gpu_launch import has_kernels, loadable, span_of, triton_type, wide_of
+    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of embedding_sum needs Triton: pip install triton") from missing
 
@@ -46,15 +46,7 @@ def _first(sizes: tuple[int, ...], device: torch.device) -> Tensor:
 
 def constants(columns: int, width: int, dtype: torch.dtype) -> dict[str, Any]:
     """What is known when a kernel is compiled."""
-    return {
-        "COLUMNS": columns,
-        "WIDTH": width,
-        "SPAN": min(COLUMNS, span_of(width)),
-        "ROWS": ROWS,
-        "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 4,
-        "enable_fp_fusion": True,
-    }
+    return {"COLUMNS": columns} | constants_of(width, dtype, ROWS, COLUMNS)
 
 
 class _EmbeddingSum(torch.autograd.Function):
@@ -80,7 +72,7 @@ class _EmbeddingSum(torch.autograd.Function):
         index, first = ctx.saved_tensors
         sizes, (rows, width) = ctx.sizes, grad.shape
         # A part of concatenated channels is read where it lies.
-        grad = loadable(grad if grad.stride(1) == 1 else grad.contiguous(), wide_of(grad.dtype))
+        grad = loadable(unit_stride(grad), wide_of(grad.dtype))
         total = sum(sizes)
         known = constants(len(sizes), width, grad.dtype)
         shares = -(-rows // SHARE)

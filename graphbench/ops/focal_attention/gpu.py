@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops import gpu_launch
+    from graphbench.ops.gpu_launch import attention_block, operand_type
 except ImportError as missing:
     raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
 
@@ -131,7 +131,7 @@ class _Launch:
     ) -> dict[str, Any]:
         """What is known when a kernel is compiled."""
         wide = wide_of(v.dtype)
-        rows, keys, warps = gpu_launch.BLOCKS[wide.itemsize]
+        rows, keys, warps = attention_block(q, v)
         return {
             "SCALE": 1.0 / math.sqrt(q.shape[2]),
             "P": float(self.p),
@@ -144,6 +144,7 @@ class _Launch:
             "SPAN_E": span_of(v.shape[2]),
             "ROWS": rows,
             "KEYS": keys,
+            "DOT": operand_type(v.dtype),
             "ACC": triton_type(wide),
             "KINDS": self.kinds,
             "SPAN_T": span_of(self.kinds),
@@ -188,21 +189,25 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
                 *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
-                ragged.max_size, launch.seed, **constants,
+                launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
         ctx.launch = launch
+        ctx.set_materialize_grads(False)
         return out, sums
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, grad_sums: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
         launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)
         (q, k, v), parts = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         constants = launch.constants(q, v, term, bias, parts)
-        grad, grad_sums = grad.contiguous(), grad_sums.to(wide).contiguous()
+        grad = torch.zeros_like(out) if grad is None else grad.contiguous()
+        if grad_sums is None:  # zeros are a launch; without sums nobody reads them
+            grad_sums = torch.zeros_like(sums) if launch.sums else sums
+        grad_sums = grad_sums.to(wide).contiguous()
         along = torch.empty_like(log_sum)
         dterm = None if term is None else torch.empty_like(term)
         dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
@@ -213,6 +218,6 @@ class _Attention(torch.autograd.Function):
                 backward[len(tiles), q.shape[1]](
                     *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, grad, grad_sums,
                     log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
-                    ragged.max_size, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
                 )  # fmt: skip
         return *gradients, dterm, dbias, None

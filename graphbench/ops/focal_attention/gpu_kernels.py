@@ -10,7 +10,7 @@ and v are PARTS parts of one tensor (N, PARTS, H, .), or three tensors with PART
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dot, dropout, load_rows, locate, store_rows
+from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, store_rows
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
@@ -67,12 +67,12 @@ def masked_scores(
     return tl.where(m_seen, b_s, float("-inf"))
 
 
-@triton.jit(do_not_specialize=["row_length"])
+@triton.jit
 def forward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, row_length, seed,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
@@ -91,7 +91,7 @@ def forward(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
-        b_s = SCALE * dot(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), ACC)
+        b_s = SCALE * dot_as(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), DOT, ACC)
         b_z = masked_scores(
             b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
@@ -100,10 +100,10 @@ def forward(
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
         b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
-        b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP).to(ACC)
         # [KEYS, SPAN_E]
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-        b_out = b_out * b_shrink[:, None] + dot(b_p, b_v, ACC)
+        b_out = b_out * b_shrink[:, None] + dot_as(b_p, b_v, DOT, ACC)
         if SUMS:
             b_sums = b_sums * b_shrink[:, None] + sum_by_kind(b_p, b_kind, KINDS, SPAN_T, ACC)
         b_max = b_new
@@ -115,14 +115,14 @@ def forward(
     tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
 
 
-@triton.jit(do_not_specialize=["row_length"])
+@triton.jit
 def backward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum, along,
-    dq, dk, dv, dterm, dbias, row_length, seed,
+    dq, dk, dv, dterm, dbias, seed,
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
-    KEYS: tl.constexpr, ACC: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
@@ -131,6 +131,7 @@ def backward(
     ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
+    i_own = first_of_tile(tiles)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_max_hops = tl.load(max_hops + i_h)
     # [ROWS, SPAN]
@@ -147,17 +148,17 @@ def backward(
         tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
-            o_q, o_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64)
+            o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
         else:
-            o_q, o_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own
+            o_q, o_k, i_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own, i_own
         # [ROWS, SPAN_D], [KEYS, SPAN_D]
         b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
         b_z = masked_scores(
-            SCALE * dot(b_q, tl.trans(b_k), ACC), hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
-            HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
+            SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC), hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h,
+            b_max_hops, HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
         b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
@@ -165,17 +166,17 @@ def backward(
         b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
         b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
-        b_dp = dot(b_grad, tl.trans(b_v), ACC)
+        b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
         if SUMS:
             b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
-        b_dp = dropout(b_dp, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
+        b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
         if OF_QUERIES:
             b_along = b_own
         else:
             b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
         b_dz = b_p * (b_dp - b_along[:, None])
         if OF_QUERIES:
-            b_dq += SCALE * dot(b_dz, b_k, ACC)
+            b_dq += SCALE * dot_as(b_dz, b_k, DOT, ACC)
             if TERM:
                 b_dterm += sum_by_kind(b_dz, b_kind, KINDS, SPAN_T, ACC)
             if GRAD_BIAS:
@@ -183,9 +184,9 @@ def backward(
                 o_qk = bop + o_q[:, None] * n + o_k[None, :]
                 tl.store(dbias + o_qk * HEADS + i_h, b_dz.to(dbias.dtype.element_ty), mask=m_qk)
         else:
-            b_p = dropout(b_p, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP).to(ACC)
-            b_dv += dot(tl.trans(b_p), b_grad, ACC)
-            b_dk += SCALE * dot(tl.trans(b_dz), b_q, ACC)
+            b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
+            b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
+            b_dk += SCALE * dot_as(tl.trans(b_dz), b_q, DOT, ACC)
     if OF_QUERIES:
         store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         if TERM:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+    from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of graph_layer_norm needs Triton: pip install triton") from missing
 
@@ -38,15 +38,7 @@ def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, ep
 
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
     """What is known when a kernel is compiled."""
-    span = span_of(width)
-    return {
-        "WIDTH": width,
-        "SPAN": span,
-        "ROWS": max(1, ENTRIES // span),
-        "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 8,
-        "enable_fp_fusion": True,
-    }
+    return constants_of(width, dtype, max(1, ENTRIES // span_of(width)), warps=8)
 
 
 class _GraphLayerNorm(torch.autograd.Function):

@@ -8,9 +8,10 @@ from graphbench.ops.backend import choose
 from graphbench.ops.kernel_attention import cpu, reference
 from graphbench.structures import Ragged
 
-__all__ = ["edge_weights", "kernel_attention"]
+__all__ = ["edge_weights", "feature_attention", "kernel_attention"]
 
 _IMPLEMENTATIONS = {"reference": reference.kernel_attention, "cpu": cpu.kernel_attention}
+_OF_FEATURES = {"reference": reference.feature_attention, "cpu": cpu.feature_attention}
 _EDGE_WEIGHTS = {"reference": reference.edge_weights, "cpu": cpu.edge_weights}
 
 
@@ -52,16 +53,38 @@ def kernel_attention(
     Raises:
         ValueError: shapes do not fit each other, ``eps`` is not positive, or ``backend`` is unknown.
     """
-    if not (v.dim() == 3 and v.shape[:2] == q.shape[:2]):
-        raise ValueError(f"v must be ({ragged.num_rows}, H, f) next to q {tuple(q.shape)}, received {tuple(v.shape)}")
-    if key_weights is not None and not (
-        key_weights.dim() == 3 and key_weights.shape[:2] == q.shape[:2] and key_weights.shape[2]
-    ):
-        shapes = f"q {tuple(q.shape)}, received {tuple(key_weights.shape)}"
-        raise ValueError(f"key_weights must be ({ragged.num_rows}, H, 1 or more) next to {shapes}")
+    _check_values(q, v, ragged, key_weights)
     _check(q, k, projection, ragged, eps)
     implementation = choose("kernel_attention", backend, _IMPLEMENTATIONS)
     return implementation(q, k, v, projection.detach(), ragged, eps, key_weights)
+
+
+def feature_attention(
+    q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, *, key_weights: Tensor | None = None, backend: str = "auto"
+) -> Tensor:
+    """The sums of :func:`kernel_attention` for features that are given, such as the sigmoid of queries and keys.
+
+    Equation::
+
+        out_i = 1/S sum_s [sum_j w_ijs v_j / sum_j w_ijs],   w_ijs = (q_i . k_j) u_js      over the nodes j of i's graph
+
+    Args:
+        q: (N, H, m) features of queries; positive, or w may add up to 0.
+        k: (N, H, m) features of keys, positive.
+        v: (N, H, f) values.
+        ragged: the partition of the rows.
+        key_weights: as in :func:`kernel_attention`.
+        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+
+    Returns:
+        (N, H, f) of the type of ``v``.
+
+    Raises:
+        ValueError: shapes do not fit each other, or ``backend`` is unknown.
+    """
+    _check_rows(q, k, ragged, "m")
+    _check_values(q, v, ragged, key_weights)
+    return choose("feature_attention", backend, _OF_FEATURES)(q, k, v, ragged, key_weights)
 
 
 def edge_weights(
@@ -96,9 +119,23 @@ def edge_weights(
     return implementation(q, k, projection.detach(), ragged, edge_index[0], edge_index[1], eps)
 
 
-def _check(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> None:
+def _check_rows(q: Tensor, k: Tensor, ragged: Ragged, width: str) -> None:
     if not (q.shape == k.shape and q.dim() == 3 and q.shape[0] == ragged.num_rows):
-        raise ValueError(f"q, k must be ({ragged.num_rows}, H, d), received {tuple(q.shape)}, {tuple(k.shape)}")
+        raise ValueError(f"q, k must be ({ragged.num_rows}, H, {width}), received {tuple(q.shape)}, {tuple(k.shape)}")
+
+
+def _check_values(q: Tensor, v: Tensor, ragged: Ragged, key_weights: Tensor | None) -> None:
+    if not (v.dim() == 3 and v.shape[:2] == q.shape[:2]):
+        raise ValueError(f"v must be ({ragged.num_rows}, H, f) next to q {tuple(q.shape)}, received {tuple(v.shape)}")
+    if key_weights is not None and not (
+        key_weights.dim() == 3 and key_weights.shape[:2] == q.shape[:2] and key_weights.shape[2]
+    ):
+        shapes = f"q {tuple(q.shape)}, received {tuple(key_weights.shape)}"
+        raise ValueError(f"key_weights must be ({ragged.num_rows}, H, 1 or more) next to {shapes}")
+
+
+def _check(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: float) -> None:
+    _check_rows(q, k, ragged, "d")
     if projection.dim() != 2 or projection.shape[0] < 1 or projection.shape[1] != q.shape[2]:
         raise ValueError(
             f"projection must be (m, {q.shape[2]}) with at least one row, received {tuple(projection.shape)}"

@@ -23,9 +23,17 @@ def kernel_attention(
     # Autocast would take the products back to half precision, where a sum over 65,520 keys is infinite.
     with torch.autocast(v.device.type, enabled=False):
         features_q, features_k = _features(q, k, projection, ragged, eps)
-        wide = features_q.dtype
-        rows = [features_q, features_k, v.to(wide)] + ([] if key_weights is None else [key_weights.to(wide)])
-        blocks = []
+        return feature_attention(features_q, features_k, v, ragged, key_weights)
+
+
+def feature_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, key_weights: Tensor | None = None) -> Tensor:
+    """See :func:`graphbench.ops.kernel_attention.feature_attention`."""
+    if q.numel() == 0 or v.numel() == 0:
+        return v * 0
+    wide = compute_dtype(q)
+    rows = [x.to(wide) for x in (q, k, v, key_weights) if x is not None]
+    blocks = []
+    with torch.autocast(v.device.type, enabled=False):
         for *packed, bucket in zip(*(ragged.to_buckets(x) for x in rows), ragged.buckets):
             q_BHLm, k_BHLm, v_BHLf, *weights = (x.transpose(1, 2) for x in packed)
             if bucket.mask is not None:

@@ -25,6 +25,19 @@ def kernel_attention(
     return torch.cat(blocks)
 
 
+def feature_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, key_weights: Tensor | None = None) -> Tensor:
+    """See :func:`graphbench.ops.kernel_attention.feature_attention`."""
+    blocks = [v.new_zeros(0, *v.shape[1:])]
+    if key_weights is None:
+        key_weights = k.new_ones(*k.shape[:2], 1)
+    parts = (x.split(list(ragged.sizes)) if ragged.sizes else () for x in (q, k, v, key_weights))
+    for q_ihm, k_jhm, v_jhf, u_jhs in zip(*parts):
+        weights_shij = torch.einsum("ihm,jhm,jhs->shij", q_ihm, k_jhm, u_jhs)
+        weights_shij = weights_shij / weights_shij.sum(3, keepdim=True)
+        blocks.append(torch.einsum("shij,jhf->ihf", weights_shij, v_jhf) / u_jhs.shape[2])
+    return torch.cat(blocks)
+
+
 def edge_weights(
     q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, source: Tensor, target: Tensor, eps: float
 ) -> Tensor:

@@ -13,7 +13,7 @@ import triton.language as tl
 from graphbench.ops.linear_attention.norms import FLOOR
 
 # Products of fp32 are exact fp32 products: what attention adds to v is small against it.
-_PRECISION = tl.constexpr("ieee")
+_PRECISION = tl.constexpr("tf32x3")
 _FLOOR = tl.constexpr(FLOOR)
 
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def _relu_sum_on_gpu(*arguments: Any) -> Tensor:
+def _relu_sum_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     from graphbench.ops.propagate import gpu  # needs Triton
 
     return gpu.relu_sum(*arguments)
@@ -95,7 +95,9 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None, backend: str = "auto") -> Tensor:
+def relu_sum(
+    adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None, backend: str = "auto"
+) -> tuple[Tensor, Tensor]:
     """``out[t] = (1 + eps) h[t] + sum over edges s -> t of relu(h[s] + e[s, t])``: the message passing of GINE.
 
     Args:
@@ -106,7 +108,8 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None,
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
-        (N, d). No tensor of the size of the edges is kept for the backward pass besides ``e``.
+        (N, d), and ``e`` for the layer that reads it next, whose gradient the backward pass adds to its own: nobody may
+        write onto it. No tensor of the size of the edges is kept for the backward pass besides ``e``.
     """
     if backend == "auto" and has_triton(h):
         backend = "gpu"

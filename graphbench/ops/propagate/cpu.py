@@ -43,10 +43,10 @@ def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     return result
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.relu_sum`."""
     result: Tensor = _ReluSum.apply(adj, h, e)  # type: ignore[no-untyped-call]
-    return result if eps is None else torch.addcmul(result, h, 1 + eps)
+    return (result if eps is None else torch.addcmul(result, h, 1 + eps)), e
 
 
 def gated_mean(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+    from graphbench.ops.gpu_launch import constants_of, has_kernels, unit_stride
 except ImportError as missing:
     raise ImportError("backend 'gpu' of propagate needs Triton: pip install triton") from missing
 
@@ -20,7 +20,7 @@ from graphbench.structures.adjacency import Adjacency, Csr
 ROWS, COLUMNS = 16, 64
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.relu_sum`; lists of edges cut into pieces go through torch code.
 
     An ``eps`` that is learned is applied behind the kernel, which does not differentiate it.
@@ -31,8 +31,8 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor
     if not _reaches("relu_sum", adj, h, e):
         return cpu.relu_sum(adj, h, e, eps)
     fixed = None if eps is None or eps.requires_grad else eps
-    result: Tensor = _ReluSum.apply(adj, _rows(h), _rows(e), fixed)  # type: ignore[no-untyped-call]
-    return result if fixed is eps or eps is None else torch.addcmul(result, h, 1 + eps)
+    out, e = _ReluSum.apply(adj, unit_stride(h), unit_stride(e), fixed)  # type: ignore[no-untyped-call]
+    return (out if fixed is eps or eps is None else torch.addcmul(out, h, 1 + eps)), e
 
 
 def gated_mean(
@@ -46,7 +46,7 @@ def gated_mean(
     inputs = (target, source, edge, value)
     if gate is not None or not _reaches("gated_mean", adj, *inputs):
         return cpu.gated_mean(adj, target, source, edge, value, gate, eps)
-    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, *(_rows(x) for x in inputs), eps)  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, *(unit_stride(x) for x in inputs), eps)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -56,21 +56,9 @@ def _reaches(operator: str, adj: Adjacency, *inputs: Tensor) -> bool:
     return has_kernels(operator, inputs[0]) and alike and whole and inputs[0].numel() > 0
 
 
-def _rows(x: Tensor) -> Tensor:
-    """``x`` with channels side by side, as a part of wider rows may have them."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
     """What is known when a kernel is compiled."""
-    return {
-        "WIDTH": width,
-        "SPAN": min(COLUMNS, span_of(width)),
-        "ROWS": ROWS,
-        "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 4,
-        "enable_fp_fusion": True,
-    }
+    return constants_of(width, dtype, ROWS, COLUMNS)
 
 
 def _launch(kernel: Any, adj: Adjacency, width: int, like: Tensor, *arguments: Any, **flags: Any) -> None:
@@ -86,25 +74,29 @@ def _lists(lists: Csr) -> tuple[Tensor, Tensor, Tensor]:
 
 class _ReluSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+    def forward(ctx: Any, adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:
         out, own, numbers = h.new_empty(h.shape), h if eps is None else eps, (adj.num_nodes, h.stride(0), e.stride(0))
         _launch(
             gpu_kernels.relu_sum, adj, h.shape[1], h, h, e, own, *_lists(adj.by_target), out, *numbers,
             OWN=eps is not None,
         )  # fmt: skip
         ctx.adj = adj
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, e, eps)
-        return out
+        return out, e.view_as(e)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, of_edges: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return None, None, of_edges, None
         h, e, eps = ctx.saved_tensors
-        adj, grad, dh, de = ctx.adj, _rows(grad), h.new_empty(h.shape), e.new_empty(e.shape)
+        adj, grad, dh, de = ctx.adj, unit_stride(grad), h.new_empty(h.shape), e.new_empty(e.shape)
+        plus = e if of_edges is None else unit_stride(of_edges)
         _launch(
-            gpu_kernels.relu_sum_backward, adj, h.shape[1], h, h, e, h if eps is None else eps, grad,
-            *_lists(adj.by_source), dh, de, adj.num_nodes, h.stride(0), e.stride(0), grad.stride(0),
-            OWN=eps is not None,
+            gpu_kernels.relu_sum_backward, adj, h.shape[1], h, h, e, h if eps is None else eps, grad, plus,
+            *_lists(adj.by_source), dh, de, adj.num_nodes, h.stride(0), e.stride(0), grad.stride(0), plus.stride(0),
+            OWN=eps is not None, EDGES=of_edges is not None,
         )  # fmt: skip
         return None, dh, de, None
 
@@ -134,8 +126,8 @@ class _GatedMean(torch.autograd.Function):
         adj, width = ctx.adj, out.shape[1]
         if grad is None:
             return cpu.logit_gradients(adj, grad_logit)
-        grad, has_own = _rows(grad), grad_logit is not None
-        own = logit if grad_logit is None else _rows(grad_logit)
+        grad, has_own = unit_stride(grad), grad_logit is not None
+        own = logit if grad_logit is None else unit_stride(grad_logit)
         dtarget, dsource, dvalue = (out.new_empty(out.shape) for _ in range(3))
         dedge = logit.new_empty(logit.shape)
         _launch(

@@ -70,10 +70,14 @@ def relu_sum(
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def relu_sum_backward(
-    h, e, eps, grad, ptr, entry, other, dh, de, num_nodes, s_h, s_e, s_grad,
-    OWN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    h, e, eps, grad, grad_edge, ptr, entry, other, dh, de, num_nodes, s_h, s_e, s_grad, s_edge,
+    OWN: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a node and of its outgoing edges."""
+    """Gradients of a node and of its outgoing edges.
+
+    ``EDGES``: the rows of the edges have been handed on, and have a gradient from there.
+    """
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
     # [ROWS, SPAN]
     b_h = load_rows(h, o_n, m_n, s_h, o_c, WIDTH, ACC)
@@ -82,8 +86,10 @@ def relu_sum_backward(
         b_edge, b_target, m_e = load_edge(entry, other, b_first, b_edges, i)
         b_x = b_h + load_rows(e, b_edge, m_e, s_e, o_c, WIDTH, ACC)
         b_de = tl.where(b_x > 0.0, load_rows(grad, b_target, m_e, s_grad, o_c, WIDTH, ACC), 0.0)
-        store_rows(de, b_de, b_edge, m_e, o_c, WIDTH)
         b_dh += b_de
+        if EDGES:
+            b_de += load_rows(grad_edge, b_edge, m_e, s_edge, o_c, WIDTH, ACC)
+        store_rows(de, b_de, b_edge, m_e, o_c, WIDTH)
     if OWN:
         b_dh += (1.0 + tl.load(eps).to(ACC)) * load_rows(grad, o_n, m_n, s_grad, o_c, WIDTH, ACC)
     store_rows(dh, b_dh, o_n, m_n, o_c, WIDTH)

@@ -49,10 +49,10 @@ def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     return out
 
 
-def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> Tensor:
+def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.relu_sum`."""
     total = sum_at_target(adj, torch.relu(gather(adj, h, "source") + e))
-    return total if eps is None else total + (1 + eps) * h
+    return (total if eps is None else total + (1 + eps) * h), e
 
 
 def gated_mean(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphbench.ops.sparse_flow import proximal, solver
 from graphbench.ops.sparse_flow.problem import FlowProblem
+from graphbench.ops.sparse_flow.refined import RefinedRows
 from graphbench.ops.sparse_flow.scores import query_tiles, scores
 
 # Pairs (times heads) in memory at a time.
@@ -86,20 +87,23 @@ def _flow(problem: FlowProblem, graph: int, rows: slice, keys: slice) -> tuple[T
 
 def _exact(problem: FlowProblem, graph: int, rows: slice, keys: slice) -> tuple[Tensor, Tensor, int]:
     s, t = scores(problem.q[rows], problem.k[keys]), _friction_scores(problem, rows, keys)
-    lam = problem.lam_G[graph].view(1, 1, 1)
-    z, solution, steps = _solved(s.contiguous(), t.contiguous(), lam, problem.alpha, None)
-    z.mul_(solution.nu)
-    return z, solution.beta(problem.alpha) * solution.nu + z.sum(2, keepdim=True) - 1, steps
+    return solved(s, t, problem.lam_G[graph], problem.alpha)
 
 
-def _solved(
-    s: Tensor, t: Tensor, lam: Tensor, alpha: float, key_mask: Tensor | None
-) -> tuple[Tensor, solver.Solution, int]:
-    """Flow divided by nu, solution and number of steps of a tile of scores, which are overwritten."""
-    product = torch.empty_like(s)
-    solution, steps = solver.solve(s, t, lam, alpha, key_mask, (product, torch.empty_like(s)))
-    z = solver.flow_over_nu(s, t, product, solution, solution.theta_scale(lam), solution.beta(alpha))
-    return z, solution, steps
+def solved(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> tuple[Tensor, Tensor, int]:
+    """Flow (H, i, j) of scores, (H, i, 1) how far every row is from its equation, and Newton's steps; () lam."""
+    w, e = s.clone(memory_format=torch.contiguous_format), t.clone(memory_format=torch.contiguous_format)
+    product = torch.empty_like(w)
+    solution, steps = solver.solve(w, e, lam.view(1, 1, 1), alpha, None, (product, torch.empty_like(w)))
+    theta_scale, beta = solution.theta_scale(lam), solution.beta(alpha)
+    z = solver.flow_over_nu(w, e, product, solution, theta_scale, beta).mul_(solution.nu)
+    violation, left_over = beta * solution.nu + z.sum(2, keepdim=True) - 1, solution.left_over()
+    if len(left_over):
+        s, t = (x.reshape(-1, x.shape[2])[left_over].double() for x in (s, t))
+        refined = RefinedRows.solve(s, t, lam.double(), alpha)
+        z.view(-1, z.shape[2])[left_over] = refined.flow.to(z.dtype)
+        violation.view(-1, 1)[left_over] = refined.violation().to(z.dtype)
+    return z, violation, steps
 
 
 def _friction_scores(problem: FlowProblem, rows: slice, keys: slice) -> Tensor:

@@ -12,21 +12,21 @@ import torch
 from torch import Tensor
 
 try:
-    import triton
+    from graphbench.ops.gpu_launch import (
+        draw_seed,
+        has_kernels,
+        operand_bytes,
+        operand_type,
+        row_tiles,
+        span_of,
+        tiles_on_device,
+        triton_type,
+        wide_of,
+    )
 except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import (
-    INTERPRETED,
-    draw_seed,
-    has_kernels,
-    row_tiles,
-    span_of,
-    tiles_on_device,
-    triton_type,
-    wide_of,
-)
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
@@ -46,7 +46,7 @@ WHOLE = {
 # Larger graphs: (rows, keys, warps), also by the padded width.
 TILED = {
     2: {64: (64, 64, 4), 128: (64, 64, 8), 256: (32, 64, 8)},
-    4: {64: (32, 64, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
+    4: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
     8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 4)},
 }
 # Gradients of the queries.
@@ -61,8 +61,11 @@ KEY_SIDE = {
 CHUNK = {2: 32, 4: 16, 8: 16}
 # Wider heads would not fit the accumulators of the backward kernels.
 _WIDEST = 256
-# Tensor cores add products in an order of their own in every kernel; other products round alike in all of them.
-_TIE = {torch.bfloat16: 2.0**-18}
+# How fp32 is multiplied: three products of 10-bit parts on the tensor cores, or one on the others. In registers the
+# parts of a whole row would not fit.
+PRECISION = {"whole": "ieee", "tiles": "tf32x3"}
+# Every kernel rounds scores in a way of its own; the backward kernels take those this near to the reference for equal.
+_TIE = {torch.bfloat16: 2.0**-18, torch.float32: 2.0**-19}
 # Numbers per row and head that the backward kernels read; one more plane has the number of flows that are not 0.
 _PLANES = 6
 # Largest exponent of phi: sums of n terms of this size stay finite.
@@ -123,8 +126,8 @@ def _forward(
     q, v = inputs[0], inputs[-1]
     out, state = torch.empty_like(v), lam.new_empty(_PLANES + 1, q.shape[1], q.shape[0])
     pointers = (*inputs, lam, ragged.ptr)
-    numbers = (ragged.num_rows, ragged.max_size, seed)
-    constants, heads, operand = _constants(q, v, p), q.shape[1], _operand(q)
+    numbers = (ragged.num_rows, seed)
+    constants, heads, operand = _constants(q, v, p), q.shape[1], operand_bytes(q.dtype)
     constants["INV_ALPHA"] = 1 / alpha
     with torch.cuda.device_of(q):
         smaller = 0
@@ -132,15 +135,16 @@ def _forward(
             tiles = ragged.derived(_tiles, smaller, keys, rows)
             if len(tiles):
                 whole_rows[len(tiles), heads](
-                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
-                )
+                    *pointers, tiles, out, state, *numbers, **constants, PRECISION=PRECISION["whole"], ROWS=rows,
+                    KEYS=keys, num_warps=warps,
+                )  # fmt: skip
             smaller = keys
         rows, keys, warps = TILED[operand][_span(q, v)]
         tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
         if len(tiles):
             tiled_rows[len(tiles), heads](
                 *pointers, tiles, out, state, *numbers, **constants,
-                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+                PRECISION=PRECISION["tiles"], E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
             )  # fmt: skip
     return out, state
 
@@ -176,16 +180,17 @@ class _Flow(torch.autograd.Function):
         dq, dk, dqf, dkf, dv = (torch.empty_like(x) for x in (q, k, q_friction, k_friction, v))
         sums, row_dlam = state.new_empty(4, *state.shape[1:]), state.new_empty(state.shape[1:])
         inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        numbers = (ragged.num_rows, ragged.max_size, ctx.seed)
+        numbers = (ragged.num_rows, ctx.seed)
         constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
+        constants["PRECISION"] = PRECISION["tiles"]
         with torch.cuda.device_of(q):
-            rows, keys, warps = QUERY_SIDE[_operand(q)][_span(q, v)]
+            rows, keys, warps = QUERY_SIDE[operand_bytes(q.dtype)][_span(q, v)]
             tiles = ragged.derived(_tiles, 0, ragged.max_size, rows)
             query_side[len(tiles), q.shape[1]](
                 *inputs, tiles, grad, state, sums, dq, dqf, row_dlam, *numbers, **constants,
                 INV_ALPHA=1 / ctx.alpha, ROWS=rows, KEYS=keys, num_warps=warps,
             )  # fmt: skip
-            rows, keys, warps = KEY_SIDE[_operand(q)][_span(q, v)]
+            rows, keys, warps = KEY_SIDE[operand_bytes(q.dtype)][_span(q, v)]
             tiles = ragged.derived(_tiles, 0, ragged.max_size, keys)
             key_side[len(tiles), q.shape[1]](
                 *inputs, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
@@ -195,15 +200,9 @@ class _Flow(torch.autograd.Function):
         return dq, dk, dqf, dkf, dv, dlam, None, None, None, None
 
 
-def _operand(q: Tensor) -> int:
-    """Bytes of an entry when it is multiplied."""
-    return 2 if q.dtype == torch.bfloat16 else wide_of(q.dtype).itemsize
-
-
 def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
     accumulator = wide_of(q.dtype)
     wide = triton_type(accumulator)
-    native = q.dtype == torch.bfloat16 and not INTERPRETED  # whose products do not know bfloat16
     return {
         "SCALE": 1 / math.sqrt(q.shape[2]),
         "LIMIT": _LIMIT[accumulator],
@@ -212,9 +211,9 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
         "HEADS": q.shape[1],
         "D": q.shape[2],
         "E": v.shape[2],
-        "DOT": triton.language.bfloat16 if native else wide,
+        "DOT": operand_type(q.dtype),
         "ACC": wide,
-        "CHUNK": CHUNK[_operand(q)],
+        "CHUNK": CHUNK[operand_bytes(q.dtype)],
         # Scores must round alike wherever they are recomputed, whatever they are used for.
         "enable_fp_fusion": False,
     }

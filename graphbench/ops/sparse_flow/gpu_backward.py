@@ -10,7 +10,7 @@ that every gradient is written by one program and none by atomics. ``b_dz`` is t
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropout, locate
+from graphbench.ops.gpu_tiles import dropout, first_of_tile, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
     add_weighted_rows,
     friction,
@@ -55,10 +55,10 @@ def _score_gradients(
 @triton.jit
 def _row_sums(
     p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key,
-    row_length, seed,
+    seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
     KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """(g_ref, gbar - g_ref, P, Q) [ROWS]: one pass over the keys."""
     # Sums over the active set without the reference key, where the excess is 0.
@@ -69,9 +69,9 @@ def _row_sums(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_ref = o_k[None, :] == b_key[:, None]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
-        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
-        b_dz = dropout(b_dz, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
         b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
         m_active = (o_k < n)[None, :] & (b_lam * b_excess < b_delta[:, None])
         b_w = tl.where(m_active, tl.exp(b_s - b_s_max[:, None]), 0.0)
@@ -98,12 +98,13 @@ def _row_sums(
     return b_g_ref, b_shift, b_p_sum, tl.where(m_flow, b_q_sum, 0.0)
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length"])
+@triton.jit(do_not_specialize=["num_rows"])
 def query_side(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_q, grad_q_friction, grad_lam,
-    num_rows, row_length, seed,
+    num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
-    KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr, DOT: tl.constexpr,
+    KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of q, q_friction and (per row) lam: one pass for the sums of the rows, one for the gradients."""
@@ -120,8 +121,8 @@ def query_side(
 
     b_g_ref, b_shift, b_p_sum, b_q_sum = _row_sums(
         p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta,
-        b_key, row_length, seed,
-        SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, ACC, ROWS, KEYS,
+        b_key, seed,
+        SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     m_q = o_q < n
     tl.store(grad_lam + o_plane + o_q, -b_q_sum, mask=m_q)
@@ -139,9 +140,9 @@ def query_side(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_k = (o_k < n)[None, :]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
-        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
-        b_dz = dropout(b_dz, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
         m_ref = o_k[None, :] == b_key[:, None]
         b_w = tl.exp(b_s - b_s_max[:, None])
         b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
@@ -151,19 +152,20 @@ def query_side(
             b_lam, b_s_max[:, None], b_log_kappa[:, None],
         )  # fmt: skip
         b_ds, b_dt = tl.where(m_k, b_ds, 0.0), tl.where(m_k, b_dt, 0.0)
-        b_dq = add_weighted_rows(b_dq, b_ds, p_k, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
-        b_dqf = add_weighted_rows(b_dqf, b_dt, p_kf, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dq = add_weighted_rows(b_dq, b_ds, p_k, o_k, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
+        b_dqf = add_weighted_rows(b_dqf, b_dt, p_kf, o_k, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
     store_columns(grad_q + o_d, SCALE * b_dq, o_q, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_q_friction + o_d, SCALE * b_dqf, o_q, 0, n, HEADS, D, D_SPAN)
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length"])
+@triton.jit(do_not_specialize=["num_rows"])
 def key_side(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, grad, state, sums, grad_k, grad_k_friction, grad_v,
-    num_rows, row_length, seed,
+    num_rows, seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr, E_SPAN: tl.constexpr,
-    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of k, k_friction and v: one tile of KEYS keys, all query rows. Tiles are [KEYS, ROWS] here."""
     i_g, bos, n, o_k = locate(tiles, ptr, KEYS)
@@ -189,24 +191,24 @@ def key_side(
         b_shift = tl.load(p_sums + plane + o_q, mask=m_q, other=0.0)
         b_p_sum = tl.load(p_sums + 2 * plane + o_q, mask=m_q, other=0.0)
         b_q_sum = tl.load(p_sums + 3 * plane + o_q, mask=m_q, other=0.0)
-        o_rows = ((bos + o_q) * HEADS + i_h)[None, :]
+        o_rows = (bos + o_q) * HEADS + i_h
 
         # [KEYS, ROWS]
-        b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         m_ref = o_k[:, None] == b_key[None, :]
         b_w = tl.exp(b_s - b_s_max[None, :])
         b_phi, b_excess = _tied_friction(b_t, b_t_ref[None, :], b_phi_ref[None, :], m_ref, LIMIT, TIE)
         b_z = b_w * tl.maximum(b_delta[None, :] - b_lam * b_excess, 0.0)
-        b_z_kept = dropout(b_z, seed, o_rows, o_k[:, None], row_length, P, KEEP)
-        b_dv = add_weighted_rows(b_dv, b_z_kept, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, ACC)
-        b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, ACC)
-        b_dz = dropout(b_dz, seed, o_rows, o_k[:, None], row_length, P, KEEP)
+        b_z_kept = tl.trans(dropout(tl.trans(b_z), seed, o_rows, first_of_tile(tiles), P, KEEP))
+        b_dv = add_weighted_rows(b_dv, b_z_kept, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
+        b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_dz = tl.trans(dropout(tl.trans(b_dz), seed, o_rows, first_of_tile(tiles), P, KEEP))
         b_ds, b_dt = _score_gradients(
             b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[None, :], b_shift[None, :], b_p_sum[None, :], b_q_sum[None, :],
             b_lam, b_s_max[None, :], b_log_kappa[None, :],
         )  # fmt: skip
-        b_dk = add_weighted_rows(b_dk, b_ds, p_q, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
-        b_dkf = add_weighted_rows(b_dkf, b_dt, p_qf, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dk = add_weighted_rows(b_dk, b_ds, p_q, o_q, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
+        b_dkf = add_weighted_rows(b_dkf, b_dt, p_qf, o_q, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
     store_columns(grad_k + o_d, SCALE * b_dk, o_k, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_k_friction + o_d, SCALE * b_dkf, o_k, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_v + o_e, b_dv, o_k, 0, n, HEADS, E, E_SPAN)

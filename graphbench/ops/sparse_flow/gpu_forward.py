@@ -27,7 +27,7 @@ from graphbench.ops.sparse_flow.gpu_tiles import (
 def _row_statistics(
     p_q, p_k, p_qf, p_kf, o_q, n,
     SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Pass 1: maxima and sums of exponentials of s, -s, t and s + t, and the minimum of t, [ROWS] each."""
     b_zero = tl.zeros([ROWS], dtype=ACC)
@@ -40,7 +40,7 @@ def _row_statistics(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_k = (o_k < n)[None, :]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         b_s_max, b_s_sum = add_sum_exp(b_s_max, b_s_sum, tl.where(m_k, b_s, float("-inf")))
         b_minus_max, b_minus_sum = add_sum_exp(b_minus_max, b_minus_sum, tl.where(m_k, -b_s, float("-inf")))
         b_t_max, b_t_sum = add_sum_exp(b_t_max, b_t_sum, tl.where(m_k, b_t, float("-inf")))
@@ -62,7 +62,7 @@ def _sums_below(b_threshold, b_t, b_w, b_d, m_k):
 def _search(
     p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr,
-    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Passes 2: the highest t of the active set [ROWS], counted from the smallest friction.
 
@@ -80,7 +80,7 @@ def _search(
         for i_s in range(0, n, KEYS):
             o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
             # [ROWS, KEYS]
-            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
             m_k = (o_k < n)[None, :]
             b_w = tl.exp(b_s - b_s_max[:, None])
             _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
@@ -114,7 +114,8 @@ def _search(
 def _settle(
     p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
-    CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr,
 ):  # fmt: skip
     """Passes 3: (t of the reference key, delta counted from it) [ROWS], what the search rounded put right.
 
@@ -131,7 +132,7 @@ def _settle(
         for i_s in range(0, n, KEYS):
             o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
             # [ROWS, KEYS]
-            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
             m_k = (o_k < n)[None, :]
             _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
             b_d = b_lam * b_excess
@@ -154,10 +155,10 @@ def _settle(
 @triton.jit
 def _output(
     p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-    row_length, seed,
+    seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr,
-    D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
-    ROWS: tl.constexpr, KEYS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Pass 4: products of the flows with v [ROWS, E_SPAN]; the reference key, and how many flows are not 0 [ROWS]."""
     b_out = tl.zeros([ROWS, E_SPAN], dtype=ACC)
@@ -166,24 +167,24 @@ def _output(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         m_k = (o_k < n)[None, :]
         b_w = tl.where(m_k, tl.exp(b_s - b_s_max[:, None]), 0.0)
         b_key = tl.maximum(b_key, tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1))
         _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
         b_z = b_w * positive_part(b_delta[:, None], b_lam * b_excess)
         b_flows += tl.sum((b_z > 0.0).to(tl.int32), 1)
-        b_z = dropout(b_z, seed, o_rows[:, None], o_k[None, :], row_length, P, KEEP)
-        b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, ACC)
+        b_z = dropout(b_z, seed, o_rows, i_s, P, KEEP)
+        b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
     return b_out, b_key, b_flows
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length"])
+@triton.jit(do_not_specialize=["num_rows"])
 def tiled_rows(
-    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
-    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
-    ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, DOT: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Graphs of any size: scores again in every pass over the keys, two thresholds tried per pass."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
@@ -193,7 +194,7 @@ def tiled_rows(
     p_q, p_k, p_qf, p_kf = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d
 
     b_s_max, b_s_sum, b_minus_max, b_minus_sum, b_t_max, b_t_sum, b_both_max, b_both_sum, b_t_min = _row_statistics(
-        p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS
+        p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS
     )
     b_spread, b_ratio, b_log_kappa, b_beta = row_constants(
         b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA
@@ -206,18 +207,18 @@ def tiled_rows(
     b_delta = (b_budget + b_w_d) / (b_beta + b_s_sum)
     b_t_top = _search(
         p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
-        SCALE, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
+        SCALE, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_low, b_delta = _settle(
         p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
-        SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
+        SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
     b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
     o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
     b_out, b_key, b_flows = _output(
         p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-        row_length, seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
+        seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
     p_state = state + num_rows.to(tl.int64) * i_h + bos

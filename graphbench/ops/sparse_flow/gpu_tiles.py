@@ -9,14 +9,12 @@ serves both orientations, numbers per row arrive with the axis of the keys alrea
 import triton
 import triton.language as tl
 
-# Products of fp32 are exact fp32 products: tf32 keeps 10 bits, and the active set depends on differences of scores.
-_PRECISION = tl.constexpr("ieee")
-
 
 @triton.jit
 def inner_products(
     p_a, p_b, o_a, o_b, n,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     """[rows of a, rows of b] products of the rows of one graph and head, to whose first row p_a and p_b point.
 
@@ -37,7 +35,7 @@ def inner_products(
             mask=(o_b < n)[None, :] & (o_c < WIDTH)[:, None],
             other=0.0,
         )
-        b_ab = tl.dot(b_a.to(DOT), b_b.to(DOT), b_ab, input_precision=_PRECISION, out_dtype=ACC)
+        b_ab = tl.dot(b_a.to(DOT), b_b.to(DOT), b_ab, input_precision=PRECISION, out_dtype=ACC)
     return b_ab
 
 
@@ -45,18 +43,19 @@ def inner_products(
 def pair_scores(
     p_q, p_k, p_qf, p_kf, o_q, o_k, n,
     SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    ACC: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """(s, t) of a tile, [rows, keys] each; [keys, rows] when queries and keys change places."""
-    b_s = SCALE * inner_products(p_q, p_k, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
-    b_t = SCALE * inner_products(p_qf, p_kf, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    b_s = SCALE * inner_products(p_q, p_k, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+    b_t = SCALE * inner_products(p_qf, p_kf, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
     return b_s, b_t
 
 
 @triton.jit
 def add_weighted_rows(
     b_acc, b_w, p_x, o_x, i_c, n,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     """``b_acc`` [.., SPAN] plus ``b_w`` [.., rows of x] times columns ``i_c .. i_c + SPAN`` of these rows of x."""
     o_c = i_c + tl.arange(0, SPAN)
@@ -66,7 +65,7 @@ def add_weighted_rows(
         mask=(o_x < n)[:, None] & (o_c < WIDTH)[None, :],
         other=0.0,
     )
-    return tl.dot(b_w.to(DOT), b_x.to(DOT), b_acc, input_precision=_PRECISION, out_dtype=ACC)
+    return tl.dot(b_w.to(DOT), b_x.to(DOT), b_acc, input_precision=PRECISION, out_dtype=ACC)
 
 
 @triton.jit

@@ -55,12 +55,12 @@ def _newton(
     return b_t_low, tl.where(b_most <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
 
 
-@triton.jit(do_not_specialize=["num_rows", "row_length"])
+@triton.jit(do_not_specialize=["num_rows"])
 def whole_rows(
-    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, row_length, seed,
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
-    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
-    ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Graphs of at most KEYS nodes: scores once, every step in registers."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
@@ -71,8 +71,8 @@ def whole_rows(
     o_d = (bos * HEADS + i_h) * D
 
     # [ROWS, KEYS]
-    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
-    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC)
+    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
     # [ROWS]
     b_zero = tl.zeros([ROWS], dtype=ACC)
     b_lowest = b_zero - float("inf")
@@ -101,10 +101,9 @@ def whole_rows(
     b_z = b_w * positive_part(b_delta[:, None], b_d)
     b_flows = tl.sum((b_z > 0.0).to(tl.int32), 1)
     store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)
-    o_rows = ((bos + o_q) * HEADS + i_h)[:, None]
-    b_z = dropout(b_z, seed, o_rows, o_k[None, :], row_length, P, KEEP)
+    b_z = dropout(b_z, seed, (bos + o_q) * HEADS + i_h, 0, P, KEEP)
     o_e = (bos * HEADS + i_h) * E
     for i_c in range(0, E, CHUNK):
         b_out = tl.zeros([ROWS, CHUNK], dtype=ACC)
-        b_out = add_weighted_rows(b_out, b_z, v + o_e, o_k, i_c, n, HEADS, E, CHUNK, DOT, ACC)
+        b_out = add_weighted_rows(b_out, b_z, v + o_e, o_k, i_c, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
         store_columns(out + o_e, b_out, o_q, i_c, n, HEADS, E, CHUNK)

@@ -6,17 +6,17 @@ Per row ``beta nu + sum_j w_j max(nu - theta_j, 0) = 1`` with ``w = exp(s - max 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-# Scores further than this below the largest of their row count as that far below: 1 / w must not overflow.
+# Rows with a score further than this below the largest are left over, too: 1 / w must not overflow.
 _SPREAD = {torch.float32: 60.0, torch.float64: 600.0}
-# A row that violates its equation by more than this is solved again: nu - theta has cancelled too many digits.
-_VIOLATION = {torch.float32: 1e-4, torch.float64: 1e-11}
-# How often at most; a round gains about as many digits as the type has.
-_ROUNDS = 6
+# nu and theta exceed the flow, which is their difference, by sum_A w nu: rows that lose more digits are left to
+# :mod:`graphbench.ops.sparse_flow.refined`.
+AMPLIFICATION = {torch.float32: 64.0, torch.float64: 2.0**16}
 # Rows that still move are copied together once they are fewer than this fraction.
 _SHRINK = 0.7
 
@@ -29,7 +29,7 @@ class Solution(NamedTuple):
         t_max: largest score of the friction.
         kappa: sum of 1 / w, so that r_j = 1 / (kappa w_j).
         e_sum: sum of e, so that f_j = e_j / e_sum.
-        nu: the root.
+        nu: the root; -1 where the row is left to :mod:`graphbench.ops.sparse_flow.refined`.
     """
 
     s_max: Tensor
@@ -37,6 +37,10 @@ class Solution(NamedTuple):
     kappa: Tensor
     e_sum: Tensor
     nu: Tensor
+
+    def left_over(self) -> Tensor:
+        """(R,) numbers of the rows, in the flattened tile, that are left to be solved in float64."""
+        return (self.nu < 0).view(-1).nonzero().view(-1)
 
     def theta_scale(self, lam: Tensor) -> Tensor:
         """What e is multiplied by to be compared with nu."""
@@ -76,25 +80,24 @@ def solve(
     product = torch.mul(w, e, out=first)
     unsolved = Solution(s_max, t_max, kappa, e_sum, kappa)
     theta_scale, beta = unsolved.theta_scale(lam), unsolved.beta(alpha)
-    nu = (1 + theta_scale * product.sum(2, keepdim=True)) / (beta + w.sum(2, keepdim=True))
+    w_sum = w.sum(2, keepdim=True)
+    nu = (1 + theta_scale * product.sum(2, keepdim=True)) / (beta + w_sum)
     # The first step takes every flow for active. It was right where theta_scale < nu, since the largest e is 1.
     pending = (theta_scale >= nu).view(-1).nonzero().view(-1)
     rows = (x.view(-1, x.shape[2]) for x in (w, e, theta_scale, beta, torch.ones_like(nu), nu))
     steps = 1 + _newton_(*rows, pending=pending, scratch=second.view(-1))
+    _leave_over_(nu, w, e, w_sum, kappa, theta_scale)
     return unsolved._replace(nu=nu), steps
 
 
 def flow_over_nu(
     w: Tensor, e: Tensor, product: Tensor, solution: Solution, theta_scale: Tensor, beta: Tensor
 ) -> Tensor:
-    """(B, i, j) flow divided by nu, in the memory of ``product`` = w * e."""
-    nu = solution.nu
-    z = torch.addcmul(w, product, theta_scale / nu, value=-1, out=product).relu_()
-    violation = (nu * (beta + z.sum(2, keepdim=True)) - 1).abs_()
-    violated = (violation > _VIOLATION[w.dtype]).view(-1).nonzero().view(-1)
-    if len(violated):
-        rows = (x.view(-1, x.shape[2]).index_select(0, violated) for x in (w, e, theta_scale, beta, nu))
-        z.view(-1, z.shape[2]).index_copy_(0, violated, _solve_shifted(*rows))
+    """(B, i, j) flow divided by nu, in the memory of ``product`` = w * e; 0 in rows that are left over."""
+    z = torch.addcmul(w, product, theta_scale / solution.nu, value=-1, out=product).relu_()
+    left_over = solution.left_over()
+    if len(left_over):
+        z.view(-1, z.shape[2]).index_fill_(0, left_over, 0)
     return z
 
 
@@ -159,27 +162,14 @@ def _newton_step(
     return (right + theta_scale * w_active.mul_(e).sum(1, keepdim=True)) / (beta + slope)
 
 
-def _solve_shifted(w: Tensor, e: Tensor, theta_scale: Tensor, beta: Tensor, nu: Tensor) -> Tensor:
-    """(R, j) flow divided by nu of rows whose nu is so large that no digit of the flow is left in it.
-
-    The unknown becomes the distance from nu, in float64: the thresholds theta - nu of the flows that matter are small
-    numbers, so that the distance is known to all digits. What the subtraction rounds away is a relative error of the
-    frictions.
-    """
-    divisor, dtype = nu, w.dtype
-    w, e, theta_scale, beta, nu = (x.double() for x in (w, e, theta_scale, beta, nu))
-    one, every_row, scratch = torch.ones_like(nu), torch.arange(len(w), device=w.device), torch.empty_like(w).view(-1)
-    threshold, right = theta_scale * e - nu, 1 - beta * nu
-    best, least = torch.zeros_like(w), torch.full_like(nu, torch.inf)
-    for _ in range(_ROUNDS):
-        problem = (w, threshold, one, beta, right)
-        distance = _newton_step(*problem, nu=torch.zeros_like(nu), scratch=scratch)  # not below the root: h is convex
-        _newton_(*problem, distance, pending=every_row, scratch=scratch)
-        threshold, right = threshold - distance, right - beta * distance
-        z = w * (-threshold).relu_()
-        violation = (z.sum(1, keepdim=True) - right).abs_()
-        best = torch.where(violation < least, z, best)
-        least = torch.minimum(violation, least)
-        if (least <= _VIOLATION[dtype]).all():
-            break
-    return (best / divisor).to(dtype)
+def _leave_over_(nu: Tensor, w: Tensor, e: Tensor, w_sum: Tensor, kappa: Tensor, theta_scale: Tensor) -> None:
+    """Sets ``nu`` to -1 where it exceeds the flow by too many digits, or a score is too far from the largest."""
+    most = AMPLIFICATION[w.dtype]
+    nu.masked_fill_(kappa > 0.9 * math.exp(_SPREAD[w.dtype]), -1)
+    doubtful = (nu * w_sum > most).view(-1).nonzero().view(-1)  # that bounds sum_A w nu, and costs no pass
+    if len(doubtful):
+        rows = (x.view(-1, x.shape[2]).index_select(0, doubtful) for x in (w, e, theta_scale, nu))
+        w, e, theta_scale, root = rows
+        near = 1 + 16 * torch.finfo(w.dtype).eps  # where rounding decides, a key counts
+        too_far = (root * (w * (theta_scale * e < near * root)).sum(1, keepdim=True) > most).view(-1)
+        nu.view(-1).index_fill_(0, doubtful[too_far], -1)

@@ -122,10 +122,26 @@ def test_webkb_from_files_of_the_same_form(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("out1_graph_edges.txt", "node_id\tnode_id\n0\t7\n", "is damaged"),
-        ("out1_graph_edges.txt", "node_id\tnode_id\n0\tx\n", "is damaged"),
-        ("out1_node_feature_label.txt", "node_id\tfeature\tlabel\n0\t1,0,0\n", "is damaged"),
-        ("out1_node_feature_label.txt", "node_id\tfeature\tlabel\n0\t1,0,0\t1\n", "is damaged"),
+        (
+            "out1_graph_edges.txt",
+            "node_id\tnode_id\n0\t7\n",
+            "out1_graph_edges.txt cannot be read",
+        ),
+        (
+            "out1_graph_edges.txt",
+            "node_id\tnode_id\n0\tx\n",
+            "out1_graph_edges.txt cannot be read",
+        ),
+        (
+            "out1_node_feature_label.txt",
+            "node_id\tfeature\tlabel\n0\t1,0,0\n",
+            "out1_graph_edges.txt cannot be read",
+        ),
+        (
+            "out1_node_feature_label.txt",
+            "node_id\tfeature\tlabel\n0\t1,0,0\t1\n",
+            "out1_graph_edges.txt cannot be read",
+        ),
         ("texas_split_0.6_0.2_4.npz", "no zip", "texas_split_0.6_0.2_4.npz cannot be read"),
     ],
 )

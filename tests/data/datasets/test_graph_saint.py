@@ -40,7 +40,7 @@ def test_files_of_the_published_form(folder: Path, tmp_path: Path) -> None:
 
 def test_damaged_file(folder: Path, tmp_path: Path) -> None:
     (folder / "role.json").write_text("{")
-    with pytest.raises(UserError, match=r"one of adj_full.npz, feats.npy, class_map.json, role.json is damaged"):
+    with pytest.raises(UserError, match=r"one of adj_full.npz, feats.npy, class_map.json, role.json cannot be read"):
         Flickr().load(Roots(tmp_path, (), tmp_path / "cache"))
 
 

@@ -198,7 +198,7 @@ def test_unknown_and_damaged(tmp_path: Path) -> None:
     path = tmp_path / "LINKXDataset/reed98/raw/data.mat"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"MATLAB?")
-    with pytest.raises(UserError, match=r"data.mat is damaged"):
+    with pytest.raises(UserError, match=r"data.mat cannot be read"):
         LINKX("reed98").load(Roots(tmp_path, (), tmp_path / "cache"))
 
 

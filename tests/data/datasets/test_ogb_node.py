@@ -66,7 +66,7 @@ def test_three_forms_of_the_citations(arxiv: Path, tmp_path: Path) -> None:
 
 def test_second_load_comes_from_the_cache(arxiv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = OGBNode("ogbn-arxiv").load(Roots(tmp_path, (), tmp_path / "cache"))
-    monkeypatch.setattr(ogb_node, "read_csv", lambda path: pytest.fail(f"read {path} again"))
+    monkeypatch.setattr(ogb_node, "read_csv", lambda path, **options: pytest.fail(f"read {path} again"))
     second = OGBNode("ogbn-arxiv").load(Roots(tmp_path, (), tmp_path / "cache"))
     assert first.store.fingerprint == second.store.fingerprint
     write_table(arxiv / "raw/node-label.csv.gz", [1, 1, 1])  # other raw files: not from the cache

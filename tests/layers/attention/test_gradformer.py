@@ -160,3 +160,13 @@ def test_the_token_is_at_no_distance() -> None:
 def test_wrong_values(own: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Gradformer(12, 3, **own)
+
+
+def test_projections_may_start_equal() -> None:
+    layer = Gradformer(8, 2, equal_start=True)
+    q, k, v = layer.qkv.weight.chunk(3)
+    assert torch.equal(q, k)
+    assert torch.equal(q, v)
+    assert torch.equal(q, layer.out.weight)
+    assert torch.equal(layer.qkv.bias[:8], layer.out.bias)
+    assert layer.out.weight.data_ptr() != layer.qkv.weight.data_ptr()

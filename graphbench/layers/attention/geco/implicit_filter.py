@@ -19,7 +19,8 @@ from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
 from graphbench.ops.sine_network import sine_network
-from graphbench.structures import GraphBatch
+from graphbench.structures import CapacityRagged, GraphBatch
+from graphbench.structures.size_groups import size_groups
 
 
 def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
@@ -41,13 +42,18 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
     Raises:
         ArgumentError: ``emb_dim`` is even or less than 3.
     """
-    bands = _bands(emb_dim)
     length = torch.as_tensor(list(sizes), dtype=torch.int64)
     first = length.cumsum(0) - length
     n = torch.repeat_interleave(length, length)
-    k = (torch.arange(len(n)) - torch.repeat_interleave(first, length)).double()
-    angle = (2 * math.pi * k / n).unsqueeze(1) * torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64)
-    return torch.cat([(k / (n - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
+    return _embedded(torch.arange(len(n)) - torch.repeat_interleave(first, length), n, emb_dim)
+
+
+def _embedded(position: Tensor, size: Tensor, emb_dim: int) -> Tensor:
+    """(M, emb_dim) rows z_k for positions k and sizes n, (M,) int64 each, where those lie."""
+    bands, k = _bands(emb_dim), position.double()
+    frequency = torch.linspace(1e-4, bands - 1, bands, dtype=torch.float64, device=position.device)
+    angle = (2 * math.pi * k / size).unsqueeze(1) * frequency
+    return torch.cat([(k / (size - 1).clamp(min=1)).unsqueeze(1), angle.cos(), -angle.sin()], dim=1)
 
 
 def _bands(emb_dim: int) -> int:
@@ -67,6 +73,8 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
+    if isinstance(batch.ragged, CapacityRagged):  # whose sizes are known to the device only
+        return _embedded(*size_groups(batch.ragged).positions(), emb_dim).to(dtype)
     return positional_embedding(batch.ragged.distinct_sizes, emb_dim).to(batch.device, dtype)
 
 
@@ -88,6 +96,31 @@ def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: 
 def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
     """exp(-t rate) + shift, (M, channels), for positions t (M, 1) from 0 to 1."""
     return torch.exp(-t * rates) + shift
+
+
+def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
+    """Filters divided by their size, so that a convolution does not grow with the number of nodes.
+
+    Args:
+        taps: (sum of distinct sizes, C), one filter per distinct size and channel.
+        batch: whose distinct sizes they are.
+        norm: ``l1`` or ``l2`` over the taps of a filter (a convolution of entries of size 1 is then at most 1; of
+            independent entries of variance 1 of variance 1), or ``channels``: every tap by the L1 norm over the
+            channels, as Hyena's release does under ``normalized``.
+    """
+    if norm == "channels":
+        return taps / taps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(taps.dtype).tiny)
+    filter_id = batch.derived(_filter_id)
+    sizes = taps.abs() if norm == "l1" else taps.square()
+    total = sizes.new_zeros(len(batch.ragged.distinct_sizes), taps.shape[1]).index_add(0, filter_id, sizes)
+    total = total.clamp(min=torch.finfo(taps.dtype).tiny)
+    return taps * (total.reciprocal() if norm == "l1" else total.rsqrt()).index_select(0, filter_id)
+
+
+def _filter_id(batch: GraphBatch) -> Tensor:
+    """Number of the filter that a tap belongs to."""
+    sizes = torch.as_tensor(batch.ragged.distinct_sizes, dtype=torch.int64)
+    return torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(batch.device)
 
 
 class ImplicitFilter(nn.Module, HasOptimizerGroup):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.geco.implicit_filter import positional_embedding
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.attention.geco.local_context import LocalContext
@@ -308,3 +309,34 @@ def test_a_long_graph_elsewhere_is_computed_channel_by_channel(
         run(there.to(DEVICE), batch)
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "channels"])
+def test_normalised_filters(norm: str) -> None:
+    module, batch = make(filter_norm=norm, omega=5.0), graphs()
+    plain = module.filter(positional_embedding(batch.ragged.distinct_sizes, 5))
+    expected = []
+    for taps in plain.split(batch.ragged.distinct_sizes):
+        size = {"l1": taps.abs().sum(0), "l2": taps.norm(dim=0), "channels": taps.abs().sum(1, keepdim=True)}[norm]
+        expected.append(taps / size)
+    torch.testing.assert_close(torch.cat(module.filters(batch), dim=1), torch.cat(expected), rtol=1e-11, atol=1e-12)
+
+
+def test_normalised_filters_keep_the_scale_on_large_graphs() -> None:
+    """Without norm the output grows with n; with it, it does not."""
+    grown = {}
+    for norm in ("none", "l2"):
+        scales = []
+        for n in (100, 3000):
+            torch.manual_seed(0)
+            module = GECO(16, filter_norm=norm, omega=10.0, local_block="none").eval()
+            batch = GraphBatch(Ragged.from_sizes([n]), torch.zeros(2, 0, dtype=torch.int64), x=torch.randn(n, 16))
+            scales.append(module(batch.x, None, batch).std().item())
+        grown[norm] = scales[1] / scales[0]
+    assert grown["none"] > 10
+    assert 0.3 < grown["l2"] < 3
+
+
+def test_unknown_filter_norm() -> None:
+    with pytest.raises(ArgumentError, match="one of none, l1, l2, channels, received 'max'"):
+        GECO(4, filter_norm="max")  # type: ignore[arg-type]

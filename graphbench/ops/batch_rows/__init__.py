@@ -1,0 +1,55 @@
+"""Rows of some graphs of a data set, cut out of its concatenated tensors into a batch of fixed capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.batch_rows import cpu, reference
+from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
+
+__all__ = ["Field", "PaddedRows", "Room", "batch_rows"]
+
+
+def _gpu(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
+    from graphbench.ops.batch_rows import gpu
+
+    return gpu.batch_rows(numbers, ptr, fields, room)
+
+
+_IMPLEMENTATIONS = {"reference": reference.batch_rows, "gpu": _gpu, "cpu": cpu.batch_rows}
+
+
+def batch_rows(
+    numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room, *, backend: str = "auto"
+) -> PaddedRows:
+    """Gathers the rows of some graphs, every kind of rows with padding behind them. Nothing waits for the device.
+
+    Worked example, nodes of graphs of 2, 3 and 1 nodes with features (a, b, c, d, e, f), graphs 1 and 0 and a place
+    that stays empty, room for 8 nodes and two padding graphs of at most 2 nodes::
+
+        numbers [1, 0, -1]    offsets [0, 3, 5, 5, 7, 8]    features c d e a b a a a
+
+    Args:
+        numbers: (B,) int64 graphs, -1 behind the last one.
+        ptr: (L, S+1) int64, first row of every graph of the data set and the total, for L kinds of rows; kind 0 are
+            nodes.
+        fields: what is gathered.
+        room: how many rows of every kind there are in the batch; the graphs fit it.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
+
+    Returns:
+        Offsets and fields. Padding rows repeat the first row of the data set; padding edges are loops at padding nodes,
+        spread evenly and in the order of the nodes. Padding nodes belong to padding graphs of ``room.max_size`` nodes,
+        one of what is left, and empty ones.
+
+    Raises:
+        ValueError: ``room`` has not one number per kind of rows, or ``backend`` is unknown.
+    """
+    if len(room.rows) != len(ptr):
+        raise ValueError(f"room must hold {len(ptr)} numbers of rows, one per kind, received {len(room.rows)}")
+    if backend == "auto" and has_triton(numbers):
+        backend = "gpu"
+    return choose("batch_rows", backend, _IMPLEMENTATIONS)(numbers, ptr, fields, room)

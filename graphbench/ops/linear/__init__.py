@@ -1,0 +1,68 @@
+"""Linear maps of rows, with ReLU where it follows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor
+
+from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.linear import cpu, reference
+
+__all__ = ["linear", "linear_and_rows"]
+
+
+def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
+    from graphbench.ops.linear import gpu  # needs Triton
+
+    return gpu.linear_and_rows(*arguments)
+
+
+_IMPLEMENTATIONS = {"reference": reference.linear_and_rows, "gpu": _gpu, "cpu": cpu.linear_and_rows}
+Act = Literal["identity", "relu"]
+
+
+def linear(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    act: Act = "identity",
+    backend: str = "auto",
+) -> Tensor:
+    """``act(h W^T + b)``; arguments and errors as in :func:`linear_and_rows`."""
+    return linear_and_rows(h, weight, bias, act=act, backend=backend)[0]
+
+
+def linear_and_rows(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    act: Act = "identity",
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """``act(h W^T + b)``, and ``h`` for whoever reads it next: its gradient is added by the product of the map's.
+
+    Args:
+        h: (R, d).
+        weight: (f, d).
+        bias: (f,), or None for 0.
+        act: what follows.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
+
+    Returns:
+        (R, f), and ``h``, onto which nobody may write.
+
+    Raises:
+        ValueError: shapes do not fit each other, or ``act`` is unknown.
+    """
+    if h.dim() != 2 or weight.dim() != 2 or weight.shape[1] != h.shape[1]:
+        raise ValueError(f"h must be (R, d) and weight (f, d), received {tuple(h.shape)} and {tuple(weight.shape)}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias must be ({weight.shape[0]},), received {tuple(bias.shape)}")
+    if act not in ("identity", "relu"):
+        raise ValueError(f"act must be 'identity' or 'relu', received {act!r}")
+    if backend == "auto" and has_triton(h):
+        backend = "gpu"
+    return choose("linear", backend, _IMPLEMENTATIONS)(h, weight, bias, act == "relu")

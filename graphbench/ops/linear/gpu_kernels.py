@@ -1,0 +1,70 @@
+"""Triton kernel of the gradients of linear maps. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+from graphbench.ops.gpu_tiles import dot
+
+
+@triton.jit
+def load_tile(x, o_n, o_c, rows, s_x, WIDTH: tl.constexpr, ACC: tl.constexpr):
+    """[rows, columns]; 0 where there is nothing."""
+    mask = (o_n < rows)[:, None] & (o_c < WIDTH)[None, :]
+    return tl.load(x + o_n[:, None] * s_x + o_c[None, :], mask=mask, other=0.0).to(ACC)
+
+
+@triton.jit
+def store_tile(x, b_x, o_n, o_c, rows, WIDTH: tl.constexpr):
+    """Inverse of :func:`load_tile`, without a distance between rows."""
+    mask = (o_n < rows)[:, None] & (o_c < WIDTH)[None, :]
+    tl.store(x + o_n[:, None] * WIDTH + o_c[None, :], b_x.to(x.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl.constexpr, ACC: tl.constexpr):
+    """[rows, columns] gradient of what is activated: 0 where ReLU has cut."""
+    b_grad = load_tile(grad, o_n, o_o, rows, s_grad, OUT, ACC)
+    if RELU:
+        b_grad = tl.where(load_tile(out, o_n, o_o, rows, OUT, OUT, ACC) <= 0.0, 0.0, b_grad)
+    return b_grad
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def backward(
+    h, weight, out, grad, plus, dh, dweight, dbias, num_rows, s_h, s_grad, s_plus,
+    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
+    SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
+
+    ``PLUS``: the rows have been handed on, and have a gradient from there.
+    """
+    columns: tl.constexpr = (IN + SPAN_IN - 1) // SPAN_IN
+    of_weight: tl.constexpr = columns * ((OUT + SPAN_OUT - 1) // SPAN_OUT)
+    i_tile = tl.program_id(0)
+    o_i = i_tile % columns * SPAN_IN + tl.arange(0, SPAN_IN)
+    if i_tile < of_weight:
+        o_o = i_tile // columns * SPAN_OUT + tl.arange(0, SPAN_OUT)
+        # [SPAN_OUT, SPAN_IN], [SPAN_OUT]
+        b_dweight, b_dbias = tl.zeros([SPAN_OUT, SPAN_IN], dtype=ACC), tl.zeros([SPAN_OUT], dtype=ACC)
+        for i_n in range(0, num_rows, ROWS):
+            o_n = i_n + tl.arange(0, ROWS).to(tl.int64)
+            b_grad = load_gradient(grad, out, o_n, o_o, num_rows, s_grad, RELU, OUT, ACC)
+            b_dweight += dot(tl.trans(b_grad), load_tile(h, o_n, o_i, num_rows, s_h, IN, ACC), ACC)
+            b_dbias += tl.sum(b_grad, 0)
+        store_tile(dweight, b_dweight, o_o, o_i, OUT, IN)
+        if i_tile % columns == 0:
+            tl.store(dbias + o_o, b_dbias.to(dbias.dtype.element_ty), mask=o_o < OUT)
+    elif OF_ROWS:
+        o_n = (i_tile - of_weight) // columns * ROWS + tl.arange(0, ROWS).to(tl.int64)
+        # [ROWS, SPAN_IN]
+        b_dh = tl.zeros([ROWS, SPAN_IN], dtype=ACC)
+        for i_o in range(0, OUT, SPAN_OUT):
+            o_o = i_o + tl.arange(0, SPAN_OUT)
+            b_grad = load_gradient(grad, out, o_n, o_o, num_rows, s_grad, RELU, OUT, ACC)
+            b_dh += dot(b_grad, load_tile(weight, o_o, o_i, OUT, IN, IN, ACC), ACC)
+        if PLUS:
+            b_dh += load_tile(plus, o_n, o_i, num_rows, s_plus, IN, ACC)
+        store_tile(dh, b_dh, o_n, o_i, num_rows, IN)

@@ -1,0 +1,12 @@
+"""Linear maps as the equation."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+    """See :func:`graphbench.ops.linear.linear_and_rows`."""
+    out = h @ weight.t()
+    out = out if bias is None else out + bias
+    return (out.clamp(min=0) if relu else out), h

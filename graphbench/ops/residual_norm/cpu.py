@@ -1,0 +1,43 @@
+"""Batch normalisation by torch's kernel, or over the real rows of a padded batch; the rest one after the other."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.ops.dropout import dropout
+from graphbench.ops.residual_norm.normalization import Normalization, Surroundings
+from graphbench.structures.capacity import RealRows
+
+
+def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: RealRows | None) -> Tensor:
+    """See :func:`graphbench.ops.residual_norm.residual_norm`."""
+    if around.added is not None:
+        h = h + dropout(around.added, around.added_dropout)
+    out = batch_norm(h, norm) if real is None or not norm.training else _over_real_rows(h, norm, real)
+    out = dropout(torch.relu(out) if around.act == "relu" else out, around.dropout)
+    return out if around.residual is None else around.residual + out
+
+
+def batch_norm(h: Tensor, norm: Normalization) -> Tensor:
+    """Batch normalisation of (R, d) or (R, d, k) as torch has it, but for fewer than two rows."""
+    batch_statistics = norm.training and h.shape[0] > 1
+    running, parameters = (norm.running_mean, norm.running_var), (norm.weight, norm.bias)
+    return nn.functional.batch_norm(h, *running, *parameters, batch_statistics, norm.momentum, norm.eps)
+
+
+def _over_real_rows(h: Tensor, norm: Normalization, real: RealRows) -> Tensor:
+    """Training on a padded batch, whose number of real rows only the device knows."""
+    wide = torch.float32 if h.dtype in (torch.float16, torch.bfloat16) else h.dtype
+    count = real.count.to(wide)
+    mean = real.select(h).sum(0, dtype=wide) / count.clamp(min=1)
+    squares = real.select(h - mean).square().sum(0)
+    var = squares / count.clamp(min=1)
+    enough = count > 1
+    with torch.no_grad():
+        momentum = enough.to(norm.running_mean.dtype) * norm.momentum
+        norm.running_mean.lerp_(mean.to(momentum.dtype), momentum)
+        norm.running_var.lerp_((squares / (count - 1).clamp(min=1)).to(momentum.dtype), momentum)
+    mean = torch.where(enough, mean, norm.running_mean.to(wide))
+    scale = (torch.where(enough, var, norm.running_var.to(wide)) + norm.eps).rsqrt() * norm.weight
+    return ((h - mean) * scale + norm.bias).to(h.dtype)

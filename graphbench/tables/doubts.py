@@ -1,0 +1,54 @@
+"""Reasons to doubt a measured mean, from the records of its runs: what a table marks and explains in a footnote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphbench.runs.aggregate import Mean
+from graphbench.runs.record import RunRecord, Score
+
+EARLY, UNTRAINED, SCATTERED = "early", "untrained", "scattered"
+FIRST_EPOCHS = 5
+SHORTEST_RUN = 20
+CHANCE = {"auc": 0.6, "r2": 0.1}
+"""Metric of every kind of classification or regression -> up to which training value nothing was learnt."""
+SAMPLING = 3.0
+LEAST_SPREAD = 0.02
+
+EXPLANATIONS = {
+    EARLY: f"early: at least half of the runs were chosen in their first {FIRST_EPOCHS} epochs, so that later training "
+    "only lost on validation.",
+    UNTRAINED: "untrained: at the chosen epochs even the training examples are predicted hardly better than by chance "
+    f"(mean training AUC below {CHANCE['auc']}, for regression R2 below {CHANCE['r2']}).",
+    SCATTERED: f"scattered: the runs differ by more than {SAMPLING:g} times what the number of test examples explains "
+    f"(and by {100 * LEAST_SPREAD:g} points or more).",
+}
+
+
+def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[str]:
+    """Keys of :data:`EXPLANATIONS` that hold for a mean.
+
+    Args:
+        runs: the finished runs.
+        measured: their mean on test, as in the records.
+        bounded: whether it lies between 0 and 1.
+    """
+    found = []
+    long = [run for run in runs if run.epochs >= SHORTEST_RUN and run.best_epoch is not None]
+    early = sum(run.best_epoch < FIRST_EPOCHS for run in long if run.best_epoch is not None)
+    if early and 2 * early >= len(runs):
+        found.append(EARLY)
+    for name, chance in CHANCE.items():
+        values = [score.value for run in runs for score in _scores(run, "train", name)]
+        if values and sum(values) / len(values) < chance:
+            found.append(UNTRAINED)
+    counts = [score.count for run in runs for score in _scores(run, "test", measured.name)]
+    if bounded and measured.std is not None and counts:
+        variance = max(measured.mean * (1 - measured.mean), 0.0) / max(min(counts), 1)
+        if measured.std > max(SAMPLING * variance**0.5, LEAST_SPREAD):
+            found.append(SCATTERED)
+    return found
+
+
+def _scores(run: RunRecord, split: str, name: str) -> list[Score]:
+    return [score for score in run.scores if (score.split, score.name) == (split, name)]

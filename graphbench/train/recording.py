@@ -1,0 +1,274 @@
+"""Recording device work so that replays can be believed.
+
+Before work is replayed for the first time it is done once without a graph, undone, recorded with other parameters and
+another batch, replayed, and compared: a kernel that is not part of the graph (one on another stream, say) leaves other
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from graphbench.train.random_state import random_state, set_random_state
+from graphbench.train.step_graph import StepGraph, StepGraphs
+from graphbench.train.tally import Place, StepOutput, Tally
+
+LARGEST_DIFFERENCE = 1e-3
+"""Of gradients, relative to the largest, between a replay and the work itself: the same kernels on the same numbers
+differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
+
+_PLACE = 3  # numbers of a place
+
+
+class CaptureFailed(RuntimeError):
+    """Work could not be captured, or its replay is not the work."""
+
+
+class BatchInput:
+    """What recorded work reads about its batch: place in the pass and graph numbers, one copy from the host.
+
+    Args:
+        numbers: (B,) int64 graph numbers of a first batch, on the host.
+        place: of that batch.
+        device: of the work.
+    """
+
+    def __init__(self, numbers: Tensor, place: Place, device: torch.device) -> None:
+        self._content = self.content(numbers, place).to(device)
+        self.place, self.numbers = self._content[:_PLACE], self._content[_PLACE:]
+
+    @staticmethod
+    def content(numbers: Tensor, place: Place) -> Tensor:
+        """(3 + B,) int64 on the host."""
+        return torch.cat([place.tensor(), numbers])
+
+    def set(self, content: Tensor) -> None:
+        """Another batch, from the host or the device."""
+        self._content.copy_(content, non_blocking=True)
+
+    @contextmanager
+    def disturbed(self, beyond: Place) -> Iterator[None]:
+        """Inside, it is another batch of the same graphs, whose numbers are lost."""
+        original = self._content.clone()
+        self.place.copy_(beyond.tensor())
+        self.numbers.copy_(self.numbers.roll(1))
+        try:
+            yield
+        finally:
+            self._content.copy_(original)
+
+
+class Snapshot:
+    """Everything that work changes: parameters, buffers, moments, random numbers, gradients that it adds to.
+
+    Args:
+        model: of the work.
+        optimizer: of the work, if it moves parameters.
+        adds_gradients: whether the work adds to gradients that are there before it; else it begins without any.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer | None = None, adds_gradients: bool = False) -> None:
+        self.model = model
+        self._optimizer = optimizer
+        self._gradients = [
+            (parameter.grad, parameter.grad.clone())
+            for parameter in model.parameters()
+            if adds_gradients and parameter.grad is not None
+        ]
+        self._adds_gradients = adds_gradients
+        self.tensors = [tensor.detach().clone() for tensor in _tensors(model)]
+        self._moments = {key: tensor.clone() for key, tensor in _moments(optimizer)}
+        self._random = random_state()
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Puts the values back where they were; moments that did not exist are 0, where all begin."""
+        for tensor, value in zip(_tensors(self.model), self.tensors, strict=True):
+            tensor.copy_(value)
+        for key, tensor in _moments(self._optimizer):
+            if key in self._moments:
+                tensor.copy_(self._moments[key])
+            else:
+                tensor.zero_()
+        for gradient, value in self._gradients:
+            gradient.copy_(value)
+        set_random_state(self._random)
+
+    def forget_gradients(self) -> None:
+        """Those in a graph's memory: work without it must not add to them."""
+        if self._optimizer is not None and not self._adds_gradients:
+            self._optimizer.zero_grad()
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What is recorded.
+
+    Attributes:
+        run: does it on the batch of ``batch`` and writes into ``tally``.
+        batch: its input.
+        tally: where its numbers go.
+        place: of the batch.
+        rows: predictions of the batch that count.
+        graphs: of the batch.
+    """
+
+    run: Callable[[], None]
+    batch: BatchInput
+    tally: Tally
+    place: Place
+    rows: int
+    graphs: int = 0
+
+    @property
+    def output(self) -> StepOutput:
+        """What it left in the tally."""
+        return self.tally.read(self.place, self.rows, self.graphs)
+
+
+def record(
+    graphs: StepGraphs,
+    work: Work,
+    before: Snapshot,
+    while_working: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> StepGraph:
+    """The graph of some work, compared with the work itself; nothing is changed by it.
+
+    Args:
+        graphs: makes graphs.
+        work: done twice, and recorded.
+        before: what it changes, as it is now.
+        while_working: entered around the work, not around a replay.
+
+    Raises:
+        CaptureFailed: the work cannot be recorded, or its replay is something else.
+    """
+    graph = graphs.new()
+    try:
+        with while_working():
+            graphs.warm_up(work.run)
+            expected = _Result.of(work, before)
+            before.restore()
+            before.forget_gradients()
+            with work.batch.disturbed(work.tally.beyond):
+                _disturb(before.model)
+                graph.capture(work.run)
+        before.restore()
+        _wipe(work.output)
+        graph.replay()
+        difference = _Result.of(work, before).difference(expected)
+    except RuntimeError as error:
+        raise CaptureFailed(str(error).partition("\n")[0]) from error
+    finally:
+        before.restore()
+        before.forget_gradients()
+    if difference is not None:
+        raise CaptureFailed(f"a replay is not the work itself: {difference}")
+    return graph
+
+
+@torch.no_grad()
+def _disturb(model: nn.Module) -> None:
+    """Other parameters while work is recorded: what is left over from then shows in a replay."""
+    for parameter in model.parameters():
+        parameter.mul_(0.5)
+
+
+def _wipe(output: StepOutput) -> None:
+    for tensor in _numbers(output):
+        tensor.zero_()
+
+
+def _numbers(output: StepOutput) -> list[Tensor]:
+    loss = [] if output.loss is None else [output.loss]
+    return [*loss, output.true, output.kept, *output.statistics.values()]
+
+
+@dataclass
+class _Result:
+    """What work did.
+
+    Attributes:
+        output: copies of what it left in the tally: loss, targets, predictions, statistics.
+        gradients: after clipping.
+        buffers: running statistics and the like.
+        moves: of the parameters.
+    """
+
+    output: list[Tensor]
+    gradients: list[Tensor | None]
+    buffers: list[Tensor]
+    moves: list[Tensor]
+
+    @classmethod
+    def of(cls, work: Work, before: Snapshot) -> _Result:
+        """Of the work that was just done."""
+        parameters = list(before.model.parameters())
+        return cls(
+            [tensor.clone() for tensor in _numbers(work.output)],
+            [None if parameter.grad is None else parameter.grad.clone() for parameter in parameters],
+            [buffer.clone() for buffer in before.model.buffers()],
+            [new.detach() - old for new, old in zip(parameters, before.tensors, strict=False)],
+        )
+
+    def difference(self, expected: _Result) -> str | None:
+        """What is not as expected; None where all is. Waits for the device."""
+        if [each is None for each in self.gradients] != [each is None for each in expected.gradients]:
+            return "other parameters have gradients"
+        for ours, theirs in zip(self.output, expected.output, strict=True):
+            difference = _difference_of_output(ours, theirs)
+            if difference is not None:
+                return difference
+        error, largest = _error_and_largest(self.gradients, expected.gradients)
+        if not error <= LARGEST_DIFFERENCE * largest:
+            return f"gradients differ by {error:.1e}, the largest is {largest:.1e}"
+        error, largest = _error_and_largest(self.buffers, expected.buffers)
+        if not error <= LARGEST_DIFFERENCE * max(largest, 1.0):
+            return f"buffers differ by {error:.1e}, the largest is {largest:.1e}"
+        # Adam divides gradients that are nothing but rounding by themselves, so that single parameters may move
+        # the other way; a graph without the update moves none.
+        error, length = (
+            float(torch.stack([part.double().norm() for part in parts]).norm())
+            for parts in ([a - b for a, b in zip(self.moves, expected.moves, strict=True)], expected.moves)
+        )
+        return None if error <= 0.5 * length else f"the update differs by {error:.1e} of {length:.1e}"
+
+
+def _difference_of_output(ours: Tensor, expected: Tensor) -> str | None:
+    """NaN in the same places is equal: targets may be missing, statistics undefined."""
+    if not expected.is_floating_point():
+        changed = int((ours != expected).sum())
+        # Classes whose scores differ by rounding only.
+        return None if changed <= 0.01 * expected.numel() else f"{changed} of {expected.numel()} targets or classes"
+    if not torch.equal(ours.isnan(), expected.isnan()):
+        return "loss, predictions or statistics are not defined for the same rows"
+    error, largest = _error_and_largest([ours.nan_to_num()], [expected.nan_to_num()])
+    if error <= LARGEST_DIFFERENCE * max(largest, 1e-3):
+        return None
+    return f"loss, predictions or statistics differ by {error:.1e}, the largest is {largest:.1e}"
+
+
+def _error_and_largest(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> tuple[float, float]:
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    error = max((float((a - b).abs().max()) for a, b in pairs if a.numel()), default=0.0)
+    return error, max((float(b.abs().max()) for _, b in pairs if b.numel()), default=0.0)
+
+
+def _tensors(model: nn.Module) -> list[Tensor]:
+    """Parameters first."""
+    return [*model.parameters(), *model.buffers()]
+
+
+def _moments(optimizer: Optimizer | None) -> Iterator[tuple[tuple[int, str], Tensor]]:
+    if optimizer is None:
+        return
+    for number, parameter in enumerate(each for group in optimizer.param_groups for each in group["params"]):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                yield (number, name), value

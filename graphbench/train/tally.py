@@ -1,0 +1,128 @@
+"""Losses, predictions, targets and statistics of a pass, written by the device into buffers that it keeps.
+
+A captured step cannot append to a list: where its batch belongs is a tensor, so that one recorded piece of work serves
+every batch of a class. What the host keeps of a batch are views of the buffers, which cost no launch; the rows of a
+pass lie one after the other, so that they come to the host as one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+_Level = Literal["batch", "row", "graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """What a step leaves for logs and metrics.
+
+    Attributes:
+        loss: () of the batch; None where it is not wanted.
+        kept: (R, ...) what :meth:`~graphbench.tasks.task.Task.keep` leaves of the predictions.
+        true: (R, ...) targets.
+        statistics: name -> (G,) about every graph.
+    """
+
+    loss: Tensor | None
+    kept: Tensor
+    true: Tensor
+    statistics: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch lies in a pass.
+
+    Attributes:
+        batch: its number.
+        row: its first prediction.
+        graph: its first graph.
+    """
+
+    batch: int
+    row: int
+    graph: int
+
+    def tensor(self) -> Tensor:
+        """(3,) int64, as :meth:`Tally.write` reads it."""
+        return torch.tensor([self.batch, self.row, self.graph])
+
+
+class Tally:
+    """Buffers of one pass; the next one begins at the start again.
+
+    Args:
+        batches: of a pass, at most.
+        rows: predictions of a pass that count, at most.
+        graphs: of a pass, at most; 0 where there are no statistics.
+    """
+
+    def __init__(self, batches: int, rows: int, graphs: int = 0) -> None:
+        self._end = Place(batches, rows, graphs)
+        self._next = Place(0, 0, 0)
+        self._buffers: dict[str, Tensor] = {}
+
+    def begin(self) -> None:
+        """Before the first batch of a pass."""
+        self._next = Place(0, 0, 0)
+
+    def reserve(self, rows: int, graphs: int = 0) -> Place:
+        """The place of the next batch.
+
+        Args:
+            rows: its predictions that count.
+            graphs: its graphs.
+        """
+        place = self._next
+        self._next = Place(place.batch + 1, place.row + rows, place.graph + graphs)
+        if any(getattr(self._next, level) > getattr(self._end, level) for level in ("batch", "row", "graph")):
+            raise RuntimeError(f"a pass was announced to end at {self._end}, its next batch at {self._next}")
+        return place
+
+    @property
+    def beyond(self) -> Place:
+        """Behind all places: what is written there is lost."""
+        return self._end
+
+    def write(self, place: Tensor, output: StepOutput) -> None:
+        """Puts a batch at its place, by operations on the device alone.
+
+        Padding behind its rows is overwritten by the next batch. Buffers are made when a name is written first.
+
+        Args:
+            place: (3,) int64 of :meth:`Place.tensor`, on the device.
+            output: of the batch, real rows first.
+        """
+        if output.loss is not None:
+            self._put("loss", "batch", place, output.loss.view(1))
+        self._put("kept", "row", place, output.kept)
+        self._put("true", "row", place, output.true)
+        for name, values in output.statistics.items():
+            self._put(f"statistics {name}", "graph", place, values)
+
+    def read(self, place: Place, rows: int, graphs: int = 0) -> StepOutput:
+        """What was written, as views; arguments as for :meth:`reserve`."""
+        loss = self._buffers.get("loss")
+        return StepOutput(
+            None if loss is None else loss[place.batch],
+            self._buffers["kept"].narrow(0, place.row, rows),
+            self._buffers["true"].narrow(0, place.row, rows),
+            {
+                name.removeprefix("statistics "): buffer.narrow(0, place.graph, graphs)
+                for name, buffer in self._buffers.items()
+                if name.startswith("statistics ")
+            },
+        )
+
+    def _put(self, name: str, level: _Level, place: Tensor, values: Tensor) -> None:
+        end: int = getattr(self._end, level)
+        if name not in self._buffers:  # one row more takes what nobody reads
+            self._buffers[name] = values.new_zeros((end + 1, *values.shape[1:]))
+        first = place[("batch", "row", "graph").index(level)]
+        rows = torch.arange(len(values), device=values.device).add_(first).clamp_(max=end)
+        self._buffers[name].index_copy_(0, rows, values.detach())

@@ -1,0 +1,212 @@
+"""Which printed cells of the five papers a shipped sweep names, and which have been measured.
+
+``python -m study.coverage [--list] [--build] [--check]`` computes it from results/published, configs/sweeps and the
+packed records, prints a line per table and writes docs/coverage.md. ``--list`` prints every cell instead; ``--build``
+also builds the model of every entry (minutes); ``--check`` compares the page only.
+
+A cell is a printed number. It is *named* if an entry of a sweep is compared with it (``published``), if it is read
+from the same runs (training errors, gains), or if a benchmark measures it; *measured* if all runs of the entry are in
+results/measured at the paper's size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphbench.exit_codes import exit_codes
+from graphbench.runs import atomic
+from graphbench.sweeps import read_sweep
+from graphbench.sweeps.sweep import Sweep
+from graphbench.tables.cli import cell_specs
+from graphbench.tables.published import PublishedRow, names, read_published
+from graphbench.tables.sweep_table import Cell, sweep_cells
+
+ROOT = Path(__file__).resolve().parents[1]
+SWEEPS = ROOT / "configs/sweeps"
+RECORDS = ROOT / "results/measured/records"
+PAGE = ROOT / "docs/coverage.md"
+
+BENCHMARKS: Mapping[str, tuple[str, Callable[[PublishedRow], bool]]] = {
+    "geco_table10": ("python scripts/bench.py geco --device cuda", lambda row: True),
+}
+"""Tables of times and memory -> the command that measures them, and which of their rows."""
+SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
+"""Metric of a cell -> metric of the cell in the same row whose runs give it, too."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What there is for one printed cell.
+
+    Attributes:
+        table: name of the published table.
+        row: the printed number.
+        sweep: that names it; empty: none.
+        config: name of the configuration, or the benchmark's command; empty: none.
+        status: of its measurement, see :attr:`Cell.status`; ``not named`` without a command.
+    """
+
+    table: str
+    row: PublishedRow
+    sweep: str = ""
+    config: str = ""
+    status: str = "not named"
+
+    @property
+    def measured(self) -> bool:
+        """Whether all runs at the paper's size are there."""
+        return self.status in ("reproduced", "below", "above")
+
+
+def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
+    """Every printed cell of results/published, in its order.
+
+    Args:
+        sweeps: the shipped ones. Where several entries name a cell, the sweep with most cells of that table counts,
+            and in it the first entry.
+    """
+    named: dict[str, dict[int, Coverage]] = {}
+    by_size = sorted((_cells_of(sweep) for sweep in sweeps if sweep.published), key=len, reverse=True)
+    for cells in by_size:
+        for cover in cells:
+            named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
+    result = []
+    for table in names():
+        for row in (row for row in _rows(table) if row.mean):
+            found = named.get(table, {})
+            result.append(found.get(id(row)) or _otherwise(table, row, found))
+    return result
+
+
+_TABLES: dict[str, tuple[PublishedRow, ...]] = {}
+
+
+def _rows(table: str) -> tuple[PublishedRow, ...]:
+    """The lines of a table: always the same objects."""
+    if table not in _TABLES:
+        _TABLES[table] = read_published(table).rows
+    return _TABLES[table]
+
+
+def _cells_of(sweep: Sweep) -> list[Coverage]:
+    """The printed cells that the entries of a sweep are compared with."""
+    assert sweep.published is not None
+    packed = RECORDS / f"{sweep.name}.jsonl"
+    found = []
+    published = read_published(sweep.published)
+    rows = {row: row for row in _rows(sweep.published)}
+    for cell in sweep_cells(cell_specs(sweep, packed), published):
+        row = cell.published
+        if row is not None and row.mean:
+            found.append(Coverage(sweep.published, rows[row], sweep.name, cell.spec.records.name, _status(cell)))
+    return found
+
+
+def _status(cell: Cell) -> str:
+    """Of the comparison; ``incomplete`` where runs are missing, ``smaller`` for experiments of reduced size."""
+    if cell.comparison is None or cell.stale:
+        return "not run"
+    if cell.spec.reduced:
+        return "smaller"
+    return cell.comparison.status if len(cell.result.runs) >= len(cell.spec.run_ids) else "incomplete"
+
+
+def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> Coverage:
+    """A cell that no entry names: measured by a benchmark, or with another cell's runs."""
+    if table in BENCHMARKS and BENCHMARKS[table][1](row):
+        return Coverage(table, row, config=BENCHMARKS[table][0], status="benchmark")
+    other = SAME_RUNS.get(row.metric)
+    for cover in found.values() if other else ():
+        same = (cover.row.model, cover.row.dataset, cover.row.metric) == (row.model, row.dataset, other)
+        if same and row.settings.items() <= cover.row.settings.items() | row.settings.items():
+            return Coverage(table, row, cover.sweep, cover.config, "with " + str(other))
+    return Coverage(table, row)
+
+
+def page(cells: Sequence[Coverage]) -> str:
+    """The counts per table and paper as Markdown."""
+    lines = [
+        "# The printed tables, cell by cell",
+        "",
+        "Written by `python -m study.coverage` from results/published, configs/sweeps and results/measured.",
+        "A cell is a printed number. *Named*: one command trains and compares it (a sweep, or a benchmark for times",
+        "and memory), and its model builds (`--build`). *Measured*: all runs are in results/measured at the paper's",
+        "size; then it is *reproduced* (within one published deviation plus one point), *below* or *above*. `--list`",
+        "prints every cell.",
+        "",
+        "| table | printed | named | measured | reproduced | below | above | rows not named |",
+        "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    papers: dict[str, list[Coverage]] = {}
+    for cell in cells:
+        papers.setdefault(cell.row.paper, []).append(cell)
+    for paper, of_paper in papers.items():
+        for table in dict.fromkeys(cell.table for cell in of_paper):
+            lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
+        lines.append(_line(f"**{paper}**", of_paper, rows=False))
+    lines.append(_line("**all**", cells, rows=False))
+    return "\n".join(lines) + "\n"
+
+
+def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
+    count = Counter(cell.status for cell in cells)
+    measured = sum(cell.measured for cell in cells)
+    named = len(cells) - count["not named"]
+    missing = Counter(cell.row.model for cell in cells if cell.status == "not named") if rows else {}
+    shown = ", ".join(f"{model} {number}" for model, number in missing.items())
+    numbers = [len(cells), named, measured, count["reproduced"], count["below"], count["above"]]
+    return f"| {title} | {' | '.join(map(str, numbers))} | {shown} |"
+
+
+def read_sweeps() -> list[Sweep]:
+    """All shipped sweeps."""
+    return [read_sweep(path) for path in sorted(SWEEPS.glob("*.yaml"))]
+
+
+def build(sweeps: Iterable[Sweep]) -> int:
+    """Builds the model of every entry of the sweeps that name printed numbers; returns how many there are.
+
+    Raises:
+        UserError: one cannot be built.
+    """
+    from graphbench.preflight import check
+
+    configs = [entry.config for sweep in sweeps if sweep.published for entry in sweep.entries]
+    for config in {config.hash: config for config in configs}.values():
+        check(config)
+    return len(configs)
+
+
+@exit_codes
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints, and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="every cell as tab-separated values")
+    parser.add_argument("--build", action="store_true", help="build the model of every entry, too")
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if docs/coverage.md is out of date")
+    options = parser.parse_args(arguments)
+    sweeps = read_sweeps()
+    cells = coverage(sweeps)
+    text = page(cells)
+    if options.list:
+        for cell in cells:
+            row = cell.row
+            what = (cell.table, row.model, row.dataset, row.setting, row.metric, row.printed)
+            print("\t".join((*what, cell.sweep, cell.config, cell.status)))
+        return 0
+    print(text.partition("\n| ")[2], end="")
+    if options.build:
+        print(f"{build(sweeps)} entries are built.")
+    stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
+    if stale and not options.check:
+        atomic.write_text(PAGE, text)
+    return int(stale and options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""``metric_best``: any metric that is computed may choose the epoch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphbench.config import load_config
+from graphbench.errors import UserError
+from graphbench.experiment import run
+from graphbench.factory.data import declared_info
+from tests.paths import ROOT
+
+CONFIGS = ROOT / "configs"
+QUICK = "dataset.SBM.train_graphs 8 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4 optim.max_epoch 3 gt.layers 1"
+
+
+def test_epoch_is_chosen_by_the_named_metric(tmp_path: Path) -> None:
+    overrides = [*QUICK.split(), "metric_best", "f1", "out_dir", str(tmp_path), "accelerator", "cpu"]
+    result = run(load_config(CONFIGS / "quickstart.yaml", overrides))
+    assert result is not None
+    folder = Path(result["run_dir"])
+    record = json.loads((folder / "record.json").read_text())
+    epochs = [json.loads(line) for line in (folder / "val/stats.json").read_text().splitlines()]
+    assert record["metric"] == "f1"
+    assert record["best_epoch"] == max(epochs, key=lambda epoch: epoch["f1"])["epoch"]
+    assert {"accuracy", "accuracy-SBM", "f1"} <= {score["name"] for score in record["scores"]}
+
+
+def test_deezer_by_accuracy() -> None:
+    info = declared_info(load_config(CONFIGS / "nodes/sgformer-deezer-accuracy.yaml"))
+    assert info is not None
+    assert (info.metric, info.maximize) == ("accuracy", True)
+
+
+def test_what_is_not_computed_is_refused() -> None:
+    with pytest.raises(UserError, match=r"unknown metric_best 'mae'. Allowed: accuracy, auc, auto"):
+        declared_info(load_config(CONFIGS / "nodes/sgformer-deezer.yaml", ["metric_best", "mae"]))

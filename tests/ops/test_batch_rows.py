@@ -1,0 +1,33 @@
+"""Batches of fixed capacity: the loop over graphs, torch code and kernels give the same rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.ops.batch_rows import Field, Room, batch_rows
+from tests.ops.batch_rows_cases import assert_equal_rows, data
+
+
+def test_torch_code() -> None:
+    assert_equal_rows("cpu")
+
+
+def test_the_worked_example() -> None:
+    ptr = torch.tensor([[0, 2, 5, 6]])
+    letters = Field(torch.arange(6))
+    rows = batch_rows(torch.tensor([1, 0, -1]), ptr, [letters], Room((8,), 2, 2))
+    assert rows.offsets.tolist() == [[0, 3, 5, 5, 7, 8]]
+    assert rows.fields[0].tolist() == [2, 3, 4, 0, 1, 0, 0, 0]
+
+
+def test_padding_edges_are_spread_over_padding_nodes_in_their_order() -> None:
+    ptr, fields = data()
+    (edges,) = batch_rows(torch.tensor([1]), ptr, [fields[5]], Room((7, 12, 9), 3, 3)).fields
+    assert edges[0, 4:].tolist() == edges[1, 4:].tolist() == [3, 3, 4, 4, 5, 5, 6, 6]
+
+
+def test_room_for_every_kind_of_rows() -> None:
+    ptr, fields = data()
+    with pytest.raises(ValueError, match="room must hold 3 numbers of rows, one per kind, received 1"):
+        batch_rows(torch.tensor([1]), ptr, fields, Room((7,), 2, 4))

@@ -1,0 +1,55 @@
+"""Linear maps: against the equation, and what is refused. The kernel: interpreted_linear.py, test_linear_gpu.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphbench.layers.linear import Linear
+from graphbench.ops.linear import linear
+from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+
+
+def case(
+    rows: int, act: str = "identity", bias: bool = True, device: str = "cpu", width: tuple[int, int] = (20, 37)
+) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+    """(backend -> function of the inputs, inputs)."""
+    inputs = [normal(rows, width[0]), normal(width[1], width[0]), *([normal(width[1])] if bias else [])]
+    inputs = [x.detach().to(device).requires_grad_() for x in inputs]
+    return lambda backend: lambda *x: linear(*x, act=act, backend=backend), inputs
+
+
+@pytest.mark.parametrize("rows", [0, 1, 33])
+@pytest.mark.parametrize("act", ["identity", "relu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_equals_the_equation(rows: int, act: str, bias: bool) -> None:
+    using, inputs = case(rows, act, bias)
+    assert_same(using("cpu"), using("reference"), inputs)
+
+
+def test_error_in_float32() -> None:
+    using, inputs = case(33, "relu")
+    assert_within_budget(using("cpu"), using("reference"), inputs)
+
+
+def test_the_module_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    ours = Linear(5, 3)
+    torch.manual_seed(0)
+    theirs = nn.Linear(5, 3)
+    for x in (torch.randn(4, 5), torch.randn(2, 4, 5)):
+        assert torch.equal(ours(x), theirs(x))
+    assert repr(ours) == repr(theirs)
+
+
+def test_refused_arguments() -> None:
+    h, weight = torch.ones(4, 5), torch.ones(3, 5)
+    with pytest.raises(ValueError, match=r"received \(4, 5\) and \(5, 3\)"):
+        linear(h, weight.t())
+    with pytest.raises(ValueError, match=r"bias must be \(3,\), received \(4,\)"):
+        linear(h, weight, torch.ones(4))
+    with pytest.raises(ValueError, match="received 'gelu'"):
+        linear(h, weight, act="gelu")

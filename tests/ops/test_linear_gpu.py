@@ -1,0 +1,39 @@
+"""The Triton kernel of the gradients of linear maps: what it computes and what it compiles to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    NAME,
+    SHARED,
+    check_machine_code,
+    check_program,
+    compile_kernel,
+    fresh_compiler,
+    run_interpreted,
+)
+
+from graphbench.ops.linear import gpu, gpu_kernels  # isort: skip
+
+__all__ = ["fresh_compiler"]  # a fixture
+
+
+@pytest.mark.slow
+def test_kernels_against_the_reference() -> None:
+    run_interpreted("interpreted_linear.py")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("width", [(64, 128), pytest.param((96, 20), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.slow)])
+def test_compiles_for_a_gpu(width: tuple[int, int], capability: int) -> None:
+    assert capability in SHARED
+    kind = torch.float32
+    constants = gpu.constants(*width, kind) | {"RELU": True, "OF_ROWS": True, "PLUS": True}
+    options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
+    types = {"num_rows": "i32", "s_h": "i32", "s_grad": "i32", "s_plus": "i32"}
+    program = compile_kernel(gpu_kernels.backward, constants, types, f"*{NAME[kind]}", capability, options)
+    check_program(program, kind, capability, tensor_cores=True)
+    check_machine_code(program, tensor_cores=True)
