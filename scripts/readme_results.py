@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 from graphbench.runs.aggregate import Mean
@@ -51,13 +50,13 @@ def _text(cell: Cell, digits: int) -> str:
 
 
 def _counts() -> str:
-    """How the stored tables compare with the papers, by the rules of docs/tables.md: words of their rows ``status``."""
-    lines = [line for path in MEASURED.glob("*.md") for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = [line.split("|") for line in lines]
-    words = [word.strip() for row in rows if len(row) > 3 and row[2].strip() == "status" for word in row[3:]]
-    states = Counter(word for word in words if word in ("reproduced", "below", "above"))
-    listed = ", ".join(f"{states[name]} {name}" for name in ("reproduced", "below", "above"))
+    """How the measured numbers compare with the papers, from the last line of docs/coverage.md (`study.coverage`)."""
+    total = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8").splitlines()[-1]
+    printed, named, measured, *states = (word.strip() for word in total.split("|")[2:8])
+    listed = ", ".join(f"{state} {name}" for state, name in zip(states, ("reproduced", "below", "above"), strict=True))
     return (
-        f"Mean and deviation over seeds or splits, CPU. Of {states.total()} published numbers of all five papers that "
-        f"have been\nmeasured: {listed} ([results](docs/results.md), [rules](docs/tables.md#a-sweep))."
+        f"Mean and deviation over seeds or splits, CPU. Of the {int(printed):,} numbers that the five papers "
+        "print, one\n"
+        f"command each trains {int(named):,}; {measured} are measured: {listed} ([results](docs/results.md), "
+        "[all of them](docs/coverage.md))."
     )

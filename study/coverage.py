@@ -33,6 +33,7 @@ PAGE = ROOT / "docs/coverage.md"
 
 BENCHMARKS: Mapping[str, tuple[str, Callable[[PublishedRow], bool]]] = {
     "geco_table10": ("python scripts/bench.py geco --device cuda", lambda row: True),
+    "sgformer_table4": ("python scripts/bench.py sgformer_table4 --device cuda", lambda row: row.model != "ANS-GT"),
 }
 """Tables of times and memory -> the command that measures them, and which of their rows."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
@@ -67,11 +68,12 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """Every printed cell of results/published, in its order.
 
     Args:
-        sweeps: the shipped ones. Where several entries name a cell, the sweep with most cells of that table counts,
-            and in it the first entry.
+        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it the
+            first entry.
     """
     named: dict[str, dict[int, Coverage]] = {}
-    by_size = sorted((_cells_of(sweep) for sweep in sweeps if sweep.published), key=len, reverse=True)
+    of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
+    by_size = sorted(of_sweeps, key=lambda cells: len({id(cell.row) for cell in cells}), reverse=True)
     for cells in by_size:
         for cover in cells:
             named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
@@ -122,7 +124,8 @@ def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> 
         return Coverage(table, row, config=BENCHMARKS[table][0], status="benchmark")
     other = SAME_RUNS.get(row.metric)
     for cover in found.values() if other else ():
-        same = (cover.row.model, cover.row.dataset, cover.row.metric) == (row.model, row.dataset, other)
+        model = row.model.partition(" minus ")[0]
+        same = (cover.row.model, cover.row.dataset, cover.row.metric) == (model, row.dataset, other)
         if same and row.settings.items() <= cover.row.settings.items() | row.settings.items():
             return Coverage(table, row, cover.sweep, cover.config, "with " + str(other))
     return Coverage(table, row)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.records import RecordFolder, read_packed, write_packed
 from graphbench.sweeps import read_sweep
@@ -44,7 +45,7 @@ def fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
         How many records were new.
 
     Raises:
-        ValueError: the file holds another record of a run.
+        UserError: the file holds another record of a run.
     """
     contents = read_packed(file) if file.is_file() else {}
     before = len(contents)
@@ -55,8 +56,10 @@ def fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
             if record is None or record.status != "finished" or record.settings != entry.config.settings:
                 continue
             path, content = f"{source.config}/{run_id}", json.loads(record.to_json())
-            if contents.setdefault(path, content) != content:
-                raise ValueError(f"{file} holds another record of {path} than {source.path / run_id}")
+            known = contents.setdefault(path, content)
+            # A later version writes more fields; those that both have must be equal.
+            if any(known[name] != content[name] for name in known.keys() & content.keys()):
+                raise UserError(f"{file} holds another record of {path} than {source.path / run_id}.")
     if len(contents) > before:
         write_packed(file, contents)
     return len(contents) - before

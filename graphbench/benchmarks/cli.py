@@ -22,7 +22,17 @@ from graphbench.exit_codes import exit_codes
 if TYPE_CHECKING:
     from graphbench.benchmarks.case import Case
 
-BENCHMARKS = ("distance", "geco", "gps_step", "loop", "sfi_step", "sgformer", "sparse_flow")
+BENCHMARKS = (
+    "distance",
+    "geco",
+    "gps_step",
+    "gradformer_figure7",
+    "loop",
+    "sfi_step",
+    "sgformer",
+    "sgformer_table4",
+    "sparse_flow",
+)
 """Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
 
 HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "tables")

@@ -23,7 +23,7 @@ from graphbench.train.trainer import Trainer
 
 EPOCHS = 250
 PAIRS = 7
-CONFIG = ROOT / "configs/nodes/sgformer-cora.yaml"
+CONFIG = ROOT / "configs/nodes/sgformer-cora-4layers.yaml"
 
 
 def run(device: torch.device) -> list[Case]:

@@ -178,11 +178,16 @@ def _check_size(ours: nn.Module, peer: nn.Module, columns: int, layers: Sequence
 
 
 def _cora() -> list[str]:
-    return [str(ROOT / "configs/nodes/sgformer-cora.yaml")]
+    return [str(ROOT / "configs/nodes/sgformer-cora-4layers.yaml")]
 
 
 def _pubmed(folder: Path) -> list[str]:
-    """Random edges, features and classes of PubMed's numbers, as custom data under PubMed's configuration."""
+    """Custom data of PubMed's size under PubMed's configuration."""
+    return [str(ROOT / "configs/nodes/sgformer-pubmed-4layers.yaml"), *write_pubmed(folder)]
+
+
+def write_pubmed(folder: Path) -> list[str]:
+    """Writes random edges, features and classes of PubMed's numbers as custom data; the overrides that read them."""
     generator = torch.Generator().manual_seed(0)
     shape = PUBMED_NODES, PUBMED_COLUMNS
     keep = torch.rand(shape, generator=generator) < PUBMED_DENSITY
@@ -190,7 +195,7 @@ def _pubmed(folder: Path) -> list[str]:
     y = torch.randint(PUBMED_CLASSES, (PUBMED_NODES,), generator=generator)
     torch.save([{"x": x, "edge_index": _pairs(generator), "y": y}], folder / "pubmed.pt")
     overrides = ["dataset.format", "custom", "dataset.name", "PubMed-sized", "dataset.custom.path"]
-    return [str(ROOT / "configs/nodes/sgformer-pubmed.yaml"), *overrides, str(folder / "pubmed.pt")]
+    return [*overrides, str(folder / "pubmed.pt")]
 
 
 def _pairs(generator: torch.Generator) -> Tensor:

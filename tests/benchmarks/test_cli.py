@@ -11,11 +11,13 @@ from graphbench.benchmarks import (
     encodings,
     geco,
     gps_step,
+    gradformer_figure7,
     large_graph,
     loop,
     measuring,
     sfi_step,
     sgformer,
+    sgformer_table4,
     sparse_flow,
     tables,
 )
@@ -23,7 +25,21 @@ from graphbench.benchmarks import cli as bench
 from graphbench.benchmarks.case import Case
 from tests.second_device import DEVICE, second_device
 
-MODULES = (batching, distance, encodings, geco, gps_step, large_graph, loop, sfi_step, sgformer, sparse_flow, tables)
+MODULES = (
+    batching,
+    distance,
+    encodings,
+    geco,
+    gps_step,
+    gradformer_figure7,
+    large_graph,
+    loop,
+    sfi_step,
+    sgformer,
+    sgformer_table4,
+    sparse_flow,
+    tables,
+)
 
 
 def test_every_benchmark_is_a_module() -> None:

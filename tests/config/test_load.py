@@ -217,6 +217,11 @@ def test_every_other_key_is_read_somewhere() -> None:
     assert [name for name in effective if name.rpartition(".")[2] not in read] == []
 
 
+def test_a_component_of_another_key_is_said_so() -> None:
+    with pytest.raises(UserError, match=r"name in model.type 'SGFormer'.* 'SGFormer' is a name for gt.layer_type\."):
+        load_config(ROOT / "configs/quickstart.yaml", ["model.type", "SGFormer"])
+
+
 def test_names_stand_once_in_a_message_and_a_configuration_prints_short() -> None:
     with pytest.raises(UserError) as refused:
         load_config(ROOT / "configs/quickstart.yaml", ["optim.stepss", "3"])
@@ -224,8 +229,3 @@ def test_names_stand_once_in_a_message_and_a_configuration_prints_short() -> Non
     assert re.fullmatch(
         r"Config\('quickstart', hash \w{12}, \d+ keys set\)", repr(load_config(ROOT / "configs/quickstart.yaml"))
     )
-
-
-def test_a_component_of_another_key_is_said_so() -> None:
-    with pytest.raises(UserError, match=r"name in model.type 'SGFormer'.* 'SGFormer' is a name for gt.layer_type\."):
-        load_config(ROOT / "configs/quickstart.yaml", ["model.type", "SGFormer"])

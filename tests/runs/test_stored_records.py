@@ -15,8 +15,8 @@ from graphbench.config import load_config
 from graphbench.config.settings import differences
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import PackedRecords, read_packed, record_sources, write_packed
-from graphbench.sweeps.sweep import read_sweep
 from tests.paths import ROOT
+from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 STORED = [path for path in sorted((ROOT / "results/measured/records").glob("*.jsonl")) if path.suffixes == [".jsonl"]]
 OVERRIDDEN = {
@@ -39,8 +39,8 @@ def configurations() -> dict[str, list[Mapping[str, Any]]]:
         name: [load_config(ROOT / file, [*overrides, "name_tag", name.rsplit("-", 1)[1]]).settings]
         for name, (file, overrides) in OVERRIDDEN.items()
     }
-    for path in sorted((ROOT / "configs/sweeps").glob("*.yaml")):
-        for entry in read_sweep(path).entries:
+    for path in SWEEPS:
+        for entry in shipped_sweep(path.stem).entries:
             by_name.setdefault(entry.config.name, []).append(entry.config.settings)
     return by_name
 

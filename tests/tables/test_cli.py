@@ -19,6 +19,7 @@ from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
 from graphbench.tables.published import read_published
 from tests.paths import ROOT
+from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 MEASURED = ROOT / "results/measured"
 CONFIGS = ROOT / "configs/nodes"
@@ -256,9 +257,9 @@ def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch
     assert sorted([*listed, *of_sweeps]) == sorted(recorded)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
 def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> None:
-    sweep = read_sweep(path)
+    sweep = shipped_sweep(path.stem)
     if sweep.published is None:
         pytest.skip("names no published table")
     published = read_published(sweep.published)

@@ -1,0 +1,130 @@
+"""Training step, inference and memory of several configurations on one batch, in one run: what papers print as times.
+
+Not a benchmark by itself: ``sgformer_table4`` and ``gradformer_figure7`` say which models on which data.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import ROOT, device_name, paired, peaks
+from graphbench.config import load_config
+from graphbench.contract import HasAuxiliaryLoss, take_auxiliary_loss
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.loaders import build_loaders
+from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer
+from graphbench.train.seeding import seed_everything
+
+PAIRS = 5
+MEMORY_PAIRS = 1
+
+
+@dataclass(frozen=True)
+class Side:
+    """A model to measure.
+
+    Attributes:
+        label: as printed in the paper.
+        command: configuration below ``configs`` and overrides, as on the command line.
+    """
+
+    label: str
+    command: tuple[str, ...]
+
+
+class Prepared:
+    """One configuration with its first training batch on a device.
+
+    Args:
+        side: which.
+        device: where.
+    """
+
+    def __init__(self, side: Side, device: torch.device) -> None:
+        file, *overrides = side.command
+        config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
+        loaded = encode(config, read_data(config))
+        splits = build_splits(config, loaded, 0)
+        info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
+        fabric = build_fabric(config)
+        fabric.launch()
+        self.batch, self.rows = next(iter(build_loaders(config, loaded, splits, 0, fabric).train(0)))
+        seed_everything(0)
+        self.model = build_model(config, info).to(device)
+        self._task = build_task(config, info)
+        self._optimizer = build_optimizer(config, self.model)
+        self._auxiliary = [module for module in self.model.modules() if isinstance(module, HasAuxiliaryLoss)]
+
+    def train(self) -> None:
+        """A training step."""
+        self.model.train()
+        self._optimizer.zero_grad(set_to_none=True)
+        prediction, target = self.model(self.batch.replace()), self.batch.y
+        assert target is not None
+        if self.rows is not None:
+            prediction, target = prediction[self.rows], target[self.rows]
+        loss: Tensor = self._task.loss(prediction, target)
+        auxiliary = take_auxiliary_loss(self._auxiliary)
+        (loss if auxiliary is None else loss + auxiliary).backward()
+        self._optimizer.step()
+
+    @torch.no_grad()
+    def infer(self) -> None:
+        """A forward pass."""
+        self.model.eval()
+        self.model(self.batch.replace())
+
+
+def side_by_side(where: str, ours: Side, peers: Sequence[Side], device: torch.device) -> list[Case]:
+    """Training step, inference and peak memory of a training step of every peer beside ours.
+
+    Args:
+        where: the data, for the names of the cases.
+        ours: the model that the paper presents.
+        peers: the others.
+        device: where.
+    """
+    cases = []
+    for peer in peers:
+        first, second = Prepared(ours, device), Prepared(peer, device)
+        for what, mine, other in (
+            ("training step", first.train, second.train),
+            ("inference", first.infer, second.infer),
+        ):
+            mine()  # warm-up
+            other()
+            name = f"{where}: {ours.label} beside {peer.label}, {what}, {device_name(device)}"
+            cases.append(Case(name, peer.label, *paired(mine, other, PAIRS, device), target=1.0))
+        del first, second
+        gc.collect()
+        memory = peaks(one_step, (_packed(ours), _packed(peer)), MEMORY_PAIRS, device)
+        name = f"{where}: {ours.label} beside {peer.label}, peak memory of a training step, {device_name(device)}"
+        cases.append(Case(name, peer.label, *memory, target=1.0, unit="MiB"))
+    return cases
+
+
+def _packed(side: Side) -> str:
+    """A side as one argument of a command line."""
+    return "\n".join((side.label, *side.command))
+
+
+def one_step(packed: str, device: torch.device) -> Callable[[], None]:
+    """The training step of a side, see :func:`~graphbench.benchmarks.measuring.peaks`."""
+    label, *command = packed.split("\n")
+    return Prepared(Side(label, tuple(command)), device).train
+
+
+if __name__ == "__main__":
+    from graphbench.benchmarks.measuring import CPU, peak
+
+    print(peak(one_step(sys.argv[1], CPU), CPU))

@@ -1,0 +1,49 @@
+"""Table 4 of SGFormer (https://arxiv.org/abs/2306.10759): training step, inference and memory of graph transformers.
+
+Cora is real. A graph of PubMed's size is generated, and one as large as a training batch of amazon2m. ANS-GT, which the
+table has as well, is not implemented here. The paper's GPU is a Tesla T4.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.models import Side, side_by_side
+from graphbench.benchmarks.sgformer import write_pubmed
+
+LIKE = ("dataset.format", "GeneratedLike", "dataset.GeneratedLike.scale", "0.04", "train.sampler", "full_batch")
+WHOLE = (*LIKE, "val.sampler", "full_batch")
+
+
+def run(device: torch.device) -> list[Case]:
+    """Cora from dataset.dir or $GRAPHBENCH_DATA, the rest generated."""
+    cases = _small("Cora", device, Path("unused"))
+    with tempfile.TemporaryDirectory() as folder:
+        cases += _small("PubMed-sized", device, Path(folder))
+    return cases + _large(device)
+
+
+def _small(where: str, device: torch.device, folder: Path) -> list[Case]:
+    data = () if where == "Cora" else write_pubmed(folder)
+    name = "cora" if where == "Cora" else "pubmed"
+    models = {"NodeFormer": "nodeformer", "GraphGPS": "gps-performer", "DIFFormer": "difformer"}
+    peers = [Side(label, (f"nodes/{model}-{name}.yaml", *data)) for label, model in models.items()]
+    if where == "Cora":
+        peers.append(Side("GraphTrans", ("nodes/graphtrans-small-cora.yaml",)))
+        peers.append(Side("Graphormer", ("nodes/graphormer-small-cora.yaml",)))
+    return side_by_side(where, Side("SGFormer", (f"nodes/sgformer-{name}.yaml", *data)), peers, device)
+
+
+def _large(device: torch.device) -> list[Case]:
+    file = "large/sgformer-amazon2m.yaml"
+    layers = ("gt.layers", "3", "gt.TwoBranch.attention_norm", "true")
+    one_hop = ("gt.NodeFormer.bias_order", "1")
+    peers = [
+        Side("NodeFormer", (file, *WHOLE, *layers, "gt.layer_type", "None+NodeFormer", *one_hop)),
+        Side("DIFFormer", (file, *WHOLE, *layers, "gt.layer_type", "None+DIFFormer")),
+    ]
+    return side_by_side("a batch of amazon2m's size", Side("SGFormer", (file, *WHOLE)), peers, device)

@@ -1,0 +1,40 @@
+"""``study.coverage``: docs/coverage.md is what the sweeps name and the records hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphbench.tables.published import names, read_published
+from study.coverage import PAGE, Coverage, build, coverage, page
+from tests.shipped_sweeps import SWEEPS, shipped_sweep
+
+
+@pytest.fixture(scope="module")
+def cells() -> list[Coverage]:
+    return coverage([shipped_sweep(path.stem) for path in SWEEPS])
+
+
+def test_every_printed_number_is_a_cell(cells: list[Coverage]) -> None:
+    printed = [(name, row) for name in names() for row in read_published(name).rows if row.mean]
+    assert [(cell.table, cell.row) for cell in cells] == printed
+
+
+def test_the_page_is_up_to_date(cells: list[Coverage]) -> None:
+    assert PAGE.read_text() == page(cells), "python -m study.coverage"
+
+
+def test_at_least_so_many_cells_are_named(cells: list[Coverage]) -> None:
+    named = [cell for cell in cells if cell.status != "not named"]
+    assert len(named) >= 1050
+    assert all(cell.config for cell in named)
+
+
+def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
+    small = [cell for cell in cells if cell.sweep == "ffgt-sbm-small"]
+    assert not any(cell.measured for cell in small)
+    assert any(cell.measured for cell in cells)
+
+
+@pytest.mark.slow
+def test_what_is_named_can_be_built() -> None:
+    assert build(shipped_sweep(path.stem) for path in SWEEPS) > 1000
