@@ -13,12 +13,12 @@ from triton._C.libtriton import ir
 from triton.runtime import interpreter
 
 # What a number of tf32 keeps of one of fp32: sign, exponent and ten bits.
-_KEPT = np.uint32(0xFFFFE000)
+_KEPT, _HALF = np.uint32(0xFFFFE000), np.uint32(0x1000)
 
 
 def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(tf32 part of a number, tf32 part of the rest), cut off as the worst that the hardware may do."""
-    large = (x.view(np.uint32) & _KEPT).view(np.float32)
+    """(tf32 part of a number, rounded as Triton does; tf32 part of the rest, cut off as the hardware does)."""
+    large = ((x.view(np.uint32) + _HALF) & _KEPT).view(np.float32)
     small = np.where(np.isfinite(x), x - large, np.float32(0)).astype(np.float32)
     return large, (small.view(np.uint32) & _KEPT).view(np.float32)
 

@@ -11,7 +11,6 @@ import torch
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     SHARED,
     check_machine_code,
-    check_missing_triton,
     check_program,
     fresh_compiler,
     run_interpreted,
@@ -68,8 +67,3 @@ def test_compiles_as_it_is_launched(capability: int) -> None:
 @pytest.mark.slow
 def test_kernels() -> None:
     run_interpreted("interpreted_batch_rows.py")
-
-
-@pytest.mark.slow
-def test_missing_triton_is_named() -> None:
-    check_missing_triton("batch_rows")
