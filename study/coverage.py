@@ -1,8 +1,8 @@
 """Which printed cells of the five papers a shipped sweep names, and which have been measured.
 
-``python -m study.coverage [--list] [--build] [--check]`` computes it from results/published, configs/sweeps and the
-packed records, prints a line per table and writes docs/coverage.md. ``--list`` prints every cell instead; ``--build``
-also builds the model of every entry (minutes); ``--check`` compares the page only.
+``python -m study.coverage [--list] [--check]`` computes it from results/published, configs/sweeps and the
+packed records, prints a line per table and writes docs/coverage.md. ``--list`` prints every cell instead; ``--check``
+compares the page only. That every entry can be built is a test (tests/test_sweeps.py).
 
 A cell is a printed number. It is *named* if an entry of a sweep is compared with it (``published``), if it is read
 from the same runs (training errors, gains), or if a benchmark measures it; *measured* if all runs of the entry are in
@@ -68,8 +68,8 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """Every printed cell of results/published, in its order.
 
     Args:
-        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it the
-            first entry.
+        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it
+            the first entry.
     """
     named: dict[str, dict[int, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
@@ -138,9 +138,9 @@ def page(cells: Sequence[Coverage]) -> str:
         "",
         "Written by `python -m study.coverage` from results/published, configs/sweeps and results/measured.",
         "A cell is a printed number. *Named*: one command trains and compares it (a sweep, or a benchmark for times",
-        "and memory), and its model builds (`--build`). *Measured*: all runs are in results/measured at the paper's",
-        "size; then it is *reproduced* (within one published deviation plus one point), *below* or *above*. `--list`",
-        "prints every cell.",
+        "and memory), and its model builds, which tests check. *Measured*: all runs are in results/measured at the",
+        "paper's size; then it is *reproduced* (within one published deviation plus one point), *below* or *above*.",
+        "`--list` prints every cell.",
         "",
         "| table | printed | named | measured | reproduced | below | above | rows not named |",
         "|---|--:|--:|--:|--:|--:|--:|---|",
@@ -171,30 +171,14 @@ def read_sweeps() -> list[Sweep]:
     return [read_sweep(path) for path in sorted(SWEEPS.glob("*.yaml"))]
 
 
-def build(sweeps: Iterable[Sweep]) -> int:
-    """Builds the model of every entry of the sweeps that name printed numbers; returns how many there are.
-
-    Raises:
-        UserError: one cannot be built.
-    """
-    from graphbench.preflight import check
-
-    configs = [entry.config for sweep in sweeps if sweep.published for entry in sweep.entries]
-    for config in {config.hash: config for config in configs}.values():
-        check(config)
-    return len(configs)
-
-
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="every cell as tab-separated values")
-    parser.add_argument("--build", action="store_true", help="build the model of every entry, too")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if docs/coverage.md is out of date")
     options = parser.parse_args(arguments)
-    sweeps = read_sweeps()
-    cells = coverage(sweeps)
+    cells = coverage(read_sweeps())
     text = page(cells)
     if options.list:
         for cell in cells:
@@ -203,8 +187,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\t".join((*what, cell.sweep, cell.config, cell.status)))
         return 0
     print(text.partition("\n| ")[2], end="")
-    if options.build:
-        print(f"{build(sweeps)} entries are built.")
     stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
     if stale and not options.check:
         atomic.write_text(PAGE, text)

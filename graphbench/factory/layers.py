@@ -155,6 +155,12 @@ class LayerFactory:
         sublayers = {*registry.names(LOCAL), *registry.names(ATTENTION)}
         # Some names are both a complete layer and a sublayer: alone the former, joined by '+' the latter.
         if not complete or (len(specs) > 1 and all(spec.left_out or spec.name in sublayers for spec in specs)):
+            if self.group == "gnn":  # whose widths are not those of gt
+                raise UserError(
+                    f"{self.where}: {self.key} of this model is a complete layer, received "
+                    f"'{self.config.value(self.key)}'. Other convolutions are for model.type gnn, with gnn.stage_type "
+                    "skipsum for residual connections."
+                )
             return self._parallel()
         if len(specs) > 1:
             raise UserError(

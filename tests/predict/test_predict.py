@@ -18,6 +18,7 @@ import graphbench
 from graphbench.console import main
 from graphbench.errors import UserError
 from graphbench.predict import cli, load_run
+from graphbench.predict.export import export
 from graphbench.predict.predictions import Predictions
 from graphbench.train import hub
 
@@ -133,6 +134,8 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     card = (tmp_path / "model/README.md").read_text()
     assert "# rings, run 0" in card
     assert "| test | " in card
+    with pytest.raises(UserError, match="exists already"):
+        export("results/rings/0", tmp_path / "model")
     assert cli.main([str(tmp_path / "none"), data]) == 2
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err

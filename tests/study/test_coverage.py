@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphbench.tables.published import names, read_published
-from study.coverage import PAGE, Coverage, build, coverage, page
+from study.coverage import PAGE, Coverage, coverage, page
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 
@@ -33,8 +33,3 @@ def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
     small = [cell for cell in cells if cell.sweep == "ffgt-sbm-small"]
     assert not any(cell.measured for cell in small)
     assert any(cell.measured for cell in cells)
-
-
-@pytest.mark.slow
-def test_what_is_named_can_be_built() -> None:
-    assert build(shipped_sweep(path.stem) for path in SWEEPS) > 1000

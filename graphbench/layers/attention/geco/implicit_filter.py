@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
+from graphbench.ops.segment import segment_sum
 from graphbench.ops.sine_network import sine_network
 from graphbench.structures import CapacityRagged, GraphBatch
 from graphbench.structures.size_groups import size_groups
@@ -110,17 +111,10 @@ def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
     """
     if norm == "channels":
         return taps / taps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(taps.dtype).tiny)
-    filter_id = batch.derived(_filter_id)
-    sizes = taps.abs() if norm == "l1" else taps.square()
-    total = sizes.new_zeros(len(batch.ragged.distinct_sizes), taps.shape[1]).index_add(0, filter_id, sizes)
-    total = total.clamp(min=torch.finfo(taps.dtype).tiny)
-    return taps * (total.reciprocal() if norm == "l1" else total.rsqrt()).index_select(0, filter_id)
-
-
-def _filter_id(batch: GraphBatch) -> Tensor:
-    """Number of the filter that a tap belongs to."""
-    sizes = torch.as_tensor(batch.ragged.distinct_sizes, dtype=torch.int64)
-    return torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(batch.device)
+    groups = size_groups(batch.ragged).taps
+    total = segment_sum(taps.abs() if norm == "l1" else taps.square(), groups).clamp(min=torch.finfo(taps.dtype).tiny)
+    factor = total.reciprocal() if norm == "l1" else total.rsqrt()
+    return taps * factor.index_select(0, groups.graph_id)
 
 
 class ImplicitFilter(nn.Module, HasOptimizerGroup):
