@@ -36,9 +36,11 @@ class Pruned(Exception):
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name most likely meant by ``name``, or None when nothing is close.
 
-    Case is ignored, because most slips are ``lapPE`` for ``LapPE``.
+    Case is ignored, because most slips are ``lapPE`` for ``LapPE``; of names that differ in case only, the first.
     """
-    by_lower = {candidate.lower(): candidate for candidate in allowed}
+    by_lower: dict[str, str] = {}
+    for candidate in allowed:
+        by_lower.setdefault(candidate.lower(), candidate)
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
@@ -52,7 +54,7 @@ def unknown(what: str, received: object, allowed: Iterable[str], where: str | No
         allowed: every valid name.
         where: ``file:line`` or ``command line``; left out when the name did not come from a file.
     """
-    names = sorted(set(allowed), key=str.lower)
+    names = sorted(set(allowed), key=lambda name: (name.lower(), name))
     hint = nearest(str(received), names)
     shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
     return UserError(
