@@ -23,6 +23,14 @@ class RunFailed(Exception):
     exit_code = 3
 
 
+_NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory is exhausted, of this machine or a device."""
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _NO_MEMORY)
+
+
 class Interrupted(Exception):
     """Stopped from outside (Ctrl-C, SIGTERM): exit code 130, state kept for resume."""
 

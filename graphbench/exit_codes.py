@@ -14,14 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
-from graphbench.errors import Interrupted, RunFailed, UserError
+from graphbench.errors import Interrupted, RunFailed, UserError, is_out_of_memory
 
 P = ParamSpec("P")
 
 _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM)
 """What passes when somebody makes room; everything else is about a path, which the user has to change."""
-
-_NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
 
 
 def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
@@ -56,7 +54,7 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
         if isinstance(cause, OSError) and cause.errno is not None:
             return _of_system(cause)
         text = str(cause)
-        if isinstance(cause, MemoryError) or any(sign in text.lower() for sign in _NO_MEMORY):
+        if is_out_of_memory(cause):
             return RunFailed(f"memory is exhausted ({_first_line(cause)}). Use a smaller model, batch or data set.")
         if "No space left on device" in text:  # of libraries that write files themselves
             return _of_system(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

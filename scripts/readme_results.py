@@ -57,6 +57,6 @@ def _counts() -> str:
     return (
         f"Mean and deviation over seeds or splits, CPU. Of the {int(printed):,} numbers that the five papers "
         "print, one\n"
-        f"command each trains {int(named):,}; {measured} are measured: {listed} ([results](docs/results.md), "
-        "[all of them](docs/coverage.md))."
+        f"command each trains or measures {int(named):,}; {measured} are measured: {listed} "
+        "([results](docs/results.md), [all of them](docs/coverage.md))."
     )

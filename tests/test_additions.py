@@ -41,7 +41,7 @@ def test_the_examples_are_as_few_files_as_the_guide_says() -> None:
 def test_an_addition_is_its_files(tmp_path: Path) -> None:
     for name in COPIED:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".cache"))
-    for name in ("main.py", "pyproject.toml", "setup.cfg"):
+    for name in ("main.py", "pyproject.toml", "setup.cfg", "README.md"):
         shutil.copy(ROOT / name, tmp_path / name)
     for kind in FILES:
         shutil.copytree(ADDITIONS / kind, tmp_path, dirs_exist_ok=True)

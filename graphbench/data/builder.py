@@ -118,12 +118,13 @@ def read(builder: DatasetBuilder, roots: Roots) -> LoadedDataset:
     """
     try:
         return builder.load(roots)
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except (ValueError, LookupError, ArithmeticError) as error:
         files = () if builder.card is None else builder.card.files
         if not files:
             raise  # generated, or of the user, whose reader says what is wrong
         root = roots.find(*files) or roots.directory
-        raise unreadable([root / file for file in files], error) from error
+        advice = "If they are whole, this is a defect of their reader."
+        raise unreadable([root / file for file in files], error, advice) from error
 
 
 _offered: dict[str, dict[str, tuple[type[DatasetBuilder], str]]] = {}

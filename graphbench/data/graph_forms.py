@@ -71,7 +71,8 @@ def _one_graph(value: Any) -> GraphLike | None:
         return {"x": value["node_feat"], **value} if "node_feat" in value else value
     dgl = sys.modules.get("dgl")
     if dgl is not None:
-        graph, *label = value if isinstance(value, tuple) and len(value) == 2 else (value,)
+        labelled = isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], dgl.DGLGraph)
+        graph, *label = value if labelled else (value,)
         if isinstance(graph, dgl.DGLGraph):
             return _from_dgl(graph, *label)
     networkx, sparse = sys.modules.get("networkx"), sys.modules.get("scipy.sparse")  # whoever has such objects

@@ -217,7 +217,7 @@ def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file.") from None
     except ImportError:
-        raise UserError(f"{path}: Parquet needs pyarrow (pip install pyarrow).") from None
+        raise UserError(f"{path}: Parquet needs pyarrow: pip install 'graphbench-gt[parquet]'.") from None
     except (ValueError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: no table ({error}).") from None
     for column in needed:

@@ -20,13 +20,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphbench.config import load_config
 from graphbench.contract import take_auxiliary_loss
+from graphbench.errors import is_out_of_memory
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.runs.environment import forget_peak_memory, peak_memory
-from graphbench.train.failures import is_out_of_memory
 from graphbench.train.seeding import seed_everything
 
 OUT_OF_MEMORY = 3

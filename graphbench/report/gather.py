@@ -217,6 +217,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
                 settings=entry.config.settings,
                 selector=entry.published,
                 where=entry.where,
+                reduced=sweep.reduced,
             )
             (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""

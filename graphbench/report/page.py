@@ -99,12 +99,13 @@ def _select(name: str, title: str, values: Sequence[str]) -> str:
 
 def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: Sequence[str]) -> str:
     runs = sum(len(row.result.runs) for row in ordered)
-    states = Counter(row.cell.comparison.status for row in ordered if row.cell and row.cell.comparison)
+    judged = ("reproduced", "below", "above")
+    states = Counter(row.cell.status for row in ordered if row.cell and row.cell.status in judged)
     numbers = [
         (f"{runs:,}", "finished runs"),
         (f"{len(ordered):,}", "configurations"),
         (str(len(found)), "data sets"),
-        *((f"{states[name]} of {states.total()}", name) for name in ("reproduced", "below", "above") if states),
+        *((f"{states[name]} of {states.total()}", name) for name in judged if states),
         *([(f"{len(missing):,}", "not included")] if missing else []),
     ]
     tiles = "".join(f"<div><dt>{what}</dt><dd>{count}</dd></div>" for count, what in numbers)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Literal
 
 import torch
@@ -106,9 +106,12 @@ class BatchCounts:
     taps: int = 0
 
 
-@lru_cache(maxsize=64)
+@cache
 def _numbers(rows: int, device: torch.device) -> Tensor:
-    """0 .. rows - 1: one of the few numbers of rows of a class, asked for in every step."""
+    """0 .. rows - 1: one of the few numbers of rows of a class, asked for in every step.
+
+    Recorded graphs read this memory without asking, so that nothing may be dropped.
+    """
     return torch.arange(rows, device=device)
 
 

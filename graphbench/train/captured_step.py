@@ -132,11 +132,13 @@ class CapturedSteps:
         try:
             self._graphs.warm_up(lambda: self._backward_only(plan, batch))
         except RuntimeError as error:
+            for parameter, gradient in zip(self._model.parameters(), known, strict=True):
+                parameter.grad = gradient
             raise CaptureFailed(str(error).partition("\n")[0]) from error
         finally:
             before.restore()
         for parameter, gradient in zip(self._model.parameters(), known, strict=True):
-            if parameter.grad is not None:
+            if parameter.grad is not None or gradient is not None:
                 parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
                 self._gradients.append(parameter.grad)
 

@@ -59,14 +59,6 @@ def interrupted(signal: str | None, epoch: int, saved: bool) -> Interrupted:
     return Interrupted(f"stopped by {signal or 'another process'} in epoch {epoch}. {kept}")
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """True for the many ways in which PyTorch says that there is no memory left."""
-    text = str(error)
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
-        "out of memory" in text or "can't allocate memory" in text
-    )
-
-
 def is_lost_process(error: BaseException) -> bool:
     """True for what PyTorch's communication says when another process of the run has ended."""
     text = str(error)

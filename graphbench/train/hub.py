@@ -26,7 +26,7 @@ def local_folder(source: str | Path) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise UserError(f"{text}: models on the Hub need the package huggingface_hub (pip install it).") from None
+        raise UserError(f"{text}: models on the Hub need huggingface_hub: pip install 'graphbench-gt[hub]'.") from None
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=list(FILES)))
     except Exception as error:  # of a client that talks to a server: many kinds, each with a complete sentence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ class MLflowLogger(Reporter):
             self._open(report.path)
         except ImportError:
             self._client = None
-            logger.warning("MLflow logging is off: the package 'mlflow' is not installed (pip install mlflow).")
+            logger.warning("MLflow logging is off: mlflow is not installed: pip install 'graphbench-gt[mlflow]'.")
         except Exception as error:  # noqa: BLE001  any trouble with a service must not cost the run
             self._client = None
             logger.warning("MLflow logging is off: %s: %s", type(error).__name__, error)
@@ -61,7 +62,7 @@ class MLflowLogger(Reporter):
             from mlflow.entities import Metric
 
             now = round(time.time() * 1000)
-            metrics = [Metric(name, float(value), now, report.epoch) for name, value in values.items()]
+            metrics = [Metric(metric_name(name), float(value), now, report.epoch) for name, value in values.items()]
             self._client.log_batch(self._run_id, metrics=metrics)
         except Exception as error:  # noqa: BLE001
             logger.warning("MLflow logging stops in epoch %d: %s: %s", report.epoch, type(error).__name__, error)
@@ -102,3 +103,8 @@ class MLflowLogger(Reporter):
         except Exception as error:  # noqa: BLE001
             logger.warning("MLflow: the end of the run was not noted: %s: %s", type(error).__name__, error)
         self._client = None
+
+
+def metric_name(name: str) -> str:
+    """As MLflow takes it, which has letters, digits and ``_-./`` only: ``hits_at_1`` for ``hits@1``."""
+    return re.sub(r"[^/\w.\- ]", "_", name.replace("@", "_at_"))

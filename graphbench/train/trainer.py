@@ -16,7 +16,7 @@ from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError
+from graphbench.errors import UserError, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
@@ -31,7 +31,6 @@ from graphbench.train.evaluation import SplitPredictions, evaluate
 from graphbench.train.failures import (
     interrupted,
     is_lost_process,
-    is_out_of_memory,
     lost_process,
     non_finite_loss,
     out_of_memory,

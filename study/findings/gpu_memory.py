@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 
 from graphbench.config import load_config
-from graphbench.errors import UserError, unknown
+from graphbench.errors import UserError, is_out_of_memory, unknown
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
@@ -31,7 +31,6 @@ from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.plots.training_step import whole_matrix
 from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.structures import GraphBatch, PairBlocks
-from graphbench.train.failures import is_out_of_memory
 from graphbench.train.seeding import seed_everything
 
 ROOT = Path(__file__).resolve().parents[2]

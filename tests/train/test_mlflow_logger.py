@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.train.mlflow_logger import MLflowLogger
+from graphbench.train.mlflow_logger import MLflowLogger, metric_name
 from graphbench.train.reporter import Reporter
 from tests.train.tiny_run import tiny_settings, tiny_trainer
 
@@ -34,7 +34,7 @@ def test_a_missing_package_is_one_warning(tmp_path: Path, monkeypatch, caplog) -
     with caplog.at_level(logging.WARNING):
         assert tiny_trainer(tmp_path, reporters=[_logger()]).run().epochs == 6
     messages = [record.getMessage() for record in caplog.records]
-    assert messages == ["MLflow logging is off: the package 'mlflow' is not installed (pip install mlflow)."]
+    assert messages == ["MLflow logging is off: mlflow is not installed: pip install 'graphbench-gt[mlflow]'."]
 
 
 @pytest.mark.slow
@@ -58,3 +58,12 @@ def test_a_resumed_run_goes_on_in_its_file(tmp_path: Path, monkeypatch) -> None:
     assert last == pytest.approx({step: json.loads(line)["loss"] for step, line in enumerate(lines)})
     assert len(last) == 6
     assert {"best/val_accuracy", "best/test_accuracy", "train/loss"} <= set(run.data.metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "known_to_mlflow"),
+    [("val/loss", "val/loss"), ("test/hits@50", "test/hits_at_50"), ("val/accuracy-SBM", "val/accuracy-SBM"),
+     ("a b.c", "a b.c"), ("val/f1%", "val/f1_")],
+)  # fmt: skip
+def test_names_are_those_that_mlflow_takes(name: str, known_to_mlflow: str) -> None:
+    assert metric_name(name) == known_to_mlflow

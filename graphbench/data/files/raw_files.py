@@ -6,6 +6,7 @@ consist of may be named; everything else is refused.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from graphbench.errors import UserError
+from graphbench.errors import UserError, is_out_of_memory
 
 if TYPE_CHECKING:
     import pandas
@@ -30,22 +31,24 @@ def reading(*files: Path) -> Iterator[None]:
     """A block that reads and interprets raw files; whatever it raises becomes one message that names them.
 
     Damage surfaces as nearly any exception of the libraries that parse (``zlib.error``, ``IndexError``, ``TypeError``
-    of a pickle, ...), so that all are taken but those that are about something else.
+    of a pickle, ...), so that all are taken but those that are about something else: what the system refuses, a
+    package that is missing, memory that is exhausted.
 
     Raises:
         UserError: a file is missing or damaged.
     """
     try:
         yield
-    except (UserError, MemoryError):
+    except (UserError, ImportError, AssertionError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None and error.filename not in map(str, files):
-            raise  # a full disk or the like
-        raise unreadable(files, error) from error
+        refused = isinstance(error, OSError) and error.errno not in (None, errno.ENOENT)
+        if refused or is_out_of_memory(error):
+            raise
+        raise unreadable(files, error, "Delete it and let it be downloaded again.") from error
 
 
-def unreadable(files: Sequence[Path], error: Exception) -> UserError:
+def unreadable(files: Sequence[Path], error: Exception, advice: str) -> UserError:
     """The message about raw files whose content made a reader fail."""
     folder = os.path.commonpath([file.parent for file in files])
     names = [os.path.relpath(file, folder) for file in files]
@@ -54,7 +57,7 @@ def unreadable(files: Sequence[Path], error: Exception) -> UserError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return UserError(
         f"{shown} cannot be read ({type(error).__name__}: {reason}; {Path(frame.filename).name}:{frame.lineno}): what "
-        "is there is not what was published, or damaged. Delete it and let it be downloaded again."
+        f"is there is not what was published, or damaged. {advice}"
     )
 
 

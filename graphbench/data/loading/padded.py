@@ -16,7 +16,7 @@ from graphbench.structures import BatchCounts, BatchPlan, Capacity, DeviceBatch
 from graphbench.structures.capacity import NO_GRAPH
 
 CLASSES = 4
-"""Capacities of the full batches of a split: each is captured once, and four waste 4 to 11 % of the nodes."""
+"""Capacities of the full batches of a split: each is captured once. What they waste: docs/padding-waste.md."""
 
 _QUANTILES = 64
 """Places at which classes may be cut."""

@@ -34,7 +34,7 @@ class DistanceGate(nn.Sequential):
         if p is None:
             raise ValueError(
                 "equivstable reads the encoding of EquivStableLapPE or EquivStableRWSE, which the batch lacks: "
-                "add EquivStableLapPE to dataset.node_encoder_name"
+                "add one of them to dataset.node_encoder_name"
             )
         gate = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
         for layer in self:

@@ -159,7 +159,7 @@ class _Launch:
         }
 
 
-@functools.lru_cache(maxsize=64)
+@functools.cache  # recorded graphs read what is kept here
 def _on_device(max_hops: tuple[int | None, ...], device: torch.device) -> Tensor:
     limits = [UNREACHABLE if limit is None else limit for limit in max_hops]
     return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)

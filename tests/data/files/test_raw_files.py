@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import pickle
 import re
@@ -10,7 +11,7 @@ import pytest
 import torch
 from scipy.sparse import coo_matrix
 
-from graphbench.data.files.raw_files import read_csv, read_pickle, read_torch
+from graphbench.data.files.raw_files import read_csv, read_pickle, read_torch, reading
 from graphbench.errors import UserError
 
 
@@ -101,3 +102,19 @@ def test_damaged_and_missing_files(tmp_path: Path, read: object, name: str) -> N
     (tmp_path / name).write_bytes(b"\x80\x04garbage")
     with pytest.raises(UserError, match=re.escape(f"{tmp_path / name} cannot be read")):
         read(tmp_path / name)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        PermissionError(errno.EACCES, "Permission denied", "x.csv"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes."),
+        MemoryError(),
+        ModuleNotFoundError("No module named 'pandas'"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_no_damage_is_not_called_so(error: Exception) -> None:
+    with pytest.raises(type(error)), reading(Path("x.csv")):
+        raise error
