@@ -98,6 +98,7 @@ def check(
     only: int | None = None,
     overwrite: bool = False,
     starts: bool = True,
+    base: Config | None = None,
 ) -> Checked:
     """Finds what is wrong before data is read, encodings are computed or anything is written.
 
@@ -107,6 +108,7 @@ def check(
         only: run id of the one run of these that is meant; None: all of them.
         overwrite: runs of another configuration may lie in the way.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
+        base: of the pretrained run that it starts from, where that is trained before it.
 
     Raises:
         UserError: the input is wrong.
@@ -116,8 +118,8 @@ def check(
     runs = [run for run in planned if only in (None, run.run_id)]
     if not runs:
         raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
-    config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts))
-    if starts and config.tree.train.mode in INFERENCE_MODES:
+    config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts, base=base))
+    if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
     description, info, model, task = _described(config)
     from graphbench.factory.training import (

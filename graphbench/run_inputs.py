@@ -84,12 +84,15 @@ def split_name(facts: Mapping[str, Any]) -> str:
 
 def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:
     path = find_run(config.tree.pretrained.dir, made.run.run_id)
-    identity = made.identity.joined(
-        RunIdentity(made.identity.config_hash, {f"weights of {path}": digest(read_best(path)["model"])})
-    )
+    identity = made.identity.joined(pretrained_identity(config, path))
     judged = [_compare_splits(trained, record, made) for trained, record in _lineage(path)]
     facts = {**made.facts, "pretrained": {"run": str(path), "judged": judged}}
     return RunInputs(made.run, made.splits, identity, facts, tuple(f"pretrained: {text}." for text in judged))
+
+
+def pretrained_identity(config: Config, path: Path) -> RunIdentity:
+    """The part of a run's identity that the run it starts from is."""
+    return RunIdentity(config.hash, {f"weights of {path}": digest(read_best(path)["model"])})
 
 
 def _lineage(path: Path) -> Iterator[tuple[Path, RunRecord | None]]:

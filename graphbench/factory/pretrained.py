@@ -29,7 +29,7 @@ _ARCHITECTURE_KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
 _HEAD_KEYS = ("gnn.head", "gnn.layers_post_mp")
 
 
-def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Config:
+def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: Config | None = None) -> Config:
     """The configuration with the architecture of the run that ``pretrained.dir`` names.
 
     Encoders and layers take the stored run's values wherever this configuration does not set a key itself; where it
@@ -40,6 +40,7 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Con
         config: a loaded configuration.
         run_id: number of the first run.
         starts: whether a run follows; if none does, only an architecture that is to be adopted has to exist.
+        base: configuration of the named run, where that is still to be trained; None: read from the run.
 
     Raises:
         UserError: ``train.mode`` needs a trained model and none is named, or there is no such run.
@@ -55,10 +56,12 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True) -> Con
         return config
     if not (tree.pretrained.adopt_architecture or starts):
         return config
-    run = find_run(tree.pretrained.dir, run_id)
+    run = None if base is not None else find_run(tree.pretrained.dir, run_id)
     if not tree.pretrained.adopt_architecture:
         return config
-    stored = _leaves(load_config(run / "config.yaml").tree)
+    source = base if run is None else load_config(run / "config.yaml")
+    assert source is not None
+    stored = _leaves(source.tree)
     merged = tree.clone()
     merged.defrost()
     notices = []

@@ -93,8 +93,17 @@ class RunDirectory:
             UserError: another process works here.
         """
         record = self.record
-        if record is None or not record.identity.differences(identity):
-            return None
+        return self.set_aside() if record is not None and record.identity.differences(identity) else None
+
+    def set_aside(self) -> Path:
+        """Renames the run aside, as ``overwrite`` does.
+
+        Returns:
+            Its new folder.
+
+        Raises:
+            UserError: another process works here.
+        """
         with self._lock():
             target = self._aside()
             atomic.rename(self.path, target)

@@ -1,13 +1,15 @@
 """Entries that build on another of the same sweep: their runs wait for the run that they start from.
 
-An entry builds on another if the last part of its ``pretrained.dir`` is the other's folder. Run i starts from run i.
+An entry builds on another if its ``pretrained.dir`` is the other's run folder, or the folder of one run in it. Of
+several runs, run i starts from run i; a single one serves all.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,43 +21,99 @@ if TYPE_CHECKING:
     from graphbench.sweeps.sweep import Entry
 
 
-def linked(entries: Sequence[Entry], load: Callable[[Entry, tuple[str, ...]], Config]) -> list[Entry]:
-    """The entries, each with the name of the one it builds on and ``pretrained.dir`` where the sweep writes that.
+def linked(
+    entries: Sequence[Entry], load: Callable[[Entry, tuple[str, ...]], Config], command_line: Sequence[str] = ()
+) -> list[Entry]:
+    """The entries, each with the folder of the one it builds on and ``pretrained.dir`` where the sweep writes that.
 
     Args:
         entries: of a sweep.
         load: the configuration of an entry with other overrides.
+        command_line: ``[key, value, ...]`` at the end of every entry's overrides. Files name a folder as it is without
+            the ``out_dir`` and ``name_tag`` among them.
 
     Raises:
         UserError: entries build on each other in a circle.
     """
-    by_name = {entry.config.name: entry for entry in entries}
+    if not any(entry.config.tree.pretrained.dir for entry in entries):
+        return list(entries)
+    bases = {os.path.abspath(entry.folder): entry for entry in entries}
+    bases |= {os.path.normpath(_declared(entry, load, command_line)): entry for entry in entries}
     result = []
     for entry in entries:
-        base = by_name.get(Path(entry.config.tree.pretrained.dir or ".").name)
-        if base is None or base is entry:
+        written = os.path.normpath(entry.config.tree.pretrained.dir or "")
+        base, run = _base_and_run(written, bases) or _base_and_run(os.path.abspath(written), bases) or (None, "")
+        if base is None or base is entry or not entry.config.tree.pretrained.dir:
             result.append(entry)
             continue
-        folder = str(Path(base.config.tree.out_dir, base.config.name))
+        folder = str(base.folder / run)
         overrides = entry.overrides
         if folder != entry.config.tree.pretrained.dir:
             overrides = (*overrides, "pretrained.dir", folder)
         config = entry.config if overrides == entry.overrides else load(entry, overrides)
-        result.append(dataclasses.replace(entry, overrides=overrides, config=config, base=base.config.name))
+        result.append(dataclasses.replace(entry, overrides=overrides, config=config, base=base.folder))
     _check_circles(result)
     return result
 
 
+def _declared(entry: Entry, load: Callable[[Entry, tuple[str, ...]], Config], command_line: Sequence[str]) -> Path:
+    """The run folder of an entry as its file and the sweep have it."""
+    if not {"out_dir", "name_tag"} & set(command_line[::2]):
+        return entry.folder
+    pairs = zip(command_line[::2], command_line[1::2], strict=True)
+    others = [text for pair in pairs if pair[0] not in ("out_dir", "name_tag") for text in pair]
+    config = load(entry, (*entry.overrides[: len(entry.overrides) - len(command_line)], *others))
+    return Path(config.tree.out_dir, config.name)
+
+
+def _base_and_run(folder: str, bases: Mapping[str, Entry]) -> tuple[Entry, str] | None:
+    """The entry whose run folder this is, or that of one run in it."""
+    if folder in bases:
+        return bases[folder], ""
+    parent, run = os.path.split(folder)
+    return (bases[parent], run) if parent in bases and run.isdigit() else None
+
+
 def _check_circles(entries: Sequence[Entry]) -> None:
-    bases = {entry.config.name: entry.base for entry in entries}
+    bases = {entry.folder: entry.base for entry in entries}
     for entry in entries:
-        chain = [entry.config.name]
+        chain = [entry.folder]
         while (base := bases[chain[-1]]) is not None:
             if base in chain:
-                raise UserError(
-                    f"{entry.where}: entries build on each other in a circle: {' -> '.join([*chain, base])}."
-                )
+                names = " -> ".join(folder.name for folder in [*chain, base])
+                raise UserError(f"{entry.where}: entries build on each other in a circle: {names}.")
             chain.append(base)
+
+
+def bases_first(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries in an order in which each comes after the one it builds on."""
+    by_folder = {entry.folder: entry for entry in entries}
+    ordered: dict[Path, Entry] = {}
+    for entry in entries:
+        chain = [entry]
+        while (base := chain[-1].base) in by_folder:
+            chain.append(by_folder[base])
+        ordered |= {member.folder: member for member in reversed(chain) if member.folder not in ordered}
+    return list(ordered.values())
+
+
+def needed_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> int | None:
+    """Which run of its base a run of an entry starts from, as :func:`graphbench.train.pretrained.find_run` has it.
+
+    Args:
+        entry: builds on another.
+        run_id: of its run.
+        of_base: ids of the runs that the base will have.
+
+    Returns:
+        None: none of these.
+    """
+    source = Path(entry.config.tree.pretrained.dir)
+    if source != entry.base:
+        return int(source.name) if int(source.name) in of_base else None
+    if run_id in of_base:
+        return run_id
+    return of_base[0] if len(of_base) == 1 else None
 
 
 class WorkQueue:
@@ -68,7 +126,6 @@ class WorkQueue:
     def __init__(self, items: Sequence[WorkItem]) -> None:
         self._waiting = deque(items)
         self._open = {item.key for item in items}
-        self._failed: set[tuple[str, str]] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -90,7 +147,6 @@ class WorkQueue:
         self._open.discard(item.key)
         if finished:
             return
-        self._failed.add(item.key)
         for orphan in [other for other in self._waiting if other.needs == item.key]:
             self._waiting.remove(orphan)
             yield orphan

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from graphbench.config.config import flat
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.download import no_downloads
 from graphbench.errors import UserError
 from graphbench.factory.data import read_data
-from graphbench.run_inputs import run_inputs
-from graphbench.sweeps.plan import PlannedEntry
+from graphbench.preflight import Checked, declared_identity
+from graphbench.run_inputs import pretrained_identity, run_inputs
 from graphbench.sweeps.study import Study
+from graphbench.train.pretrained import find_run
+
+if TYPE_CHECKING:
+    from graphbench.sweeps.plan import PlannedEntry
 
 
 def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
@@ -61,3 +66,42 @@ def _data_settings(planned: PlannedEntry) -> str:
     values = flat({"dataset": tree.dataset, "prep": tree.prep, "compat": tree.compat, "head": tree.gnn.head})
     neutral = ("dataset.split", "dataset.node_encoder", "dataset.edge_encoder")  # what is done with the graphs later
     return json.dumps({key: value for key, value in values.items() if not key.startswith(neutral)})
+
+
+def finished_runs(checked: Checked) -> frozenset[int]:
+    """Ids of the finished runs with the same configuration."""
+    records = {run.run_id: checked.directory(run).record for run in checked.runs}
+    return frozenset(
+        run_id
+        for run_id, record in records.items()
+        if record is not None and (record.status, record.config_hash) == ("finished", checked.config.hash)
+    )
+
+
+def stale_runs(checked: Checked, waiting: Collection[int], overwrite: bool) -> frozenset[int]:
+    """Ids of the runs that lie in the way, since the run that they started from is another today or will be.
+
+    Args:
+        checked: starts from another entry's runs.
+        waiting: ids of those whose base is still to be trained. Without ``overwrite`` they are compared after that.
+        overwrite: they will be moved aside.
+
+    Raises:
+        UserError: there are some, and they are not to be overwritten.
+    """
+    stale = set()
+    for run in checked.runs:
+        directory = checked.directory(run)
+        record = directory.record
+        if record is None:
+            continue
+        if run.run_id in waiting:
+            stale |= {run.run_id} if overwrite else set()
+            continue
+        source = find_run(checked.config.tree.pretrained.dir, run.run_id)
+        identity = declared_identity(checked.config, run).joined(pretrained_identity(checked.config, source))
+        if not overwrite:
+            directory.refuse_another(identity)
+        elif record.identity.differences(identity):
+            stale.add(run.run_id)
+    return frozenset(stale)

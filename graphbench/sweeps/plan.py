@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
-from graphbench.preflight import Checked, Run, check, declared_identity
+from graphbench.preflight import Checked, Run, check, declared_identity, planned_runs
+from graphbench.sweeps.dependencies import bases_first, needed_run
+from graphbench.sweeps.finished import finished_runs, stale_runs
 from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, load_optuna
@@ -26,7 +28,8 @@ class PlannedEntry:
         finished: run ids of those that need not be trained.
         search: what its trials are made from; None: the entry itself is trained.
         ended: trials of the search that are done.
-        base: folder of the entry that it builds on, where that is trained, too.
+        needs: run id -> key of the run that it starts from, where the sweep trains that, too.
+        stale: ids of runs on disk that started from other weights than are, or will be, there.
     """
 
     entry: Entry
@@ -35,7 +38,8 @@ class PlannedEntry:
     finished: frozenset[int]
     search: SearchPlan | None = None
     ended: int = 0
-    base: str | None = None
+    needs: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    stale: frozenset[int] = frozenset()
 
     @property
     def column(self) -> str:
@@ -90,7 +94,7 @@ class WorkItem:
     @property
     def needs(self) -> tuple[str, str] | None:
         """Key of the run that it starts from; None: of none that is trained with it."""
-        return None if self.planned.base is None else (self.planned.base, str(self.number))
+        return self.planned.needs.get(self.number)
 
     @property
     def name(self) -> str:
@@ -132,37 +136,71 @@ def plan(
         raise UserError(f"{sweep.path}: {trials} trials are asked for, but no entry has a search.")
     if trials:
         load_optuna()
-    planned: list[PlannedEntry] = []
-    folders: dict[str, str] = {}
-    chosen = {entry.config.name for entry in entries}
+    planned: dict[Path, PlannedEntry] = {}
+    for entry in bases_first(entries):
+        base = planned.get(entry.base) if entry.base else None
+        planned[entry.folder] = _plan_entry(sweep, entry, base, trials, overwrite)
+    result = [planned[entry.folder] for entry in entries]
+    _check_cells(result)
+    return result
+
+
+def _plan_entry(
+    sweep: Sweep, entry: Entry, base: PlannedEntry | None, trials: int | None, overwrite: bool
+) -> PlannedEntry:
+    """One entry, after the one that it builds on; None: that is not trained with it."""
+    repeat = sweep.repeat(entry)
+    searches = bool(trials and entry.search)
+    stale: frozenset[int] = frozenset()
+    try:
+        runs = planned_runs(entry.config, repeat)
+        needs = _needs(entry, runs, base)
+        source = base.checked.config if base and runs[0].run_id in needs else None
+        # A search writes into a folder of its own: what lies in the entry's is no obstacle.
+        checked = check(entry.config, repeat=repeat, overwrite=overwrite or searches, base=source)
+        to_train = {item.key for item in base.missing} if base else set()
+        waiting = {run_id for run_id, key in needs.items() if key in to_train}
+        if entry.base and not searches:
+            stale = stale_runs(checked, waiting, overwrite)
+    except UserError as error:
+        raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
+    if checked.fabric.world_size > 1:
+        raise UserError(
+            f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
+            "a sweep runs every training in one process. Run this one with main.py."
+        )
+    if trials and entry.search:
+        search = _search(sweep, entry, checked, trials)
+        ended = search_status(search).ended
+        return PlannedEntry(entry, checked, repeat, frozenset(), search, ended, needs)
+    finished = finished_runs(checked) - waiting - stale
+    return PlannedEntry(entry, checked, repeat, finished, needs=needs, stale=stale)
+
+
+def _needs(entry: Entry, runs: Sequence[Run], base: PlannedEntry | None) -> dict[int, tuple[str, str]]:
+    """Run id -> key of the run of the base that it starts from, as far as the sweep trains that."""
+    if base is None or base.search is not None:  # trials leave nothing in the folder that pretrained.dir names
+        return {}
+    of_base = [run.run_id for run in base.checked.runs]
+    needed = {run.run_id: needed_run(entry, run.run_id, of_base) for run in runs}
+    return {run_id: (str(base.checked.folder), str(source)) for run_id, source in needed.items() if source is not None}
+
+
+def _check_cells(planned: Sequence[PlannedEntry]) -> None:
+    """Refuses two entries in one cell of the table.
+
+    Raises:
+        UserError: naming both.
+    """
     cells: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        repeat = sweep.repeat(entry)
-        try:
-            # A search writes into a folder of its own: what lies in the entry's is no obstacle.
-            waits = entry.base in chosen
-            aside = overwrite or bool(trials and entry.search)
-            checked = check(entry.config, repeat=repeat, overwrite=aside, starts=not waits)
-        except UserError as error:
-            raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
-        if checked.fabric.world_size > 1:
-            raise UserError(
-                f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
-                "a sweep runs every training in one process. Run this one with main.py."
-            )
-        search = _search(sweep, entry, checked, trials) if trials and entry.search else None
-        ended = search_status(search).ended if search else 0
-        folders[entry.config.name] = str(checked.folder)
-        planned.append(PlannedEntry(entry, checked, repeat, _finished(checked), search, ended))
-        cell = (entry.label, planned[-1].column)
+    for one in planned:
+        entry, cell = one.entry, (one.entry.label, one.column)
         first = cells.setdefault(cell, entry)
         if first is not entry:
             raise UserError(
                 f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {first.config.name} and "
                 f"{entry.config.name}. Give one of them a column of its own, or another label."
             )
-    # The base of an entry may come later in the file.
-    return [replace(one, base=folders.get(one.entry.base) if one.entry.base else None) for one in planned]
 
 
 def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:
@@ -171,8 +209,9 @@ def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:
     for entry in planned:
         if entry.search is None:  # a search writes into a folder of its own
             for run in entry.checked.runs:
-                identity = declared_identity(entry.checked.config, run)
-                moved.append(entry.checked.directory(run).set_aside_another(identity))
+                identity, directory = declared_identity(entry.checked.config, run), entry.checked.directory(run)
+                stale = run.run_id in entry.stale
+                moved.append(directory.set_aside() if stale else directory.set_aside_another(identity))
     return [path for path in moved if path is not None]
 
 
@@ -200,16 +239,6 @@ def search_status(search: SearchPlan) -> StudyStatus:
         UserError: its folder holds another search.
     """
     return Study(search).status() if search.journal.is_file() else StudyStatus(0, 0, 0, 0)
-
-
-def _finished(checked: Checked) -> frozenset[int]:
-    """Ids of the finished runs with the same configuration."""
-    records = {run.run_id: checked.directory(run).record for run in checked.runs}
-    return frozenset(
-        run_id
-        for run_id, record in records.items()
-        if record is not None and (record.status, record.config_hash) == ("finished", checked.config.hash)
-    )
 
 
 def select(sweep: Sweep, patterns: Sequence[str]) -> list[Entry]:

@@ -57,7 +57,7 @@ class Entry:
         where: ``file:line`` of its variant.
         origins: ``file:line`` of every key that the sweep sets.
         search: keys that its group searches over.
-        base: name of the entry that it builds on; None: it builds on none of the sweep.
+        base: run folder of the entry that it builds on; None: it builds on none of the sweep.
     """
 
     label: str
@@ -69,7 +69,12 @@ class Entry:
     where: str
     origins: Mapping[str, str]
     search: tuple[SearchDimension, ...] = ()
-    base: str | None = None
+    base: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Of its runs."""
+        return Path(self.config.tree.out_dir, self.config.name)
 
     @property
     def cell(self) -> str:
@@ -126,7 +131,7 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     for group in root["groups"].items("groups"):
         entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
-    entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins))
+    entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins), overrides)
     published = head["published"].text("published") if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
     pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
@@ -244,10 +249,9 @@ def _load(
 def _check_folders(entries: Sequence[Entry]) -> None:
     first: dict[Path, Entry] = {}
     for entry in entries:
-        folder = Path(entry.config.tree.out_dir, entry.config.name)
-        other = first.setdefault(folder, entry)
+        other = first.setdefault(entry.folder, entry)
         if other is not entry:
             raise UserError(
-                f"{entry.where}: the entries '{other.cell}' and '{entry.cell}' share the run folder {folder}, "
+                f"{entry.where}: the entries '{other.cell}' and '{entry.cell}' share the run folder {entry.folder}, "
                 "which is named after the file and name_tag. Give one of them a name_tag of its own."
             )

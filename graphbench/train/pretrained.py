@@ -35,7 +35,8 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
     folder = local_folder(folder)
     if (folder / PARAMETERS).is_file():
         return folder
-    runs = {path.name: path for path in folder.iterdir() if (path / "ckpt").is_dir()} if folder.is_dir() else {}
+    folders = [path for path in folder.iterdir() if (path / "ckpt").is_dir()] if folder.is_dir() else []
+    runs = {path.name: path for path in folders if ".old-" not in path.name}  # not those that were set aside
     run = folder if (folder / "ckpt").is_dir() else runs.get(str(run_id))
     if run is None and len(runs) == 1:
         (run,) = runs.values()

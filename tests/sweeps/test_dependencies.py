@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
+import yaml
 
 from graphbench.errors import UserError
+from graphbench.experiment import run
+from graphbench.preflight import check
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.dependencies import WorkQueue, stages
-from graphbench.sweeps.plan import WorkItem, plan
+from graphbench.sweeps.plan import WorkItem, plan, set_aside
 from tests.paths import ROOT
 
 CORA = ROOT / "configs/nodes/gcn-cora.yaml"
@@ -46,6 +51,14 @@ def write(path: Path, first: str, second: str) -> Path:
     )
     path.write_text(f"sweep: {{name: two, seeds: 2}}\ngroups:\n{entries}")
     return path
+
+
+def _plain(folder: Path) -> Path:
+    """The configuration on Cora without the keys of its architecture, which would win over adopted ones."""
+    bases = [str(ROOT / "configs/_base_" / name) for name in ("data/medium-cora.yaml", "train/full-graph.yaml")]
+    file = folder / CORA.name
+    file.write_text(yaml.safe_dump({"_base_": bases}))
+    return file
 
 
 def test_a_run_is_handed_out_after_the_one_it_starts_from() -> None:
@@ -88,7 +101,7 @@ def test_the_folder_is_that_of_the_sweep(tmp_path: Path, data_root: Path, monkey
     second = ", pretrained.dir: results/gcn-cora-first, pretrained.adopt_architecture: false"
     sweep = read_sweep(write(tmp_path / "two.yaml", "", second), ["out_dir", str(tmp_path / "runs")])
     built, _ = sweep.entries
-    assert built.base == "gcn-cora-first"
+    assert built.base == tmp_path / "runs/gcn-cora-first"
     assert built.config.tree.pretrained.dir == str(tmp_path / "runs/gcn-cora-first")
     planned = plan(sweep, sweep.entries)  # its base need not exist yet
     assert [item.needs for item in planned[0].missing] == [item.key for item in planned[1].missing]
@@ -102,15 +115,94 @@ def test_circles_are_refused(tmp_path: Path) -> None:
         read_sweep(write(tmp_path / "two.yaml", f"{keys}second", f"{keys}first"))
 
 
+@pytest.mark.parametrize("directory", ["hf://me/gcn-cora-first", "/elsewhere/gcn-cora-first", "gcn-cora-first"])
+def test_another_folder_of_the_same_name_is_no_entry(tmp_path: Path, directory: str) -> None:
+    path = write(tmp_path / "two.yaml", "", f", pretrained.dir: '{directory}'")
+    for overrides in ([], ["out_dir", str(tmp_path / "runs")]):
+        second, _ = read_sweep(path, overrides).entries
+        assert second.base is None
+        assert second.config.tree.pretrained.dir == directory
+
+
+def test_a_run_of_another_entry_is_what_all_wait_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.yaml", "", ", pretrained.dir: results/gcn-cora-first/124")
+    sweep = read_sweep(path, ["out_dir", str(tmp_path / "runs")])
+    assert sweep.entries[0].config.tree.pretrained.dir == str(tmp_path / "runs/gcn-cora-first/124")
+    second, first = plan(sweep, sweep.entries)
+    assert [item.needs for item in second.missing] == [first.missing[1].key] * 2
+
+
+def test_the_only_run_of_another_entry_is_what_all_wait_for(tmp_path: Path) -> None:
+    one = ", run_multiple_splits: [0]"
+    sweep = read_sweep(write(tmp_path / "two.yaml", one, ", pretrained.dir: results/gcn-cora-first"))
+    second, first = plan(sweep, sweep.entries)
+    assert [item.number for item in first.missing] == [0]
+    assert [item.number for item in second.missing] == [123, 124]
+    assert [item.needs for item in second.missing] == [first.missing[0].key] * 2
+
+
+def test_the_architecture_of_an_entry_is_adopted_before_it_is_trained(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.yaml", ", gnn.layers_mp: 5, gnn.act: elu", ", pretrained.dir: results/gcn-cora-first")
+    path.write_text(path.read_text().replace(f"[{CORA}]", f"[{_plain(tmp_path)}]", 1))
+    sweep = read_sweep(path, ["out_dir", str(tmp_path / "runs")])
+    second, first = plan(sweep, sweep.entries)
+    folder = first.checked.directory(first.checked.runs[0]).path
+    (folder / "ckpt").mkdir(parents=True)
+    (folder / "ckpt/best.ckpt").touch()
+    (folder / "config.yaml").write_text(first.checked.config.of_run(123, 0).dump())
+    as_trained = check(second.entry.config)  # as main.py does it, from the folder
+    assert as_trained.config.tree.gnn.act == "elu"
+    assert second.checked.config.hash == as_trained.config.hash
+    assert second.checked.description == as_trained.description
+
+
+@pytest.mark.parametrize("state", ["other weights", "other configuration", "unfinished"])
+def test_a_run_is_not_finished_where_its_base_is_another(
+    tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    monkeypatch.chdir(tmp_path)
+    keys = ", pretrained.adopt_architecture: false, pretrained.dir: results/gcn-cora-first"
+    path = write(tmp_path / "two.yaml", "", keys)
+    path.write_text(path.read_text().replace("seeds: 2", "seeds: 1"))
+    sweep = read_sweep(path)
+    for entry in reversed(sweep.entries):
+        run(entry.config)
+    assert [len(entry.missing) for entry in plan(sweep, sweep.entries)] == [0, 0]
+    first, second = (tmp_path / f"results/gcn-cora-{name}/123" for name in ("first", "second"))
+    if state == "other weights":
+        best = torch.load(first / "ckpt/best.ckpt")
+        best["model"] = {name: value + 1 for name, value in best["model"].items()}
+        torch.save(best, first / "ckpt/best.ckpt")
+        message = r"gcn-cora-second/123: holds a run \(finished\) of another weights of results/gcn-cora-first/123 \("
+        with pytest.raises(UserError, match=message):
+            plan(sweep, sweep.entries)
+        capsys.readouterr()
+        assert main([str(path), "--dry_run"]) == 2
+        assert re.search(message, capsys.readouterr().err)
+    elif state == "other configuration":
+        path.write_text(path.read_text().replace("label: first", "label: first\n    common: {optim.base_lr: 0.5}"))
+        sweep = read_sweep(path)
+    else:
+        record = json.loads((first / "record.json").read_text())
+        (first / "record.json").write_text(json.dumps(record | {"status": "interrupted"}))
+        assert [len(entry.missing) for entry in plan(sweep, sweep.entries)] == [1, 1]
+    planned = plan(sweep, sweep.entries, overwrite=True)
+    assert [len(entry.missing) for entry in planned] == [1, 0 if state == "other weights" else 1]
+    moved = {folder.parent.name for folder in set_aside(planned)}
+    assert moved == {"gcn-cora-second"} | ({"gcn-cora-first"} if state == "other configuration" else set())
+    assert not second.exists()
+
+
 @pytest.mark.slow
 def test_it_starts_from_the_run_with_its_number(
     tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     monkeypatch.chdir(tmp_path)
-    second = ", pretrained.dir: elsewhere/gcn-cora-first, pretrained.adopt_architecture: false"
+    second = ", pretrained.dir: results/gcn-cora-first"
     sweep = write(tmp_path / "two.yaml", "", second)
-    assert main([str(sweep), "--jobs", "2"]) == 0
-    for run in ("123", "124"):
-        record = json.loads((tmp_path / "results/gcn-cora-second" / run / "record.json").read_text())
-        assert record["data"]["pretrained"]["run"].endswith(f"results/gcn-cora-first/{run}")
+    assert main([str(sweep), "--jobs", "2", "--out_dir", "runs"]) == 0
+    for number in ("123", "124"):
+        record = json.loads((tmp_path / "runs/gcn-cora-second" / number / "record.json").read_text())
+        assert record["data"]["pretrained"]["run"].endswith(f"runs/gcn-cora-first/{number}")

@@ -43,6 +43,8 @@ def test_a_run_directory_or_the_run_of_that_number_below(tmp_path: Path) -> None
     assert find_run(str(tmp_path / "config"), 0) == first
     only = _run(tmp_path / "one" / "3", "best.ckpt")
     assert find_run(tmp_path / "one", 0) == only
+    _run(tmp_path / "one" / "3.old-20261123-100000", "best.ckpt")
+    assert find_run(tmp_path / "one", 0) == only, "not what was set aside"
 
 
 def test_what_is_no_finished_run_is_named(tmp_path: Path) -> None:
