@@ -87,7 +87,9 @@ def test_parquet_without_its_library_is_one_message(tmp_path: Path, monkeypatch:
     (tmp_path / "nodes.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "fastparquet", None)
-    with pytest.raises(UserError, match=r"nodes\.parquet: Parquet needs pyarrow \(pip install pyarrow\)\."):
+    with pytest.raises(
+        UserError, match=r"nodes\.parquet: Parquet needs pyarrow: pip install 'graphbench-gt\[parquet\]'\."
+    ):
         _load(tmp_path)
 
 

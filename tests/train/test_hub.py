@@ -93,5 +93,5 @@ def test_a_folder_is_downloaded_once_and_only_what_is_read(address: str, tmp_pat
 def test_a_path_stays_a_path_and_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_folder("results/rings") == Path("results/rings")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(UserError, match=r"^hf://me/rings: models on the Hub need the package huggingface_hub"):
+    with pytest.raises(UserError, match=r"^hf://me/rings: models on the Hub need huggingface_hub"):
         local_folder("hf://me/rings")
