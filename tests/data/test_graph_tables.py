@@ -88,7 +88,7 @@ def test_parquet_without_its_library_is_one_message(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "fastparquet", None)
     with pytest.raises(
-        UserError, match=r"nodes\.parquet: Parquet needs pyarrow: pip install 'graphbench-gt\[parquet\]'\."
+        UserError, match=r"nodes\.parquet: Parquet needs pyarrow: pip install 'graphbench-gt\[parquet\]'"
     ):
         _load(tmp_path)
 
