@@ -114,7 +114,10 @@ def read_torch(path: Path) -> Any:
     ]
     with reading(path), torch.serialization.safe_globals(numpy), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch wonders about what is refused right after that
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except AssertionError as error:  # of torch's reader, about the content
+            raise ValueError(str(error)) from error
 
 
 def read_csv(path: Path, *, may_be_empty: bool = False) -> np.ndarray:
