@@ -114,10 +114,7 @@ def read_torch(path: Path) -> Any:
     ]
     with reading(path), torch.serialization.safe_globals(numpy), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch wonders about what is refused right after that
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except AssertionError as error:  # of torch's reader, about the content
-            raise ValueError(str(error)) from error
+        return _load(path)
 
 
 def read_csv(path: Path, *, may_be_empty: bool = False) -> np.ndarray:
@@ -172,7 +169,14 @@ def _arrays_only(path: Path) -> Iterator[None]:
 def _storage(content: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        return _load(io.BytesIO(content))
+
+
+def _load(file: Path | io.BytesIO) -> Any:
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except AssertionError as error:  # of torch's reader, about the content
+        raise ValueError(str(error)) from error
 
 
 def _coordinates() -> Any:
