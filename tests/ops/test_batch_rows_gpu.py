@@ -13,7 +13,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     check_program,
     fresh_compiler,
-    run_interpreted,
 )
 
 from triton.backends.compiler import GPUTarget  # isort: skip
@@ -62,8 +61,3 @@ def test_compiles_as_it_is_launched(capability: int) -> None:
     for program in programs:
         check_program(program, torch.float64, capability)
         check_machine_code(program)
-
-
-@pytest.mark.slow
-def test_kernels() -> None:
-    run_interpreted("interpreted_batch_rows.py")

@@ -17,7 +17,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.decay_attention import gpu, gpu_kernels  # isort: skip
@@ -29,11 +28,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "backward-keys": ("backward", {"OF_QUERIES": False}),
 }
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_decay_attention.py")
 
 
 def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: int) -> Any:

@@ -14,18 +14,12 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.embedding_sum import gpu, gpu_kernels  # isort: skip
 from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_embedding_sum.py")
 
 
 def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:

@@ -12,7 +12,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.fan_out import gpu, gpu_kernels  # isort: skip
@@ -23,11 +22,6 @@ __all__ = ["fresh_compiler"]  # a fixture
 def test_on_the_host_it_is_the_tensor_itself() -> None:
     x = torch.ones(2)
     assert all(y is x for y in fan_out(x, 4))
-
-
-@pytest.mark.slow
-def test_kernels_against_autograd() -> None:
-    run_interpreted("interpreted_fan_out.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

@@ -17,7 +17,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
@@ -31,11 +30,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 __all__ = ["fresh_compiler"]  # a fixture
 PAIR = PairBlocks(torch.zeros(4, dtype=torch.uint8), (2,))
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_focal_attention.py")
 
 
 def compiled(name: str, kind: torch.dtype, width: int, kinds: int, capability: int) -> Any:

@@ -12,18 +12,12 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.graph_layer_norm import gpu, gpu_kernels  # isort: skip
 from graphbench.ops.gpu_launch import wide_of  # isort: skip
 
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_graph_layer_norm.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

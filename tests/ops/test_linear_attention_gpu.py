@@ -16,7 +16,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.linear_attention import gpu, gpu_kernels  # isort: skip
@@ -34,17 +33,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "value_gradient": ("value_gradient", {"BASE": "uniform"}),
 }
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_linear_attention.py")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_kernels_against_the_reference_in_more_cases() -> None:
-    run_interpreted("interpreted_linear_attention.py", marked="exhaustive")
 
 
 def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:

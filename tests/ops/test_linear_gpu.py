@@ -12,17 +12,11 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.linear import gpu, gpu_kernels  # isort: skip
 
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_linear.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

@@ -14,7 +14,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.propagate import gpu, gpu_kernels  # isort: skip
@@ -28,11 +27,6 @@ KERNELS: dict[str, dict[str, Any]] = {
     "gated_mean_at_source": {},
 }
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_propagate.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

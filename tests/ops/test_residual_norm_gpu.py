@@ -14,7 +14,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.residual_norm import gpu, gpu_kernels  # isort: skip
@@ -38,11 +37,6 @@ CASES = [
     if rows > gpu.FEW or "STAGED" in FLAGS[name]
     for capability in SHARED
 ]
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_residual_norm.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

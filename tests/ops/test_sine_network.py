@@ -11,7 +11,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.sine_network import gpu, gpu_kernels  # isort: skip
@@ -32,11 +31,6 @@ def test_wrong_arguments_are_refused() -> None:
         call(torch.ones(2, 5), *values)
     with pytest.raises(ValueError, match="z gets no gradient from backend gpu, received a tensor that requires one"):
         call(z.requires_grad_(), *values, backend="gpu")
-
-
-@pytest.mark.slow
-def test_kernels_against_the_equation() -> None:
-    run_interpreted("interpreted_sine_network.py")
 
 
 @pytest.mark.usefixtures("fresh_compiler")

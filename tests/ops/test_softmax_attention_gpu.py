@@ -7,12 +7,6 @@ import torch
 
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import Ragged
-from tests.ops.triton_compiler import run_interpreted
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_softmax_attention.py")
 
 
 def test_tensors_must_lie_on_a_gpu() -> None:

@@ -17,7 +17,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    run_interpreted,
 )
 
 from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # isort: skip
@@ -30,17 +29,6 @@ KERNELS = {
     "key_side": gpu_backward.key_side,
 }
 __all__ = ["fresh_compiler"]  # a fixture
-
-
-@pytest.mark.slow
-def test_kernels_against_the_reference() -> None:
-    run_interpreted("interpreted_sparse_flow.py")
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_kernels_against_the_reference_in_more_cases() -> None:
-    run_interpreted("interpreted_sparse_flow.py", marked="exhaustive")
 
 
 def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int, int]]:

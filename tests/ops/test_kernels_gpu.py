@@ -1,0 +1,25 @@
+"""Every operator's Triton kernels against its reference: on a GPU where there is one, else in Triton's interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ops.triton_compiler import run_interpreted
+
+CASES = [path.name for path in sorted(Path(__file__).parent.glob("interpreted_*.py"))]
+WITH_MORE = [name for name in CASES if "exhaustive" in Path(__file__).with_name(name).read_text(encoding="utf-8")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", CASES)
+def test_kernels_against_the_reference(cases: str) -> None:
+    run_interpreted(cases)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("cases", WITH_MORE)
+def test_kernels_against_the_reference_in_more_cases(cases: str) -> None:
+    run_interpreted(cases, marked="exhaustive")
