@@ -20,6 +20,7 @@ from graphbench.errors import UserError
 from graphbench.ops.decay_attention import Decay
 from graphbench.plots import canvas
 from graphbench.runs.history import read_lines
+from graphbench.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +84,7 @@ def read_starts(path: Path) -> Starts:
     if not (run / "config.yaml").is_file():
         raise UserError(f"{path} is no run directory: there is no {run / 'config.yaml'}.")
     args = load_config(run / "config.yaml").component_args("gt", LAYER)
-    lines = read_lines(run, "val")
+    lines = read_lines(run, "val", RunRecord.read(run / "record.json"))
     heads = sorted((name for name in (lines[0] if lines else {}) if re.fullmatch(r"start_\d+", name)), key=_number)
     if not args or not heads:
         raise UserError(f"{run}: its model has no {LAYER} attention (gt.layer_type), or no epoch was evaluated.")

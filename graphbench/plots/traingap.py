@@ -116,7 +116,10 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     missing = next((file for file in files if not file.is_file()), None)
     if missing is not None:
         raise UserError(f"{missing}: missing.")
-    curves = [(read_curve(folder, "train", name), read_curve(folder, "test", name)) for folder in folders]
+    curves = [
+        (read_curve(folder, "train", name, run), read_curve(folder, "test", name, run))
+        for folder, run in zip(folders, result.runs, strict=True)
+    ]
     epochs = sorted(set.intersection(*(train.keys() & test.keys() for train, test in curves)))
     if not epochs:
         raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")

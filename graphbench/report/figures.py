@@ -206,7 +206,8 @@ def _panel(configuration: Configuration, metric: str) -> str:
 
 def _line(configuration: Configuration, metric: str, split: str, color: int, title: str) -> svg.Line | None:
     """Mean and range over the runs in the epochs in which all have evaluated a split; None without such an epoch."""
-    curves = [read_curve(configuration.folder / run_id, split, metric) for run_id in configuration.run_ids]
+    runs = configuration.result.runs
+    curves = [read_curve(configuration.folder / run.run_id, split, metric, run) for run in runs]
     common = sorted(set.intersection(*map(set, curves))) if curves else []
     epochs = [epoch for epoch in common if all(math.isfinite(curve[epoch]) for curve in curves)]
     if not epochs:

@@ -123,7 +123,7 @@ def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = No
                     best[mean.name] = mean.mean
                     best[f"{mean.name}_std"] = mean.std
             atomic.write_text(folder / "agg" / split / "best.json", json_text.dumps(best) + "\n")
-            lines = _per_epoch(read_lines(folder / run.run_id, split) for run in result.runs)
+            lines = _per_epoch(read_lines(folder / run.run_id, split, run) for run in result.runs)
             atomic.write_text(folder / "agg" / split / "stats.json", "".join(line + "\n" for line in lines))
     return result
 

@@ -78,10 +78,11 @@ def _is_ambiguous(record: RunRecord) -> bool:
 
 
 def _of_epochs(source: RecordSource) -> Iterator[tuple[str, str]]:
+    records = {run_id: source.read(run_id) for run_id in source.run_ids()}
     for split in SPLITS:
-        runs = [_by_epoch(read_lines(source.path / run_id, split)) for run_id in source.run_ids()]
+        runs = [_by_epoch(read_lines(source.path / run_id, split, record)) for run_id, record in records.items()]
         counts = Counter((epoch, name) for run in runs for epoch, values in run.items() for name in values)
-        for epoch, mean in _by_epoch(read_lines(source.path / "agg", split)).items():
+        for epoch, mean in _by_epoch(read_lines(source.path / "agg", split, None)).items():
             few = [name for name in mean if counts[epoch, name] and counts[epoch, name] < (mean.get("n") or 0)]
             if few and not any(name.endswith("_n") for name in mean):
                 yield "epochs", f"agg/{split}/stats.json: {', '.join(few)} (epoch {epoch} first); train once more"

@@ -19,7 +19,7 @@ SPLITS = ("train", "val", "test")
 logger = logging.getLogger("graphbench")
 
 
-def read_lines(run: Path, split: str) -> list[dict[str, Any]]:
+def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str, Any]]:
     """The evaluated epochs of a split as dictionaries.
 
     A file that is not the one whose checksum its record has gives none, with a warning; of a run that goes on, or was
@@ -28,10 +28,10 @@ def read_lines(run: Path, split: str) -> list[dict[str, Any]]:
     Args:
         run: the run directory.
         split: one of :data:`SPLITS`.
+        record: of the run, which has the checksum; None: nothing is known about the file.
     """
     file = run / split / "stats.json"
     content = file.read_bytes() if file.is_file() else b""
-    record = RunRecord.read(run / "record.json")
     written = record.curves.get(split) if record else None
     if written not in (None, hashlib.sha256(content).hexdigest()):
         logger.warning("%s is not what its run has written: its curve is left out", file)
@@ -49,15 +49,17 @@ def _is_number_or_null(value: object) -> bool:
     return value is None or isinstance(value, (int, float))
 
 
-def read_curve(run: Path, split: str, metric: str) -> dict[int, float]:
+def read_curve(run: Path, split: str, metric: str, record: RunRecord | None) -> dict[int, float]:
     """A metric by epoch; epochs in which it was not computed, or is NaN, are left out.
 
     Args:
         run: the run directory.
         split: one of :data:`SPLITS`.
         metric: its name in ``stats.json``, or ``loss``.
+        record: of the run, as for :func:`read_lines`.
     """
-    return {line["epoch"]: float(line[metric]) for line in read_lines(run, split) if line.get(metric) is not None}
+    lines = read_lines(run, split, record)
+    return {line["epoch"]: float(line[metric]) for line in lines if line.get(metric) is not None}
 
 
 class History:

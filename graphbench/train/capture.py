@@ -58,7 +58,8 @@ class Capture:
         """
         graphs = self._graphs()
         required = self.settings.capture == "always"
-        obstacle = self._obstacle() or self._obstacle_of_steps()
+        of_all = self._obstacle()
+        obstacle = of_all or self._obstacle_of_steps()
         if required and (graphs is None or obstacle is not None):
             obstacle = obstacle or f"there are no CUDA graphs on {self.fabric.device.type}"
             raise UserError(f"train.capture is always, but this training cannot be captured: {obstacle}")
@@ -66,7 +67,7 @@ class Capture:
             return StepRunner(step, self.loaders, None), None
         if obstacle is not None:
             logger.info("training step by step, without capturing: %s", obstacle)
-        if self._obstacle() is not None:
+        if of_all is not None:
             return StepRunner(step, self.loaders, None), None
         loaders, device = self.loaders, self.fabric.device
         assert isinstance(loaders, AssemblesOnDevice)  # else there is an obstacle
@@ -76,9 +77,11 @@ class Capture:
         return StepRunner(step, loaders, steps, required), evaluation
 
     def _graphs(self) -> StepGraphs | None:
-        if self.settings.capture == "never" or self.graphs is not None or self.fabric.device.type != "cuda":
-            return None if self.settings.capture == "never" else self.graphs
-        return CudaStepGraphs(self.fabric.device)
+        if self.settings.capture == "never":
+            return None
+        if self.graphs is None and self.fabric.device.type == "cuda":
+            return CudaStepGraphs(self.fabric.device)
+        return self.graphs
 
     def _obstacle(self) -> str | None:
         """Why nothing can be captured, the first reason; None where it can."""

@@ -13,10 +13,12 @@ from graphbench.structures import PairBlocks, Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
+    UNSPILLED,
     check_machine_code,
     check_program,
     compile_kernel,
     fresh_compiler,
+    spilled_at,
 )
 
 from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
@@ -69,18 +71,9 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int,
 @pytest.mark.slow
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("name", ["forward", "backward-queries", "backward-keys"])
-@pytest.mark.parametrize(
-    ("kind", "width"),
-    [
-        *((torch.float32, width) for width in (24, 64)),
-        *(pytest.param(kind, 128, marks=pytest.mark.exhaustive) for kind in (torch.float32, torch.bfloat16)),
-        *(pytest.param(torch.bfloat16, width, marks=pytest.mark.exhaustive) for width in (16, 32, 64)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("kind", "width"), UNSPILLED, ids=str)
 def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int) -> None:
-    few = 24 if (kind, width) == (torch.float32, 128) else 0  # no tile is small enough
-    check_machine_code(compiled(name, kind, width, 0, 90), tensor_cores=True, allowed=few)
+    check_machine_code(compiled(name, kind, width, 0, 90), tensor_cores=True, allowed=spilled_at(kind, width))
 
 
 def test_tensors_must_lie_on_a_gpu() -> None:

@@ -50,17 +50,17 @@ def test_a_curve_that_its_run_has_not_written_is_left_out(tmp_path: Path, caplog
     for epoch in range(2):
         history.append("val", {"epoch": epoch, "auc": 0.5 + epoch})
     history.close()
-    RunRecord("c", "0", 0, "0", status="finished", curves=history.digests()).write(tmp_path / "record.json")
-    assert read_curve(tmp_path, "val", "auc") == {0: 0.5, 1: 1.5}
+    record = RunRecord("c", "0", 0, "0", status="finished", curves=history.digests())
+    assert read_curve(tmp_path, "val", "auc", record) == {0: 0.5, 1: 1.5}
     file = tmp_path / "val" / "stats.json"
     file.write_text(file.read_text().replace("1.5", "1.6"))
-    assert read_curve(tmp_path, "val", "auc") == {}
+    assert read_curve(tmp_path, "val", "auc", record) == {}
     assert f"{file} is not what its run has written" in caplog.text
     file.unlink()
-    assert read_lines(tmp_path, "val") == []
+    assert read_lines(tmp_path, "val", record) == []
 
 
 def test_torn_lines_of_a_run_that_goes_on_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "val").mkdir()
     (tmp_path / "val" / "stats.json").write_bytes(b'{"epoch": 0, "auc": 0.5}\n\xff\n[1]\n{"epoch": 1, "au')
-    assert read_curve(tmp_path, "val", "auc") == {0: 0.5}
+    assert read_curve(tmp_path, "val", "auc", None) == {0: 0.5}

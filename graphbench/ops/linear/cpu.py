@@ -16,11 +16,11 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     if h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type):
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
-    result: tuple[Tensor, Tensor] = _Linear.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]
     return result
 
 
-def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
     """Forward pass in one kernel, but for ReLU without bias."""
     if bias is None:
         out = torch.mm(h, weight.t())
@@ -28,12 +28,13 @@ def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tenso
     return torch._addmm_activation(bias, h, weight.t()) if relu else torch.addmm(bias, h, weight.t())
 
 
-class _Linear(torch.autograd.Function):
+class Linear(torch.autograd.Function):
     """Saves rows and weight, with ReLU the output, from which it is differentiated."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-        out = product(h, weight, bias, relu)
+        """The product, and the rows."""
+        out = _product(h, weight, bias, relu)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)
         return out, h.view_as(h)
@@ -41,6 +42,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Of the rows, weight and bias."""
         if grad is None:
             return of_rows, None, None, None
         h, weight, out = ctx.saved_tensors

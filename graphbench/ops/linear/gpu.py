@@ -51,16 +51,8 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
     }
 
 
-class _Linear(torch.autograd.Function):
-    """Saves rows and weight, with ReLU the output."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-        out = cpu.product(h, weight, bias, relu)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(h, weight, out if relu else None)
-        ctx.has_bias = bias is not None
-        return out, h.view_as(h)
+class _Linear(cpu.Linear):
+    """With all gradients from one kernel."""
 
     @staticmethod
     @first_order
@@ -80,4 +72,4 @@ class _Linear(torch.autograd.Function):
                 h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, len(h), h.stride(0),
                 grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted, PLUS=of_rows is not None, **known,
             )  # fmt: skip
-        return dh if wanted else None, dweight, dbias if ctx.has_bias else None, None
+        return dh if wanted else None, dweight, dbias if ctx.needs_input_grad[2] else None, None
