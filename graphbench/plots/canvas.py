@@ -65,7 +65,9 @@ def style() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise UserError(f"figures need matplotlib ({error}); install it with: pip install -e '.[plots]'") from error
+        raise UserError(
+            f"figures need matplotlib ({error}); install it with: pip install 'graphbench-gt[plots]'"
+        ) from error
     return matplotlib.rc_context(STYLE)  # type: ignore[arg-type]  # its stubs list every key
 
 

@@ -9,7 +9,7 @@
 ``scaling``: time and memory of a training step over the number of nodes; measures what is missing.
 
 The figure is written to ``--out`` (.png, .pdf or .svg), by default below ``results/figures``; the numbers behind it are
-printed. Needs matplotlib (``pip install -e '.[plots]'``). docs/figures.md says how to read each figure.
+printed. Needs matplotlib (``pip install 'graphbench-gt[plots]'``). docs/figures.md says how to read each figure.
 """
 
 from __future__ import annotations

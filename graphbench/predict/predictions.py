@@ -113,7 +113,9 @@ class Predictions:
             try:
                 pandas.DataFrame(columns).to_parquet(target)
             except ImportError:
-                raise UserError(f"--out {file}: Parquet needs pyarrow (pip install pyarrow); .csv does not.") from None
+                raise UserError(
+                    f"--out {file}: Parquet needs pyarrow: pip install 'graphbench-gt[parquet]'; .csv does not."
+                ) from None
 
 
 def _csv(columns: dict[str, np.ndarray]) -> str:

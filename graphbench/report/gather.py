@@ -207,17 +207,12 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
             if not configuration.result.runs or entry.config.name != configuration.folder.name:
                 continue
             table = _table(sweep.published) if sweep.published else None
-            spec = CellSpec(
-                label=entry.label,
-                column=configuration.dataset,
+            spec = CellSpec.of_entry(
+                sweep,
+                entry,
                 dataset=configuration.dataset,
                 records=configuration.folder,
                 run_ids=configuration.run_ids,
-                config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
-                settings=entry.config.settings,
-                selector=entry.published,
-                where=entry.where,
-                reduced=sweep.reduced,
             )
             (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""

@@ -149,18 +149,12 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
         dataset = tree.dataset.name if declared is None else declared.name
         seeds = range(tree.seed, tree.seed + sweep.seeds)
         specs.append(
-            CellSpec(
-                label=entry.label,
-                column=entry.column or dataset,
+            CellSpec.of_entry(
+                sweep,
+                entry,
                 dataset=dataset,
                 records=(records or Path(tree.out_dir)) / entry.config.name,
-                run_ids=tuple(map(str, tree.run_multiple_splits or seeds)),
-                # What a run adopts from a pretrained one is not known before it.
-                config_hash="" if tree.pretrained.dir else entry.config.hash,
-                settings=entry.config.settings,
-                selector=entry.published,
-                where=entry.where,
-                reduced=sweep.reduced,
+                run_ids=[str(run) for run in tree.run_multiple_splits or seeds],
             )
         )
     return specs

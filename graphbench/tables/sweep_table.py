@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
@@ -19,6 +19,9 @@ from graphbench.tables.doubts import doubts
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
+
+if TYPE_CHECKING:
+    from graphbench.sweeps import Entry, Sweep
 
 MAX_RANK = 3
 
@@ -50,6 +53,23 @@ class CellSpec:
     selector: str | None = None
     where: str | None = None
     reduced: bool = False
+
+    @classmethod
+    def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path, run_ids: Sequence[str]) -> CellSpec:
+        """The cell of a sweep's entry; its column is the data set where the entry has none."""
+        return cls(
+            label=entry.label,
+            column=entry.column or dataset,
+            dataset=dataset,
+            records=records,
+            run_ids=tuple(run_ids),
+            # What a run adopts from a pretrained one is not known before it.
+            config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+            settings=entry.config.settings,
+            selector=entry.published,
+            where=entry.where,
+            reduced=sweep.reduced,
+        )
 
     @property
     def name(self) -> str:

@@ -148,7 +148,7 @@ class WandbLogger(Reporter):
         try:
             import wandb
         except ImportError:
-            logger.warning("W&B logging is off: the package 'wandb' is not installed (pip install wandb).")
+            logger.warning("W&B logging is off: wandb is not installed: pip install 'graphbench-gt[logging]'.")
             return
         self._metric = report.metric
         try:

@@ -115,4 +115,4 @@ def test_without_matplotlib_one_message_names_the_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = refused(capsys, "traingap", gps)
     assert "figures need matplotlib" in message
-    assert ".[plots]" in message
+    assert "graphbench-gt[plots]" in message
