@@ -27,6 +27,7 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
+from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.recording import BatchInput
 from graphbench.train.tally import Place
@@ -190,7 +191,7 @@ def count(name: str, cache_dir: Path) -> Ledger:
             with ledger.phase("gather"):
                 batch = resident.gather(shuffled)
             assert batch.y is not None
-            with ledger.phase("forward"):
+            with ledger.phase("forward"), seeds_drawn_together():
                 prediction = model(batch)
             with ledger.phase("loss"):
                 loss = task.loss(prediction, batch.y)

@@ -15,6 +15,7 @@ from graphbench.ops import backend
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
+from graphbench.structures.dropout_seeds import PER_OPERATOR, dropout_seeds
 
 # Queries and keys of a tile, and warps, by bytes of what is multiplied and padded width of the heads: the largest for
 # which no kernel spills registers, from what the compiler reports for sm_90.
@@ -32,15 +33,13 @@ INTERPRETED = not isinstance(dot, triton.runtime.JITFunction)
 
 
 def draw_seed(device: torch.device, p: float) -> Tensor:
-    """(1,) int64 seed of dropout from the device's generator; 0 where nothing is dropped."""
-    if not p:
-        return _no_seed(device)
-    return torch.randint(2**31 - 1, (1,), device=device)
+    """(2,) int64 seeds of dropout from the device's generator; 0 where nothing is dropped."""
+    return dropout_seeds(device) if p else _no_seed(device)
 
 
 @functools.cache
 def _no_seed(device: torch.device) -> Tensor:
-    return torch.zeros(1, dtype=torch.int64, device=device)
+    return torch.zeros(PER_OPERATOR, dtype=torch.int64, device=device)
 
 
 def has_kernels(operator: str, q: Tensor) -> bool:

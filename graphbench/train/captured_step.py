@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity
 from graphbench.train.device_rates import DeviceRates
 from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work, record
-from graphbench.train.step_graph import StepGraph, StepGraphs
+from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally
 from graphbench.train.training_step import TrainingStep
 
@@ -131,10 +131,10 @@ class CapturedSteps:
         known = [parameter.grad for parameter in self._model.parameters()]  # of batches that were not captured
         try:
             self._graphs.warm_up(lambda: self._backward_only(plan, batch))
-        except RuntimeError as error:
+        except recording_errors() as error:
             for parameter, gradient in zip(self._model.parameters(), known, strict=True):
                 parameter.grad = gradient
-            raise CaptureFailed(str(error).partition("\n")[0]) from error
+            raise CaptureFailed.because_of(error) from error
         finally:
             before.restore()
         for parameter, gradient in zip(self._model.parameters(), known, strict=True):

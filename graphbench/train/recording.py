@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.train.random_state import random_state, set_random_state
-from graphbench.train.step_graph import StepGraph, StepGraphs
+from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally
 
 LARGEST_DIFFERENCE = 1e-3
@@ -28,6 +28,11 @@ _PLACE = 3  # numbers of a place
 
 class CaptureFailed(RuntimeError):
     """Work could not be captured, or its replay is not the work."""
+
+    @classmethod
+    def because_of(cls, error: Exception) -> CaptureFailed:
+        """With what an error says first; one that has nothing to do with capturing is raised again without a graph."""
+        return cls(str(error).partition("\n")[0])
 
 
 class BatchInput:
@@ -163,8 +168,8 @@ def record(
         _wipe(work.output)
         graph.replay()
         difference = _Result.of(work, before).difference(expected)
-    except RuntimeError as error:
-        raise CaptureFailed(str(error).partition("\n")[0]) from error
+    except recording_errors() as error:
+        raise CaptureFailed.because_of(error) from error
     finally:
         before.restore()
         before.forget_gradients()

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+
+@functools.cache
+def recording_errors() -> tuple[type[Exception], ...]:
+    """What warming up, recording or replaying ends with where work cannot be captured.
+
+    PyTorch and CUDA raise ``RuntimeError``. Triton has a base class of its own, for kernels that do not compile or
+    that need more shared memory than the device has.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return (RuntimeError,)
+    from triton.errors import TritonError
+
+    return (RuntimeError, TritonError)
 
 
 class StepGraph(ABC):

@@ -8,6 +8,7 @@ from typing import Any
 from lightning_fabric import Fabric
 
 from graphbench.structures import DeviceBatch
+from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.tasks.task import Task
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.settings import TrainerSettings
@@ -41,7 +42,8 @@ class TrainingStep:
         """
         batch, rows = on_device.batch, on_device.rows
         with self._gradient_sync(ends_group):
-            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            with seeds_drawn_together():
+                pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
             true = batch.y
             if rows is not None:

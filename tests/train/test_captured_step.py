@@ -12,9 +12,11 @@ import torch
 
 from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
+from graphbench.errors import UserError
 from graphbench.structures import BatchPlan
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
+from graphbench.train.step_runner import StepRunner
 from tests.paths import ROOT
 from tests.second_device import GPU, observed, second_device
 from tests.train.capture_case import training
@@ -178,6 +180,51 @@ def test_what_waits_for_the_device_is_trained_step_by_step(
     told = [record.message for record in caplog.records if "step by step" in record.message]
     assert len(told) == 1
     assert GPU or told[0].endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+
+
+class Uncompilable(Tapes):
+    """Graphs of work with a kernel that needs more shared memory than the device has."""
+
+    def warm_up(self, work: Callable[[], None]) -> None:
+        from triton.runtime.errors import OutOfResources
+
+        work()
+        raise OutOfResources(262144, 101376, "shared memory")
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_kernels_that_the_device_has_no_room_for_are_trained_step_by_step(
+    accumulates: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Triton's errors are no RuntimeErrors; the steps are those without a graph, and always refuses."""
+    pytest.importorskip("triton")
+    with second_device():
+        run, twin = (
+            training(WITHOUT_ATTENTION[0], tmp_path, graphs=Uncompilable(), accumulates=accumulates) for _ in range(2)
+        )
+        twin.runner._captured = None
+        plans = run.plans(1)
+        with caplog.at_level(logging.INFO, logger="graphbench"):
+            losses = [run.runner(plan, True).loss.cpu() for plan in plans]
+        assert losses == [twin.runner(plan, True).loss.cpu() for plan in plans]
+        assert all(torch.equal(a, b) for a, b in zip(run.parameters(), twin.parameters(), strict=True))
+        (told,) = [record.message for record in caplog.records if "step by step" in record.message]
+        assert "out of resource: shared memory" in told
+        required = StepRunner(twin.step, twin.loaders, twin.captured, required=True)
+        with pytest.raises(UserError, match="always, but a step could not be captured: out of resource"):
+            required(plans[0], True)
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_errors_of_a_module_end_the_training(captured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a module raises in every step is not taken for an obstacle of capturing."""
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path)
+        monkeypatch.setattr(run.model, "forward", mock.Mock(side_effect=RuntimeError("of the module")))
+        if not captured:
+            run.runner._captured = None
+        with pytest.raises(RuntimeError, match="of the module"):
+            run.runner(run.plans(1)[0], True)
 
 
 GROUPS = {

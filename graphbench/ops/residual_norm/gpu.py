@@ -40,7 +40,7 @@ def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: Re
         return cpu.residual_norm(h, norm, around, real)
     added, residual = (None if x is None else unit_stride(x) for x in (around.added, around.residual))
     p, q = (around.added_dropout if added is not None else 0.0), around.dropout
-    seed = torch.randint(2**31 - 1, (2,), device=h.device) if p or q else draw_seed(h.device, 0.0)
+    seed = draw_seed(h.device, max(p, q))
     launch = _Launch(norm, around.act == "relu", p, q, real if norm.training else None, seed)
     result: Tensor = _ResidualNorm.apply(unit_stride(h), added, residual, norm.weight, norm.bias, launch)  # type: ignore[no-untyped-call]
     return result
