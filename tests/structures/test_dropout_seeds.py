@@ -18,6 +18,7 @@ def _step(operators: int) -> Tensor:
 
 
 def test_a_step_draws_once_and_no_operator_shares_a_seed() -> None:
+    torch.manual_seed(0)
     with mock.patch.object(torch, "randint", wraps=torch.randint) as drawn:
         taken = _step(seeds.PER_DRAW)
         assert drawn.call_count == 1
