@@ -20,6 +20,10 @@ import triton.language as tl
 # Three products of 10-bit parts on the tensor cores: the error of fp32 at twice to three times its speed (README of
 # focal attention). Where a result decides what is computed, as in sparse_flow, products are plain fp32.
 _PRECISION = tl.constexpr("tf32x3")
+TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
+"""(major, minor) of the compiler: each PyTorch has its own, 2.7 has 3.3 and 2.11 has 3.6."""
+# Triton 3.3 fails on interleaved tiles that are transposed later: there random numbers cost four times as much.
+_INTERLEAVE = tl.constexpr(TRITON >= (3, 4))
 
 
 @triton.jit
@@ -66,20 +70,25 @@ def first_of_tile(tiles):
 
 
 @triton.jit
-def kept(seed, o_rows, first, P: tl.constexpr, SIZE: tl.constexpr):
+def kept(seed, o_rows, first, P: tl.constexpr, SIZE: tl.constexpr, INTERLEAVE: tl.constexpr = _INTERLEAVE):
     """[rows, SIZE] which entries ``first .. first + SIZE`` of each row dropout leaves: 1 - P of them.
 
     Row and entry alone decide, whatever the tiles are, whose first entries are multiples of four: four neighbours share
     a counter, whose random number has four words. The seed is read from memory: a captured launch repeats its numbers
     for ever.
     """
-    o_c = (first // 4 + tl.arange(0, SIZE // 4)).to(tl.uint32)[None, :]
+    SHARE: tl.constexpr = 4 if INTERLEAVE else 1
+    o_entry = first // SHARE + tl.arange(0, SIZE // SHARE)
     o_n = o_rows[:, None]
-    b_counter = tl.broadcast_to(o_c, [o_rows.shape[0], SIZE // 4])
+    b_counter = tl.broadcast_to((o_entry // (4 // SHARE)).to(tl.uint32)[None, :], [o_rows.shape[0], SIZE // SHARE])
     b_low, b_high = o_n.to(tl.uint32) + b_counter * 0, (o_n >> 32).to(tl.uint32) + b_counter * 0
     b_0, b_1, b_2, b_3 = tl.philox(tl.load(seed), b_low, b_high, b_counter, b_counter * 0)
-    b_words = tl.join(tl.join(b_0, b_2), tl.join(b_1, b_3))
-    return tl.reshape(tl.uint_to_uniform_float(b_words), [o_rows.shape[0], SIZE]) >= P
+    if INTERLEAVE:
+        b_words = tl.interleave(tl.interleave(b_0, b_2), tl.interleave(b_1, b_3))
+    else:
+        o_word = (o_entry % 4)[None, :]
+        b_words = tl.where(o_word < 2, tl.where(o_word == 0, b_0, b_1), tl.where(o_word == 2, b_2, b_3))
+    return tl.uint_to_uniform_float(b_words) >= P
 
 
 @triton.jit

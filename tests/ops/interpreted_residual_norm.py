@@ -83,17 +83,19 @@ def test_running_statistics_are_those_of_the_reference() -> None:
 
 
 @triton.jit
-def _write_kept(seed, out, P: tl.constexpr, ROWS: tl.constexpr, SPAN: tl.constexpr):
+def _write_kept(
+    seed, out, P: tl.constexpr, ROWS: tl.constexpr, SPAN: tl.constexpr, INTERLEAVE: tl.constexpr
+):  # fmt: skip
     o_n = tl.arange(0, ROWS).to(tl.int64)
-    b_kept = kept(seed, o_n, tl.program_id(0) * SPAN, P, SPAN)
+    b_kept = kept(seed, o_n, tl.program_id(0) * SPAN, P, SPAN, INTERLEAVE)
     o_c = tl.program_id(0) * SPAN + tl.arange(0, SPAN)
     tl.store(out + o_n[:, None] * tl.num_programs(0) * SPAN + o_c[None, :], b_kept.to(tl.float64))
 
 
-def mask(seed: Tensor, p: float, span: int) -> Tensor:
+def mask(seed: Tensor, p: float, span: int, *, interleave: bool = True) -> Tensor:
     """(64, 64) what dropout leaves, in tiles of so many columns."""
     out = torch.empty(64, 64, dtype=torch.float64, device=DEVICE)
-    _write_kept[(64 // span,)](seed, out, P=p, ROWS=64, SPAN=span)
+    _write_kept[(64 // span,)](seed, out, P=p, ROWS=64, SPAN=span, INTERLEAVE=interleave)
     return out
 
 
@@ -106,6 +108,11 @@ def test_masks_do_not_depend_on_tiles_and_have_their_share() -> None:
     neighbours = torch.corrcoef(whole.view(-1, 4).t())  # the four words of a counter
     assert (neighbours - torch.eye(4, device=DEVICE)).abs().max() < 4 / 1024**0.5
     assert not torch.equal(whole, mask(other, 0.25, 64))
+
+
+def test_masks_are_the_same_where_words_cannot_be_interleaved() -> None:
+    seed = torch.tensor([7], device=DEVICE)
+    assert torch.equal(mask(seed, 0.25, 16, interleave=True), mask(seed, 0.25, 16, interleave=False))
 
 
 def test_dropout_is_one_mask_in_both_passes(monkeypatch: pytest.MonkeyPatch) -> None:

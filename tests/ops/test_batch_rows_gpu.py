@@ -19,6 +19,7 @@ from triton.backends.compiler import GPUTarget  # isort: skip
 from triton.runtime import JITFunction, driver  # isort: skip
 
 from graphbench.ops.batch_rows import Room, gpu  # isort: skip
+from graphbench.ops.gpu_tiles import TRITON  # isort: skip
 from tests.ops.batch_rows_cases import data  # isort: skip
 
 __all__ = ["fresh_compiler"]  # a fixture
@@ -52,12 +53,13 @@ def test_compiles_as_it_is_launched(capability: int) -> None:
 
     ptr, fields = data()
     with (
-        mock.patch.object(type(driver), "active", _Driver(capability)),
+        mock.patch.dict(vars(driver)),  # which puts the driver back
         mock.patch.object(JITFunction, "run", compiled),
         mock.patch.object(gpu, "has_kernels", return_value=True),
     ):
+        driver.set_active(_Driver(capability))
         gpu.batch_rows(torch.tensor([1, 0, -1]), ptr, fields, Room((9, 12, 9), 3, 3))
-    assert len(programs) == 2
+    assert len(programs) == (2 if TRITON >= gpu.OLDEST else 0)
     for program in programs:
         check_program(program, torch.float64, capability)
         check_machine_code(program)

@@ -11,6 +11,7 @@ from torch import Tensor
 try:
     from graphbench.ops.batch_rows.gpu_kernels import places, rows
     from graphbench.ops.gpu_launch import has_kernels
+    from graphbench.ops.gpu_tiles import TRITON
 except ImportError as missing:
     raise ImportError("backend 'gpu' of batch_rows needs Triton: pip install triton") from missing
 
@@ -19,6 +20,8 @@ import triton
 from graphbench.ops.batch_rows import cpu
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
 
+OLDEST = (3, 6)
+"""Triton whose kernels take lists of tensors of several types."""
 # Rows of a tile.
 ROWS = 128
 _KINDS = {"values": 0, "ends": 1, "order": 2, "graphs": 3}
@@ -30,7 +33,7 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
-    if not has_kernels("batch_rows", numbers):
+    if not has_kernels("batch_rows", numbers) or TRITON < OLDEST:
         return cpu.batch_rows(numbers, ptr, fields, room)
     num_places, graphs = len(numbers), len(numbers) + room.padding_graphs
     offsets, shift = ptr.new_empty(len(ptr), graphs + 1), ptr.new_empty(len(ptr), num_places)

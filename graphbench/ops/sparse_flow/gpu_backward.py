@@ -10,7 +10,7 @@ that every gradient is written by one program and none by atomics. ``b_dz`` is t
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropout, first_of_tile, locate
+from graphbench.ops.gpu_tiles import dropout, first_of_tile, kept, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
     add_weighted_rows,
     friction,
@@ -199,10 +199,14 @@ def key_side(
         b_w = tl.exp(b_s - b_s_max[None, :])
         b_phi, b_excess = _tied_friction(b_t, b_t_ref[None, :], b_phi_ref[None, :], m_ref, LIMIT, TIE)
         b_z = b_w * tl.maximum(b_delta[None, :] - b_lam * b_excess, 0.0)
-        b_z_kept = tl.trans(dropout(tl.trans(b_z), seed, o_rows, first_of_tile(tiles), P, KEEP))
+        b_z_kept = b_z
+        if P > 0.0:
+            m_kept = tl.trans(kept(seed, o_rows, first_of_tile(tiles), P, KEYS))
+            b_z_kept = tl.where(m_kept, b_z * KEEP, 0.0)
         b_dv = add_weighted_rows(b_dv, b_z_kept, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
         b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
-        b_dz = tl.trans(dropout(tl.trans(b_dz), seed, o_rows, first_of_tile(tiles), P, KEEP))
+        if P > 0.0:
+            b_dz = tl.where(m_kept, b_dz * KEEP, 0.0)
         b_ds, b_dt = _score_gradients(
             b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[None, :], b_shift[None, :], b_p_sum[None, :], b_q_sum[None, :],
             b_lam, b_s_max[None, :], b_log_kappa[None, :],
