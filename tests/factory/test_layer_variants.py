@@ -93,3 +93,12 @@ def test_design_choices_reach_the_layers_of_graphgym(tmp_path: Path) -> None:
     conv = model.layers[0].conv
     assert (conv.agg, conv.self_msg, conv.lin_target is None, conv.lin_self) == ("mean", "none", False, None)
     assert (model.stage_type, model.l2norm, model.layers[0].l2norm) == ("skipsum", False, False)
+
+
+def test_unlike_mechanisms_for_full_and_focal_heads(tmp_path: Path) -> None:
+    """Two attentions in one block, which FFGT's general form allows."""
+    path = tmp_path / "compound.yaml"
+    text = CONFIG.format(model="GPSModel", compat="graphgps", layer="GCN", residual="false")
+    path.write_text(text.replace("GCN+None", "SFi+FFGT").replace("n_heads: 2}", "n_heads: 2, FFGT: {focal_heads: 2}}"))
+    full, focal = build_model(load_config(path), INFO).layers[0].sublayers
+    assert (type(full).__name__, focal.max_hops) == ("SFi", (1, 1))

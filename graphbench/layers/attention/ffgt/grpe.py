@@ -49,5 +49,5 @@ class GRPE(CompoundAttention):
         dropout: FromContext[float] = 0.0,
     ) -> None:
         width = focal.head_width(dim, heads)
-        tables = RelationTables(heads, width, focal.edge_types("grpe"), max_hop=max_hop, values=True)
+        tables = RelationTables(heads, width, focal.edge_types("grpe"), max_hop=max_hop, values=True, gate=focal.gate)
         super().__init__(dim, heads, focal, tables, dropout)

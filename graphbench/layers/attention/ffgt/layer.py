@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights, TiesParameters
+from graphbench.errors import ArgumentError
 from graphbench.layers.attention.ffgt.relations import RelationTables, distances
 from graphbench.layers.attention.ffgt.settings import FocalSettings, distance_transforms
 from graphbench.layers.contract import GlobalAttention
@@ -86,6 +87,28 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch, relations: list[Relation], dropout: float
     ) -> Tensor:
+        if self.tables is None or not self.tables.gated:
+            return self._mix(q, k, v, batch, relations, dropout=dropout)
+        # With a = softmax(s): a C = softmax(s + log C) * sum_j a_ij C_ij, and the sum is attention to values C.
+        log_gate = self.tables.log_gate(batch, type(self).__name__)
+        bias = log_gate[relations[0].index.long()]
+        gates = [
+            Relation(relation.index, relation.query, relation.key, log_gate.exp()[:, :, None]) for relation in relations
+        ]
+        passed = self._mix(q, k, v.new_zeros(*v.shape[:2], 1), batch, gates)
+        return passed * self._mix(q, k, v, batch, relations, bias=bias, dropout=dropout)
+
+    def _mix(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        batch: GraphBatch,
+        relations: list[Relation],
+        *,
+        bias: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
         return focal_attention(
             q,
             k,
@@ -94,6 +117,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
             distances(batch, type(self).__name__),
             self.max_hops,
             relations=relations,
+            bias=bias,
             unreachable=self.unreachable,
             dropout_p=dropout,
         )
@@ -115,7 +139,9 @@ class FFGT(CompoundAttention):
 
     t_ij: type of the edge from i to j, or a row for the graph token, for i = j, for no edge; one pair of tables serves
     all layers. Paper: full-range and focal heads are concatenated and mapped together; ``focal_heads: 0`` is the
-    Vanilla transformer it compares with.
+    Vanilla transformer it compares with. Another mechanism for the full-range heads than for the focal ones, as the
+    paper's general form has: two attentions side by side in one block, ``gt.layer_type: SFi+FFGT`` with
+    ``focal_heads`` equal to ``gt.n_heads``.
 
     Args:
         dim: channels of input and output.
@@ -128,10 +154,11 @@ class FFGT(CompoundAttention):
         h (N, dim) -> (N, dim); edge states are not read, types come from ``batch.edge_attr``.
 
     Differences from the paper:
-        The gate C of equation 6 is left out; neither experiments nor released code have one. The released code lets
-        focal heads see pairs without a path (``unreachable: full``) and mixes up rows of its edge tables
-        (``released: true``; with ``edge_offset: 2`` triple bonds of ZINC get the graph token's row). Its key term has
-        the key of the row node, as here; the paper does not say.
+        The gate C of equation 6 is off unless ``gate: true``, and positive: neither experiments nor released code have
+        one, and the paper gives no form. The released code lets focal heads see pairs without a path
+        (``unreachable: full``) and mixes up rows of its edge tables (``released: true``; with ``edge_offset: 2`` triple
+        bonds of ZINC get the graph token's row). Its key term has the key of the row node, as here; the paper does not
+        say.
     """
 
     def __init__(
@@ -146,5 +173,9 @@ class FFGT(CompoundAttention):
         tables = None
         if edge_bias:
             width = focal.head_width(dim, heads)
-            tables = RelationTables(heads, width, focal.edge_types("vanilla"), max_hop=None, values=False)
+            tables = RelationTables(
+                heads, width, focal.edge_types("vanilla"), max_hop=None, values=False, gate=focal.gate
+            )
+        elif focal.gate:
+            raise ArgumentError("gate", "gate: true needs the tables of edge types, received edge_bias: false")
         super().__init__(dim, heads, focal, tables, dropout)

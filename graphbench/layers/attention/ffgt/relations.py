@@ -151,9 +151,12 @@ class RelationTables(nn.Module):
         types: of edges.
         max_hop: hops that are told apart; None: hops have no tables.
         values: whether there are tables for values, too.
+        gate: whether there are tables of log C, the gate of weights; at the start C = 1.
     """
 
-    def __init__(self, heads: int, width: int, types: EdgeTypes, *, max_hop: int | None, values: bool) -> None:
+    def __init__(
+        self, heads: int, width: int, types: EdgeTypes, *, max_hop: int | None, values: bool, gate: bool = False
+    ) -> None:
         super().__init__()
         check_at_least(1, num_edge_types=types.number)
         if max_hop is not None:
@@ -176,6 +179,10 @@ class RelationTables(nn.Module):
         )
         for table in self.tables.values():
             nn.init.normal_(table)  # as torch's Embedding, which the released code has
+        self.gated = gate
+        if gate:
+            for relation, rows in sizes.items():
+                self.tables[f"gate_{relation}"] = nn.Parameter(torch.zeros(rows, heads))
 
     def forward(self, batch: GraphBatch, layer: str) -> Relation:
         """One relation for hops and edges together; ``layer`` is the attention's name, for messages."""
@@ -185,6 +192,12 @@ class RelationTables(nn.Module):
             terms = [self.tables[f"{reader}_{relation}"].index_select(0, row) for relation, row in rows.items()]
             weights.append(sum(terms[1:], terms[0]).view(-1, self.heads, self.width))
         return Relation(index, *weights)
+
+    def log_gate(self, batch: GraphBatch, layer: str) -> Tensor:
+        """(T, H) log C of every number of the relation that :meth:`forward` returns: a term by edge, one by hops."""
+        _, rows = batch.derived(_combinations, self.types, self.max_hop, layer)
+        terms = [self.tables[f"gate_{relation}"].index_select(0, row) for relation, row in rows.items()]
+        return torch.stack(terms).sum(0)
 
 
 def _combinations(

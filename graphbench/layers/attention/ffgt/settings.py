@@ -25,6 +25,8 @@ class FocalSettings:
         unreachable: pairs without a path: ``mask`` hides them from focal heads, ``full`` shows them.
         neighbors: ``pairs``: distances of all pairs; ``lists``: neighbour lists, for large graphs: then all heads
             must be focal, and time and memory are those of the lists.
+        gate: attention weights are multiplied by C of equation 6 after the softmax, exp of a learned number by edge
+            type (GRPE: and hops) and head. Needs the tables of edge types.
         released: edge tables as in the released code, see :func:`graphbench.layers.attention.ffgt.relations.edge_rows`.
     """
 
@@ -37,6 +39,7 @@ class FocalSettings:
     tables_per_layer: bool = False
     unreachable: Literal["mask", "full"] = "mask"
     neighbors: Literal["pairs", "lists"] = "pairs"
+    gate: bool = False
     released: bool = False
 
     def check(self, heads: int) -> None:

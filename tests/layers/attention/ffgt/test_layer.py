@@ -203,6 +203,63 @@ def test_attention_weights_are_those_of_the_output() -> None:
     torch.testing.assert_close(layer.out(torch.cat(mixed).view(-1, 12)), layer(batch.x, None, batch))
 
 
+def gate_of(layer: FFGT | GRPE, batch: GraphBatch) -> list[Tensor]:
+    """(H, n, n) C per graph, from the rows of the tables."""
+    tables = layer.tables.tables
+    log_gate = tables["gate_edge"][edge_rows(batch, layer.tables.types, "test")]
+    if "gate_hop" in tables:
+        log_gate = log_gate + tables["gate_hop"][hop_rows(batch, layer.tables.max_hop, "test")]
+    squares = [n * n for n in batch.ragged.sizes]
+    return [each.view(n, n, -1).permute(2, 0, 1).exp() for n, each in zip(batch.ragged.sizes, log_gate.split(squares))]
+
+
+@EITHER
+def test_the_gate_multiplies_the_weights_after_the_softmax(kind: type) -> None:
+    batch = prepend_token(example_batch((9, 1, 6), edge_types=(4,)))[1]
+    settings = FocalSettings(focal_heads=1, focal_length=2, num_edge_types=4, gate=True)
+    layer = kind(12, 3, focal=settings).double()
+    h = torch.randn(batch.num_nodes, 12, dtype=torch.float64)
+    plain, at_start = layer.attention_weights(h, None, batch), layer(h, None, batch)
+    layer.tables.gated = False
+    torch.testing.assert_close(at_start, layer(h, None, batch))  # C = 1
+    layer.tables.gated = True
+    for name, table in layer.tables.tables.items():
+        if name.startswith("gate"):
+            torch.nn.init.normal_(table)
+    gates = gate_of(layer, batch)
+    for weights, gate, gated in zip(plain, gates, layer.attention_weights(h, None, batch)):
+        torch.testing.assert_close(gated, weights * gate)
+        assert (gate - 1).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_gated_values_and_gradients(lists: bool) -> None:
+    """Of GRPE, whose relations have values as well, in blocks and lists; against dense matrices."""
+    batch = example_batch((5, 3), edge_types=(4,))
+    focal = FocalSettings(focal_heads=3, focal_length=2, num_edge_types=4, gate=True)
+    layer = GRPE(12, 3, focal=focal).double()
+    torch.nn.init.normal_(layer.tables.tables["gate_edge"])
+    h = torch.randn(batch.num_nodes, 12, dtype=torch.float64)
+    weights = layer.attention_weights(h, None, batch)
+    relation = layer.tables(batch, "test")
+    value, table = layer.qkv(h)[:, 24:].view(-1, 3, 4), relation.value[relation.index.long()]
+    mixed = []
+    for n, w, v, t in zip((5, 3), weights, value.split((5, 3)), table.split((25, 9))):
+        mixed.append(torch.einsum("hij,ijhd->ihd", w, v[None] + t.view(n, n, 3, 4)))
+    expected = layer.out(torch.cat(mixed).view(-1, 12))
+    out = layer(h, None, listed(batch, 2) if lists else batch)
+    torch.testing.assert_close(out, expected)
+    seed = torch.randn_like(out)
+    parameters = [table for name, table in layer.tables.tables.items() if name.startswith("gate")]
+    ours = torch.autograd.grad((out * seed).sum(), parameters)
+    torch.testing.assert_close(ours, torch.autograd.grad((expected * seed).sum(), parameters))
+
+
+def test_a_gate_needs_tables() -> None:
+    with pytest.raises(ValueError, match="edge_bias: false"):
+        FFGT(12, 3, focal=FocalSettings(gate=True), edge_bias=False)
+
+
 @EITHER
 def test_tables_serve_all_layers_or_one(kind: type) -> None:
     for per_layer, copies in ((False, 1), (True, 3)):
