@@ -124,7 +124,7 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel and TwoBranch)",
+        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN)",
         allowed=("full_batch", "blocks", "random_node"),
     ),
     "node_budget": Key(
