@@ -38,6 +38,7 @@ from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.failures import lost_processes_told
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
@@ -62,6 +63,7 @@ class _Parts:
     pretrained: Pretrained | None
 
 
+@lost_processes_told()
 def run(
     config: Config,
     *,

@@ -2,8 +2,8 @@
 
 Three kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
 a node depends on the node, on its incoming edges and on their sources; global attentions that read the other nodes
-through sums only (:class:`~graphbench.layers.contract.BlockwiseAttention`). A part that asks for more (the size of the
-graph, where it begins, its edges elsewhere) is refused by name, see :mod:`graphbench.blockwise.part`.
+through sums and along edges (:class:`~graphbench.layers.contract.BlockwiseAttention`). A part that asks for more (the
+size of the graph, where it begins, its edges elsewhere) is refused by name, see :mod:`graphbench.blockwise.part`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from graphbench.layers.contract import Block, BlockwiseAttention, GraphLayer, Lo
 from graphbench.layers.gps import GPSBlock, SubLayer
 from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
-from graphbench.structures import Features, GraphBatch, SparseRows
+from graphbench.ops.propagate import propagate
+from graphbench.structures import Features, GraphBatch, SparseRows, as_dense
 from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
@@ -127,7 +128,7 @@ class Blockwise:
         self, layer: GraphLayer, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
     ) -> HostRows:
         """``then(layer(h, e), h, *others)`` for an attention through sums, or along edges; ``then`` is of rows."""
-        if not isinstance(layer, BlockwiseAttention):
+        if not (isinstance(layer, BlockwiseAttention) and layer.in_sums):
             return self.messages(layer, h, e, h, *others, then=then)[0]
         summary: Any = None
         for _, first, last in self._blocks():
@@ -135,14 +136,41 @@ class Blockwise:
             summary = of_block if summary is None else summary + of_block
             h.release()
         out = _Collected(self.graph, self.graph.bounds[-1])
-        for _, first, last in self._blocks():
+        for block, first, last in self._blocks():
             rows = self._slice(h, first, last)
             rest = (self._slice(state, first, last) for state in others)
             with named(layer):
-                out.put(then(layer.apply_summary(rows, summary), rows, *rest), first)
+                along = self._along_edges(layer, h, block) if layer.reads_edges else None
+                out.put(then(layer.apply_summary(rows, summary, along), rows, *rest), first)
             for state in (h, *others):
                 state.release()
         return out.rows()
+
+    def propagate(self, h: HostRows, *others: HostRows, then: Callable[..., Tensor] | None = None) -> HostRows:
+        """``then(A^ h, *others)`` with A^ = D^-1/2 (A + I) D^-1/2; ``then`` works row by row, None: A^ h itself."""
+        out = _Collected(self.graph, self.graph.bounds[-1])
+        for block, first, last in self._blocks():
+            near, batch = self._neighbors(h, block)
+            adjacency = batch.adjacency(norm="sym", self_loops=True)
+            new = propagate(adjacency, near)[: last - first]
+            out.put(new if then is None else then(new, *(self._slice(each, first, last) for each in others)), first)
+            for state in others:
+                if state is not h:
+                    state.release()
+        h.release()
+        return out.rows()
+
+    def _along_edges(self, layer: BlockwiseAttention, h: HostRows, block: int) -> Tensor:
+        """What reaches the rows of a block along edges."""
+        near, batch = self._neighbors(h, block)
+        first, last = self.graph.bounds[block : block + 2]
+        return layer.along_edges(near, batch)[: last - first]
+
+    def _neighbors(self, h: HostRows, block: int) -> tuple[Tensor, NeighborhoodBatch]:
+        """States of a block and behind them those of its neighbours, and the batch of both, on the device."""
+        neighborhood = self.graph.neighborhood(block)
+        batch = NeighborhoodBatch.of(neighborhood)
+        return as_dense(h.tensor.index_select(0, neighborhood.nodes).to(batch.device)), batch
 
     def step(
         self, block: Block, h: HostRows, e: HostRows | None, pairs: HostRows | None = None

@@ -29,6 +29,11 @@ TOP = {
     "accelerator": Key("auto", "auto, cpu, cuda, mps or cuda:N", neutral=True),
     "devices": Key(1, "number of devices (processes) of a data-parallel run", minimum=1),
     "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
+    "timeout": Key(
+        600.0,
+        "seconds that a process of several waits for the others in one exchange before it ends (exit code 3)",
+        neutral=True,
+    ),
     "precision": Key(
         "32-true",
         "arithmetic of the model; tf32: 32-true with matrix products from ten bits, on a GPU",
@@ -124,7 +129,7 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel and TwoBranch)",
+        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN)",
         allowed=("full_batch", "blocks", "random_node"),
     ),
     "node_budget": Key(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
@@ -53,10 +54,15 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
         if not isinstance(model, BlockwiseModel):
             raise UserError(
                 f"{config.where('val.sampler')}: model.type {config.tree.model.type} cannot be evaluated block by "
-                "block; set val.sampler to full_batch or random_node (the models gnn, GPSModel and TwoBranch can)."
+                f"block; set val.sampler to full_batch or random_node ({_names_of_blockwise()} can)."
             )
         with config_errors(config, "val.sampler"):
             _check_blockwise(build_model(config, info))
+
+
+def _names_of_blockwise() -> str:
+    able = [component for component in registry.components("models") if issubclass(component, BlockwiseModel)]
+    return ", ".join(component.registered_name for component in able)
 
 
 def _check_blockwise(model: Model) -> None:

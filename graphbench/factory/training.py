@@ -92,9 +92,9 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
 def build_fabric(config: Config) -> Fabric:
     """Device, number format and processes, not launched yet."""
     tree = config.tree
-    keys = ("accelerator", "devices", "strategy", "precision")
+    keys = ("accelerator", "devices", "strategy", "precision", "timeout")
     with config_errors(config, *keys, filled={key: key for key in keys}):
-        return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision)
+        return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision, timeout=tree.timeout)
 
 
 def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> list[Reporter]:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from graphbench.errors import ArgumentError
 from graphbench.layers.input_linear import InputLinear, Readable
+from graphbench.layers.module_list import Modules
 
 
 class PredictionMLP(nn.Module):
@@ -33,7 +34,7 @@ class PredictionMLP(nn.Module):
             raise ArgumentError("layers_post_mp", f"layers_post_mp must be 0 or more, received {layers}")
         hidden = dim_in if dim_hidden is None else dim_hidden
         widths = [dim_in, *[hidden] * (max(layers, 1) - 1), out_dim]
-        self.lin = nn.ModuleList(InputLinear(a, b) for a, b in pairwise(widths))
+        self.lin: Modules[InputLinear] = Modules(InputLinear(a, b) for a, b in pairwise(widths))
 
     def forward(self, h: Readable) -> Tensor:
         """(R, out_dim) predictions."""

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from graphbench.heads.contract import Head
 from graphbench.heads.mlp import PredictionMLP
-from graphbench.layers.input_linear import Readable
+from graphbench.layers.input_linear import BeginsWithLinear, InputLinear, Readable
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("node", "inductive_node")
-class NodeHead(Head):
+class NodeHead(Head, BeginsWithLinear):
     """y_i = MLP(h_i).
 
     Transductive (``node``: one graph, a subset of the rows counts) and inductive (``inductive_node``: many graphs, all
@@ -38,6 +38,11 @@ class NodeHead(Head):
     ) -> None:
         super().__init__()
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
+
+    @property
+    def entry(self) -> InputLinear:
+        """First map of the MLP."""
+        return next(iter(self.mlp.lin))
 
     def forward(self, h: Readable, batch: GraphBatch) -> Tensor:
         """(N, out_dim) predictions of the nodes."""

@@ -193,16 +193,28 @@ class Block(GraphLayer):
 
 
 class BlockwiseAttention(GlobalAttention):
-    """An attention that reads other nodes through sums only, so that it can be evaluated block by block of nodes.
+    """An attention that reads other nodes through sums and along edges, so that it can be evaluated block by block.
 
-    ``apply_summary(h_b, sum over blocks c of reduce_nodes(h_c))`` are the rows b of ``forward(h, None, batch)`` for a
-    batch of one graph in evaluation.
+    ``apply_summary(h_b, sum over blocks c of reduce_nodes(h_c), along_b)`` are the rows b of
+    ``forward(h, None, batch)`` for a batch of one graph in evaluation; ``along_b`` are those of
+    ``along_edges(h, batch)``.
+
+    Attributes:
+        in_sums: False where arguments of an instance ask for more than sums.
+        reads_edges: it has a term along edges.
     """
+
+    in_sums: bool = True
+    reads_edges: bool = False
 
     @abstractmethod
     def reduce_nodes(self, h: Tensor) -> Any:
         """Sums over some rows of the graph; two of them can be added with ``+``."""
 
+    def along_edges(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, ...) what reaches every node along its incoming edges; asked for with ``reads_edges`` only."""
+        raise NotImplementedError
+
     @abstractmethod
-    def apply_summary(self, h: Tensor, summary: Any) -> Tensor:
-        """New states of some rows, from the sums over all rows."""
+    def apply_summary(self, h: Tensor, summary: Any, along: Tensor | None = None) -> Tensor:
+        """New states of some rows, from the sums over all rows and what reaches these rows along edges."""

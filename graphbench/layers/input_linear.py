@@ -6,6 +6,7 @@ A module whose first step is such a map has ``reads_sparse = True``; a model pas
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
@@ -34,7 +35,27 @@ class Propagated:
     hops: int
 
 
-Readable: TypeAlias = Features | Propagated
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """X W^T of the :class:`InputLinear` that reads it, computed before; its bias is left.
+
+    Attributes:
+        rows: (N, out_features).
+    """
+
+    rows: Tensor
+
+
+class BeginsWithLinear(ABC):
+    """A module whose first step is an :class:`InputLinear`, which may be exchanged with a propagation."""
+
+    @property
+    @abstractmethod
+    def entry(self) -> InputLinear:
+        """That map."""
+
+
+Readable: TypeAlias = Features | Propagated | Mapped
 """Input of an :class:`InputLinear`."""
 
 
@@ -51,7 +72,7 @@ class InputLinear(nn.Linear):
             return linear(x, self.weight, self.bias) if x.dim() == 2 else F.linear(x, self.weight, self.bias)
         if isinstance(x, SparseRows):
             return sparse_linear(x, self.weight, self.bias)
-        y = _power(x.adjacency, sparse_linear(x.rows, self.weight), x.hops)
+        y = x.rows if isinstance(x, Mapped) else _power(x.adjacency, sparse_linear(x.rows, self.weight), x.hops)
         return y if self.bias is None else y + self.bias  # added last, because A changes constant columns
 
 

@@ -8,24 +8,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.input_linear import InputLinear, Readable, propagated, readable
+from graphbench.layers.input_linear import BeginsWithLinear, InputLinear, Mapped, Readable, propagated, readable
 from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import PreLayer
 from graphbench.ops.propagate import propagate
+from graphbench.ops.sparse_linear import sparse_linear
 from graphbench.registry import FromContext, register
-from graphbench.structures import Features, GraphBatch, as_dense
+from graphbench.structures import Features, GraphBatch, SparseRows, as_dense
 from graphbench.structures.adjacency import Adjacency, adjacency
+from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,28 @@ class Decoupled(EncodedModel):
         """Input of the head, from the states (N, width); sparse ones only with ``reads_sparse``."""
 
 
+class BlockwiseDecoupled(Decoupled, BlockwiseModel):
+    """A decoupled model whose propagation is exact block by block, one step after the other."""
+
+    def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
+        """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
+        blocks = Blockwise(graph, self)
+        h = blocks.nodes(self.encoder)
+        for layer in self.pre_mp:
+            h = blocks.rows(layer, h)
+        return as_dense(self.predict_blockwise(h, blocks).tensor)
+
+    def predict_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """(N, out_dim) predictions from the states (N, width)."""
+        return blocks.rows(self.head, self.spread_blockwise(h, blocks))
+
+    @abstractmethod
+    def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """:meth:`spread` for one graph in blocks."""
+
+
 @register("SGC")
-class SGC(Decoupled):
+class SGC(BlockwiseDecoupled):
     """Simple graph convolution, https://arxiv.org/abs/1902.07153: y = head((A^)^K X).
 
     The product with dense raw features is computed once per batch; with sparse ones the first map of the head is
@@ -115,9 +140,25 @@ class SGC(Decoupled):
             return batch.derived(_propagated_features, self.hops)
         return propagated(_normalised(batch), x, self.hops)
 
+    def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """(A^)^K h."""
+        for _ in range(self.hops):
+            h = blocks.propagate(h)
+        return h
+
+    def predict_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """(N, out_dim); the first map of the head comes before the propagation where the rows are sparse."""
+        head = self.head
+        if not (isinstance(h.tensor, SparseRows) and isinstance(head, BeginsWithLinear)):
+            return super().predict_blockwise(h, blocks)
+        weight = head.entry.weight
+        mapped = blocks.rows(lambda rows, batch: sparse_linear(rows, weight), h)
+        spread = self.spread_blockwise(mapped, blocks)
+        return blocks.rows(lambda rows, batch: self.head(Mapped(rows), batch), spread, part=head)
+
 
 @register("SIGN")
-class SIGN(Decoupled):
+class SIGN(BlockwiseDecoupled):
     """Scalable inception graph networks, https://arxiv.org/abs/2004.11198.
 
     Equation::
@@ -145,6 +186,7 @@ class SIGN(Decoupled):
         super().__init__(stem)
         check_at_least(0, hops=hops)
         self.dim = stem.dim
+        self.hops = hops
         self.lin = InputLinear(stem.width, (hops + 1) * stem.dim, bias=False)
         self.bias = nn.Parameter(torch.zeros((hops + 1) * stem.dim))
         self.act = activation(act)
@@ -161,12 +203,24 @@ class SIGN(Decoupled):
             remaining = propagate(adj, remaining)
             powers.append(remaining[:, : self.dim])
             remaining = remaining[:, self.dim :]
+        return self._joined(*powers)
+
+    def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """(N, (K + 1) dim): all powers, concatenated."""
+        remaining = blocks.rows(lambda rows, batch: self.lin(rows), h)
+        powers = [remaining]
+        for _ in range(self.hops):
+            remaining = blocks.propagate(_columns(remaining, slice(self.dim, None)))
+            powers.append(remaining)
+        return blocks.rows(self._joined, *(_columns(power, slice(self.dim)) for power in powers))
+
+    def _joined(self, *powers: Tensor, batch: GraphBatch | None = None) -> Tensor:
         out: Tensor = self.dropout(self.act(torch.cat(powers, dim=1) + self.bias))
         return out
 
 
 @register("APPNP")
-class APPNP(Decoupled):
+class APPNP(BlockwiseDecoupled):
     """Personalised PageRank of an MLP's states, https://arxiv.org/abs/1810.05997.
 
     Equation::
@@ -203,9 +257,16 @@ class APPNP(Decoupled):
             z = torch.lerp(propagate(adj, z), initial, self.alpha)
         return z
 
+    def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """Z_K."""
+        z = h
+        for _ in range(self.hops):
+            z = blocks.propagate(z, h, then=lambda new, initial: torch.lerp(new, as_dense(initial), self.alpha))
+        return z
+
 
 @register("GPRGNN")
-class GPRGNN(Decoupled):
+class GPRGNN(BlockwiseDecoupled):
     """Generalised PageRank with learned weights of the steps, https://arxiv.org/abs/2006.07988.
 
     Equation::
@@ -246,6 +307,14 @@ class GPRGNN(Decoupled):
             total = total + weight * z
         return total
 
+    def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """The weighted sum of all steps."""
+        total, z = blocks.rows(lambda rows, batch: self.gamma[0] * as_dense(rows), h), h
+        for weight in self.gamma[1:]:
+            z = blocks.propagate(z)
+            total = blocks.rows(partial(_added, weight=weight), total, z)
+        return total
+
 
 @register("H2GCN")
 class H2GCN(Decoupled):
@@ -284,6 +353,15 @@ class H2GCN(Decoupled):
             rounds.append(torch.cat([propagate(one_hop, rounds[-1]), propagate(two_hops, rounds[-1])], dim=1))
         out: Tensor = self.dropout(torch.cat(rounds, dim=1))
         return out
+
+
+def _columns(rows: HostRows, columns: slice) -> HostRows:
+    """Some columns of dense rows, in the same memory."""
+    return HostRows(as_dense(rows.tensor)[:, columns], rows.mapped)
+
+
+def _added(total: Tensor, z: Tensor, batch: GraphBatch, weight: Tensor) -> Tensor:
+    return total + weight * z
 
 
 def _normalised(batch: GraphBatch) -> Adjacency:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from datetime import timedelta
 
 import torch
 from lightning_fabric import Fabric
@@ -22,6 +23,7 @@ def make_fabric(
     strategy: str = "auto",
     precision: str = "32-true",
     num_nodes: int = 1,
+    timeout: float = 600.0,
 ) -> Fabric:
     """A Fabric for devices, number format and processes. Launch it before anything is built on it.
 
@@ -32,6 +34,9 @@ def make_fabric(
         precision: one of :data:`PRECISIONS`. ``tf32`` is ``32-true`` whose matrix products a GPU computes from numbers
             of ten bits; other devices have no such products and compute as with ``32-true``.
         num_nodes: machines.
+        timeout: seconds that a process waits for the others, at the start and in one exchange, before it ends as if
+            they were lost. A process that is killed closes its connections, which the others notice at once; one that
+            hangs, or whose machine is lost, does not.
 
     Raises:
         ValueError: an unknown name, or a device that is not there.
@@ -58,11 +63,14 @@ def make_fabric(
         raise ArgumentError("devices", f"devices must be at least 1, received {count}")
     if index and count > 1:
         raise ArgumentError("accelerator", f"accelerator {accelerator!r} names one device, but devices is {count}")
+    if not 0 < timeout < float("inf"):
+        raise ArgumentError("timeout", f"timeout must be a positive number of seconds, received {timeout}")
     cores = os.cpu_count() or 1
     if device_type == "cpu" and count > max(8, 4 * cores):
         raise ArgumentError("devices", f"devices is {count}: as many processes on the {cores} cores of this machine")
     if present and device_type != "cpu":  # a setting of the process, which may have run something else before
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    limit = timedelta(seconds=timeout)
     several = count * num_nodes > 1 or strategy == "ddp"
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
@@ -72,7 +80,7 @@ def make_fabric(
             devices=[int(index)] if index else count,
             num_nodes=num_nodes,
             # A part switched off in a GPS block still owns parameters, which then never get a gradient.
-            strategy=DDPStrategy(find_unused_parameters=True) if several else "auto",
+            strategy=DDPStrategy(find_unused_parameters=True, timeout=limit) if several else "auto",
             precision="32-true" if precision == "tf32" else precision,  # type: ignore[arg-type]
             # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
             plugins=None if several else [LightningEnvironment()],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -73,6 +75,24 @@ def lost_process(epoch: int, error: BaseException, last: Path) -> RunFailed:
         f"epoch {epoch}: another process of this run has ended ({first_line(error)}). {_kept(last)} The same command "
         "resumes the run."
     )
+
+
+@contextmanager
+def lost_processes_told() -> Iterator[None]:
+    """Outside training: the loss of another process, also at the start, as a run that failed.
+
+    Raises:
+        RunFailed: instead of what PyTorch's communication says.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_lost_process(error):
+            raise
+        raise RunFailed(
+            f"another process of this run has ended, or did not come within the seconds of timeout "
+            f"({first_line(error)}). The same command resumes the run."
+        ) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -67,8 +67,7 @@ class BatchAdapter(nn.Module):
     def _forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         if not isinstance(self.model, BlockwiseModel):
             raise UserError(
-                f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block; gnn, GPSModel "
-                "and TwoBranch can. Use full_batch."
+                f"val.sampler: {type(self.model).__name__} cannot be evaluated block by block. Use full_batch."
             )
         try:
             prediction: Tensor = self.model.forward_blockwise(graph if self.dtype is None else graph.cast(self.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -14,12 +15,17 @@ from graphbench.blockwise.stored import StoredBlocks
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.node import NodeHead
+from graphbench.layers.attention.difformer import DIFFormer
+from graphbench.layers.attention.nodeformer import NodeFormer
+from graphbench.layers.attention.performer import Performer
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.layers.local.gcn import GCN
+from graphbench.models.decoupled import APPNP, GPRGNN, SGC, SIGN, Stem
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.two_branch import TwoBranch
-from graphbench.structures import GraphBatch
+from graphbench.structures import GraphBatch, SparseRows
 from tests.contract import shaken
 from tests.data.large.large_graphs import one_graph
 from tests.layers.test_contract import components, make
@@ -231,15 +237,88 @@ def test_layers_that_claim_to_work_in_blocks_do(store):
         for name in components("layers/attention")
         if issubclass(registry.lookup("layers/attention", name), BlockwiseAttention)
     ]
-    assert "SGFormer" in names
-    h = torch.randn(60, DIM, dtype=torch.float64)
+    assert {"SGFormer", "DIFFormer", "NodeFormer", "Performer"} <= set(names)
     for name in names:
-        layer = make("layers/attention", name).eval()
-        with torch.no_grad():
-            expected = layer(h, None, store.gather([0]))
-            parts = h.split([1, 20, 39])
-            first, *rest = (layer.reduce_nodes(part) for part in parts)
-            for each in rest:
-                first = first + each
-            found = torch.cat([layer.apply_summary(part, first) for part in parts])
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+        assert_sums_suffice(make("layers/attention", name).eval(), store)
+
+
+def assert_sums_suffice(layer, store):
+    """The sums of parts, added, and the rows of the term along edges give the rows of a forward pass."""
+    h, batch, sizes = torch.randn(60, DIM, dtype=torch.float64), store.gather([0]), [1, 20, 39]
+    with torch.no_grad():
+        expected = layer(h, None, batch)
+        parts = h.split(sizes)
+        along = layer.along_edges(h, batch).split(sizes) if layer.reads_edges else [None] * 3
+        first, *rest = (layer.reduce_nodes(part) for part in parts)
+        for each in rest:
+            first = first + each
+        found = torch.cat([layer.apply_summary(part, first, edges) for part, edges in zip(parts, along)])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+WITH_EDGES = {
+    "DIFFormer": lambda: DIFFormer(DIM, 2),
+    "DIFFormer, mixed, input as values": lambda: DIFFormer(DIM, 3, graph_weight=0.3, use_weight=False),
+    "DIFFormer, no edges": lambda: DIFFormer(DIM, 2, use_graph=False),
+    "NodeFormer": lambda: NodeFormer(DIM, 2, bias_order=1),
+    "NodeFormer, mean": lambda: NodeFormer(DIM, 2, bias_order=1, combine="mean", use_weight=False),
+    "NodeFormer, no edges": lambda: NodeFormer(DIM, 2, bias_order=0),
+    "Performer": lambda: Performer(DIM, 2, dim_head=8),
+}
+
+
+@EVERY_BLOCKS
+@pytest.mark.parametrize("attention", WITH_EDGES.values(), ids=WITH_EDGES)
+def test_attention_through_sums_and_along_edges(store, attention, blocks):
+    model = two_branch(**LARGE)
+    for number in range(2):
+        layer = shaken(attention().double()).eval()
+        with torch.no_grad():  # keys of very different lengths, so that every block has its own stabilising maximum
+            layer.k.weight.mul_(5)
+        model.attention_branch.layers[number] = layer
+    with torch.no_grad():
+        expected = model(store.gather([0]))
+        found = model.forward_blockwise(StoredBlocks(store, **blocks))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("attention", "message"),
+    [
+        (lambda: DIFFormer(DIM, 2, kernel="sigmoid"), "DIFFormer reads the graph as a whole"),
+        (lambda: NodeFormer(DIM, 2, bias_order=2), "NodeFormer reads the graph as a whole"),
+    ],
+    ids=["all pairs", "two hops"],
+)
+def test_forms_of_an_attention_that_need_the_whole_graph_are_refused(store, attention, message):
+    model = two_branch()
+    model.attention_branch.layers[1] = attention().double().eval()
+    with pytest.raises(ValueError, match=message):
+        model.forward_blockwise(StoredBlocks(store, max_nodes=9))
+
+
+DECOUPLED = {
+    "SGC": partial(SGC, hops=3),
+    "SGC, no hops": partial(SGC, hops=0),
+    "SIGN": partial(SIGN, hops=3, dropout=0.3),
+    "SIGN, no hops": partial(SIGN, hops=0),
+    "APPNP": partial(APPNP, hops=4, alpha=0.3),
+    "GPRGNN": partial(GPRGNN, hops=4, dropout=0.3),
+}
+
+
+@EVERY_BLOCKS
+@pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
+@pytest.mark.parametrize("pre_mp", [0, 2])
+@pytest.mark.parametrize("make_model", DECOUPLED.values(), ids=DECOUPLED)
+def test_decoupled_models_equal_their_forward_pass(store, make_model, pre_mp, sparse, blocks):
+    x = store.x.masked_fill(torch.rand(store.x.shape, generator=torch.Generator().manual_seed(0)) < 0.4, 0.0)
+    graph = store.replace(x=SparseRows.of(x) if sparse else x)
+    pre = pre_layers(2, DIM, pre_mp, LayerSettings(dropout=0.5))
+    stem = Stem(NodeEncoder(None, {}, 2, False), 2, DIM, lambda width: NodeHead(width, 4, layers_post_mp=2), pre)
+    model = shaken(make_model(stem).double()).eval()
+    with torch.no_grad():
+        expected = model(store.replace(x=x).gather([0]))
+        found = model.forward_blockwise(StoredBlocks(graph, **blocks))
+    assert float((expected - expected[0]).abs().max()) > 1e-3, "all nodes alike: nothing to compare"
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)

@@ -177,8 +177,8 @@ def test_stacks(store, make_model, blocks):
     assert_equal(make_model(), store, BLOCKS[blocks])
 
 
-EXACT = {"SGFormer", "ETransformer", "Exphormer"}, {"gcnconv", "gineconv", "gatedgcnconv"}
-REFUSED = {"Transformer", "BiasedTransformer", "Performer", "BigBird"}, {"PerformerLayer", "GraphormerLayer"}
+EXACT = {"SGFormer", "DIFFormer", "Performer", "ETransformer", "Exphormer"}, {"gcnconv", "gineconv", "gatedgcnconv"}
+REFUSED = {"Transformer", "BiasedTransformer", "NodeFormer", "BigBird"}, {"PerformerLayer", "GraphormerLayer"}
 
 
 def refusal(model, graph):

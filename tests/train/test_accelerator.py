@@ -54,6 +54,7 @@ def test_tf32_is_a_setting_of_products_on_a_gpu(precision: str, products: str, m
         ({"accelerator": "cuda:99"}, "PyTorch sees . CUDA devices here; use 'cpu'"),
         ({"accelerator": "cpu", "strategy": "fsdp"}, "strategy must be one of .*received 'fsdp'"),
         ({"accelerator": "cpu", "precision": "8"}, "precision must be one of .*received '8'"),
+        ({"accelerator": "cpu", "timeout": 0.0}, "timeout must be a positive number of seconds, received 0.0"),
         ({"accelerator": "cpu", "devices": 0}, "devices must be at least 1, received 0"),
     ],
 )

@@ -1,16 +1,22 @@
-"""Two processes on one CPU (gloo) train the model that one process trains."""
+"""Two and four processes on one CPU (gloo) train the model that one process trains."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
+from graphbench.errors import RunFailed
+from graphbench.train.accelerator import make_fabric
+from graphbench.train.failures import lost_processes_told as told
 from tests.train.tiny_process import in_this_process, results, start, wait_for, without_times
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch without torch.distributed")
@@ -67,22 +73,89 @@ def test_two_processes_resume(tmp_path: Path, two: tuple[Path, list[dict[str, An
     assert rest == whole | {"decision": "resume"}
 
 
+def others(process: subprocess.Popen[str]) -> list[int]:
+    """Process numbers of the ranks that the first one has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("the numbers of child processes are read from /proc")
+    return [int(number) for number in children.read_text().split()]
+
+
+def wait_until_gone(*numbers: int) -> None:
+    deadline = time.monotonic() + 60
+    for number in numbers:
+        command = Path(f"/proc/{number}/cmdline")
+        while command.exists() and command.read_bytes():  # of a process that nobody has asked for, it is empty
+            assert time.monotonic() < deadline, f"process {number} trains on alone"
+            time.sleep(0.05)
+
+
+def curve(folder: Path) -> list[tuple[int, float, float]]:
+    """Epoch, loss and accuracy of the validation."""
+    return [(line["epoch"], line["loss"], line["accuracy"]) for line in without_times(folder)["val"]]
+
+
+@pytest.mark.slow
+def test_four_processes_have_the_validation_curve_of_one_and_resume(tmp_path: Path) -> None:
+    # All graphs are one batch, of whose training nodes every process has a share: the global batch is that of one.
+    arguments = ("--no_norm", "--max_epoch", "6", "--level", "node", "--ckpt_seconds", "0")
+    one = in_this_process(tmp_path / "one", *arguments)
+    process = start(tmp_path / "four", "--devices", "4", *arguments, "--sleep", "0.1")
+    wait_for(process, "epoch 2 batch 1")
+    ranks = others(process)
+    assert len(ranks) == 3
+    os.kill(ranks[1], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3, err
+    assert "The same command resumes the run" in err
+    wait_until_gone(*ranks)
+    (four,) = results(start(tmp_path / "four", "--devices", "4", *arguments))
+    assert four["decision"] == "resume"
+    assert_same_scores(one, four)
+    of_one, of_four = curve(tmp_path / "one"), curve(tmp_path / "four")
+    assert [line[0] for line in of_four] == list(range(6))
+    for expected, found in zip(of_one, of_four, strict=True):
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_ends_the_others_after_the_timeout(tmp_path: Path) -> None:
+    process = start(tmp_path, "--devices", "4", "--max_epoch", "1000", "--timeout", "40", "--sleep", "0.05")
+    wait_for(process, "epoch 1 batch 1")
+    ranks = others(process)
+    os.kill(ranks[2], signal.SIGSTOP)
+    try:
+        code = process.wait(timeout=100)
+        wait_until_gone(*ranks[:2])
+    finally:
+        os.kill(ranks[2], signal.SIGKILL)  # it holds the other end of what is read below
+        _, err = process.communicate(timeout=60)
+    assert code == 3, err
+    assert "another process of this run has ended" in err
+
+
+def test_processes_that_do_not_come_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    of_two = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**of_two, "MASTER_PORT": str(port)}.items():
+        monkeypatch.setenv(name, value)  # as a scheduler does that starts the processes itself
+    monkeypatch.setattr(LightningEnvironment, "creates_processes_externally", True)
+    with pytest.raises(RunFailed, match=r"did not come within the seconds of timeout.*same command"), told():
+        make_fabric("cpu", devices=2, timeout=1).launch()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False], ids=["first", "second"])
 def test_a_process_that_is_killed_ends_the_others(tmp_path: Path, first: bool) -> None:
     process = start(tmp_path, "--devices", "2", "--max_epoch", "1000", "--batch_size", "3", "--sleep", "0.05")
     wait_for(process, "epoch 1 batch 1")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    if not children.exists():
-        pytest.skip("the numbers of child processes are read from /proc")
-    second = int(children.read_text().split()[0])
+    (second,) = others(process)
     os.kill(process.pid if first else second, signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     if first:
-        deadline = time.monotonic() + 60
-        while Path(f"/proc/{second}/cmdline").exists() and Path(f"/proc/{second}/cmdline").read_bytes():
-            assert time.monotonic() < deadline, "the second process trains on alone"
-            time.sleep(0.05)
+        wait_until_gone(second)
     else:
         assert process.returncode == 3, err
         assert "another process of this run has ended" in err

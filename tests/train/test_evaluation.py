@@ -199,5 +199,5 @@ def test_evaluation_in_blocks_follows_the_precision(tmp_path, store, precision):
 
 
 def test_a_model_without_blocks_is_refused(tmp_path, store):
-    with pytest.raises(UserError, match="TinyModel cannot be evaluated block by block; gnn, GPSModel and"):
+    with pytest.raises(UserError, match="TinyModel cannot be evaluated block by block"):
         large_trainer(tmp_path, store, "random_node", "blocks", made=TinyModel(level="node")).run()

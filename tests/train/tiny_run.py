@@ -173,6 +173,7 @@ def parse(*arguments: str) -> argparse.Namespace:
     parser.add_argument("--ckpt_seconds", type=float, default=60.0)
     parser.add_argument("--sleep", type=float, default=0.0)
     parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=600.0)
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--level", default="graph")
     parser.add_argument("--no_norm", action="store_true")
@@ -215,7 +216,8 @@ def main(*arguments: str) -> int:
             runs.append([])
         else:
             runs[-1].append(argument)
-    fabric = make_fabric("cpu", devices=parse(*runs[0]).devices)
+    first = parse(*runs[0])
+    fabric = make_fabric("cpu", devices=first.devices, timeout=first.timeout)
     fabric.launch()
     try:
         for run in runs:

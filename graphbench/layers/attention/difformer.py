@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
-from graphbench.layers.contract import GlobalAttention
-from graphbench.ops.linear_attention import linear_attention
+from graphbench.layers.contract import BlockwiseAttention
+from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.ops.pair_attention import pair_attention
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("DIFFormer")
-class DIFFormer(GlobalAttention):
+class DIFFormer(BlockwiseAttention):
     """Diffusion step over all pairs and along the edges; the diffusivity of a pair depends on its states.
 
     Equation, averaged over the heads::
@@ -66,7 +66,8 @@ class DIFFormer(GlobalAttention):
             )
         self.heads = heads
         self.kernel = kernel
-        self.use_graph = use_graph
+        self.in_sums = kernel == "simple"
+        self.reads_edges = use_graph
         self.graph_weight = graph_weight
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
@@ -74,17 +75,40 @@ class DIFFormer(GlobalAttention):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
-        q = self.q(h).view(h.shape[0], self.heads, h.shape[1])
-        k = self.k(h).view(h.shape[0], self.heads, h.shape[1])
-        v = h.unsqueeze(1) if self.v is None else self.v(h).view_as(q)
+        q, k, v = self._heads(self.q, h), self._heads(self.k, h), self._values(h)
         if self.kernel == "simple":
             over_pairs = linear_attention(q, k, v, batch.ragged, base="uniform").mean(1)
         else:
             over_pairs = pair_attention(q, k, v, batch.ragged, weight="sigmoid").mean(1)
-        if not self.use_graph:
-            return over_pairs
+        return self._joined(over_pairs, self._propagated(v, batch) if self.reads_edges else None)
+
+    def reduce_nodes(self, h: Tensor) -> Sums:
+        """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""
+        return linear_attention_sums(self._heads(self.q, h), self._heads(self.k, h), self._values(h))
+
+    def along_edges(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, dim) the term A^ V."""
+        return self._propagated(self._values(h), batch)
+
+    def apply_summary(self, h: Tensor, summary: Sums, along: Tensor | None = None) -> Tensor:
+        """New states (R, dim) of some nodes, from the sums over all nodes of their graph and their rows of A^ V."""
+        over_pairs = linear_attention_of_sums(self._heads(self.q, h), self._values(h), summary, base="uniform")
+        return self._joined(over_pairs.mean(1), along)
+
+    def _heads(self, lin: nn.Module, h: Tensor) -> Tensor:
+        projected: Tensor = lin(h)
+        return projected.view(h.shape[0], self.heads, h.shape[1])
+
+    def _values(self, h: Tensor) -> Tensor:
+        return h.unsqueeze(1) if self.v is None else self._heads(self.v, h)
+
+    def _propagated(self, v: Tensor, batch: GraphBatch) -> Tensor:
         # The mean over heads and A^ commute.
-        along_edges = propagate(batch.adjacency(norm="sym", self_loops=True), v.mean(1))
+        return propagate(batch.adjacency(norm="sym", self_loops=True), v.mean(1))
+
+    def _joined(self, over_pairs: Tensor, along_edges: Tensor | None) -> Tensor:
+        if along_edges is None:
+            return over_pairs
         if self.graph_weight is None:
             return over_pairs + along_edges
         return torch.lerp(over_pairs, along_edges, self.graph_weight)

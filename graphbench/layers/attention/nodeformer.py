@@ -10,8 +10,14 @@ from torch import Tensor, nn
 from graphbench.contract import HasAuxiliaryLoss
 from graphbench.errors import ArgumentError
 from graphbench.layers.attention.performer import directions
-from graphbench.layers.contract import GlobalAttention
-from graphbench.ops.kernel_attention import edge_weights, kernel_attention
+from graphbench.layers.contract import BlockwiseAttention
+from graphbench.ops.kernel_attention import (
+    KeySums,
+    edge_weights,
+    kernel_attention,
+    kernel_attention_of_sums,
+    kernel_attention_sums,
+)
 from graphbench.ops.propagate import propagate
 from graphbench.ops.segment import segment_max
 from graphbench.registry import FromContext, register
@@ -23,7 +29,7 @@ EPS = 1e-6
 
 
 @register("NodeFormer")
-class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
+class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
     """Kernelised Gumbel-softmax message passing, with a bias towards the edges, in O(N + E).
 
     Equation, per head; phi are Performer's random features, so that phi(q) . phi(k) estimates exp(q . k / sqrt(dim))::
@@ -98,6 +104,7 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
         self.gumbel_samples = gumbel_samples
         self.bias_act = bias_act
         self.edge_loss = edge_loss
+        self.reads_edges = bias_order > 0
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
         self.v = nn.Linear(dim, heads * dim) if use_weight else None
@@ -114,16 +121,41 @@ class NodeFormer(GlobalAttention, HasAuxiliaryLoss):
             # The backward pass needs a tensor that the next step does not write to.
             projection = directions(len(projection), projection.shape[1], h.device).to(self.projection)
             self.projection.copy_(projection)
-        scale = self.tau**-0.5
-        q = self.q(h).view(h.shape[0], self.heads, h.shape[1]) * scale
-        k = self.k(h).view(h.shape[0], self.heads, h.shape[1]) * scale
-        v = h.unsqueeze(1).expand_as(q) if self.v is None else self.v(h).view_as(q)
+        q, k, v = self._scaled(self.q, h), self._scaled(self.k, h), self._values(h)
         z = self._attend(q, k, v, projection, batch)
         if self.bias is not None:
             z = z + self._along_edges(self.bias, v, batch)
-        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
         regularises = self.training and self.edge_loss
         self.auxiliary_loss = self.edge_regularisation(q, k, projection, batch) if regularises else None
+        return self._combined(z)
+
+    def reduce_nodes(self, h: Tensor) -> KeySums:
+        """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""
+        return kernel_attention_sums(self._scaled(self.k, h), self._values(h), self.projection)
+
+    def along_edges(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, H, dim) the relational bias; that of second order reads nodes two edges away."""
+        assert self.bias is not None
+        return self._along_edges(self.bias, self._values(h), batch)
+
+    def apply_summary(self, h: Tensor, summary: KeySums, along: Tensor | None = None) -> Tensor:
+        """New states (R, dim) of some nodes, from the sums over all nodes and what reaches them along edges."""
+        z = kernel_attention_of_sums(self._scaled(self.q, h), summary, self.projection, eps=EPS).to(h.dtype)
+        return self._combined(z if along is None else z + along)
+
+    def _scaled(self, lin: nn.Module, h: Tensor) -> Tensor:
+        """(N, H, dim) queries or keys over the root of the temperature."""
+        projected: Tensor = lin(h)
+        scale: float = self.tau**-0.5
+        return projected.view(h.shape[0], self.heads, h.shape[1]) * scale
+
+    def _values(self, h: Tensor) -> Tensor:
+        shape = (h.shape[0], self.heads, h.shape[1])
+        values: Tensor = h.unsqueeze(1).expand(shape) if self.v is None else self.v(h).view(shape)
+        return values
+
+    def _combined(self, z: Tensor) -> Tensor:
+        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
         return out
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, projection: Tensor, batch: GraphBatch) -> Tensor:

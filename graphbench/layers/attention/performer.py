@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.errors import check_at_least
-from graphbench.layers.contract import GlobalAttention
+from graphbench.layers.contract import BlockwiseAttention
 from graphbench.layers.dropout import Dropout
-from graphbench.ops.kernel_attention import kernel_attention
+from graphbench.ops.kernel_attention import KeySums, kernel_attention, kernel_attention_of_sums, kernel_attention_sums
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("Performer")
-class Performer(GlobalAttention):
+class Performer(BlockwiseAttention):
     """FAVOR+ attention inside every graph.
 
     Equation, per head::
@@ -68,10 +68,22 @@ class Performer(GlobalAttention):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
-        q = self.q(h).unflatten(1, (self.heads, -1))
-        k = self.k(h).unflatten(1, (self.heads, -1))
-        v = self.v(h).unflatten(1, (self.heads, -1))
-        mixed = kernel_attention(q, k, v, self.projection, batch.ragged)
+        q, k, v = (self._heads(lin, h) for lin in (self.q, self.k, self.v))
+        return self._finish(kernel_attention(q, k, v, self.projection, batch.ragged))
+
+    def reduce_nodes(self, h: Tensor) -> KeySums:
+        """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""
+        return kernel_attention_sums(self._heads(self.k, h), self._heads(self.v, h), self.projection)
+
+    def apply_summary(self, h: Tensor, summary: KeySums, along: Tensor | None = None) -> Tensor:
+        """New states (R, dim) of some nodes, from the sums over all nodes of their graph."""
+        return self._finish(kernel_attention_of_sums(self._heads(self.q, h), summary, self.projection).to(h.dtype))
+
+    def _heads(self, lin: nn.Module, h: Tensor) -> Tensor:
+        projected: Tensor = lin(h)
+        return projected.view(h.shape[0], self.heads, projected.shape[1] // self.heads)
+
+    def _finish(self, mixed: Tensor) -> Tensor:
         out: Tensor = self.dropout(self.out(mixed.flatten(1)))
         return out
 

@@ -75,7 +75,7 @@ class SGFormer(BlockwiseAttention):
         q, k = self._heads(self.q, h), self._heads(self.k, h)
         return linear_attention_sums(q, k, self._values(h), norm=self.norm)
 
-    def apply_summary(self, h: Tensor, summary: Sums) -> Tensor:
+    def apply_summary(self, h: Tensor, summary: Sums, along: Tensor | None = None) -> Tensor:
         """New states (R, dim) of some nodes, from the sums over all nodes of their graph."""
         q = self._heads(self.q, h)
         return self._combined(linear_attention_of_sums(q, self._values(h), summary, norm=self.norm, base=self.base))

@@ -6,9 +6,17 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.kernel_attention import cpu, reference
+from graphbench.ops.kernel_attention.sums import KeySums, kernel_attention_of_sums, kernel_attention_sums
 from graphbench.structures import Ragged
 
-__all__ = ["edge_weights", "feature_attention", "kernel_attention"]
+__all__ = [
+    "KeySums",
+    "edge_weights",
+    "feature_attention",
+    "kernel_attention",
+    "kernel_attention_of_sums",
+    "kernel_attention_sums",
+]
 
 _IMPLEMENTATIONS = {"reference": reference.kernel_attention, "cpu": cpu.kernel_attention}
 _OF_FEATURES = {"reference": reference.feature_attention, "cpu": cpu.feature_attention}

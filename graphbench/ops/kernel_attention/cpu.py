@@ -74,14 +74,14 @@ def _features(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: flo
     """(N, H, m) features of queries and keys, in float32 or wider."""
     wide = compute_dtype(q)
     q, k, projection = q.to(wide), k.to(wide), projection.to(wide)
-    exponent_q, along_q = _exponent(q, projection)
-    exponent_k, along_k = _exponent(k, projection)
+    exponent_q, along_q = exponents(q, projection)
+    exponent_k, along_k = exponents(k, projection)
     top_k_NH1 = segment_max(along_k.amax(2), ragged).index_select(0, ragged.graph_id).unsqueeze(2)
     features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
     return features_q, torch.exp(exponent_k - top_k_NH1) + eps
 
 
-def _exponent(rows: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:
+def exponents(rows: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:
     """(N, H, m) exponents before stabilisation, and their part along the random directions."""
     scaled = rows * rows.shape[2] ** -0.25
     along = scaled @ projection.t()

@@ -31,7 +31,7 @@ def dense(layer: DIFFormer, graph: GraphBatch) -> Tensor:
     else:
         weights = torch.sigmoid(torch.einsum("ihd,jhd->hij", q, k))
     spread = torch.einsum("hij,jhd->ihd", weights / weights.sum(2, keepdim=True), v)
-    if layer.use_graph:
+    if layer.reads_edges:
         adjacency = torch.eye(n, dtype=h.dtype)
         adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
         scale = adjacency.sum(1).rsqrt()
