@@ -1,4 +1,4 @@
-"""Cases of test_gpu_tables.py: the kernel of tile tables runs, on a GPU where there is one and interpreted elsewhere."""
+"""Cases of test_gpu_tables.py: the kernel of tile tables runs, on a GPU or interpreted."""
 
 from __future__ import annotations
 
