@@ -89,5 +89,5 @@ def test_refused_arguments() -> None:
         entrywise_loss(x, x[:, 0], "l1")
     with pytest.raises(ValueError, match=r"rows must be \(3,\), received \(2,\)"):
         entrywise_loss(x, x, "l1", rows=torch.ones(2, dtype=torch.bool))
-    with pytest.raises(ValueError, match="'mse', 'l1', 'smoothl1', 'bce'.*received 'hinge'"):
+    with pytest.raises(ValueError, match=r"'mse', 'l1', 'smoothl1', 'bce'.*received 'hinge'"):
         entrywise_loss(x, x, "hinge")  # type: ignore[arg-type]
