@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -56,12 +56,8 @@ def evaluate(
         captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
     """
     results: dict[str, SplitPredictions] = {}
-    for eval_pass in passes:
-        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
-        if not splits:
-            continue
+    for eval_pass, splits, by_batch in _asked(passes, skip):
         start = time.perf_counter()
-        by_batch = any(rows is None for rows in splits.values())
         whole = None if captured is None else captured(eval_pass, by_batch)
         if whole is None:
             whole = _predictions(predict, task, eval_pass, by_batch)
@@ -73,6 +69,22 @@ def evaluate(
                 buffer.gathered(fabric), time.perf_counter() - start, batches=len(whole.preds)
             )
     return results
+
+
+def prepare(passes: Iterable[EvaluationPass], captured: CapturedEvaluation, skip: tuple[str, ...] = ("train",)) -> None:
+    """Records what :func:`evaluate` replays; arguments as there, the model in evaluation mode."""
+    for eval_pass, _splits, by_batch in _asked(passes, skip):
+        captured.prepare(eval_pass, by_batch)
+
+
+def _asked(
+    passes: Iterable[EvaluationPass], skip: tuple[str, ...]
+) -> Iterator[tuple[EvaluationPass, dict[str, Tensor | None], bool]]:
+    """Passes that serve a split that is not left out, with their rows, and whether one has all rows of a batch."""
+    for eval_pass in passes:
+        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
+        if splits:
+            yield eval_pass, splits, any(rows is None for rows in splits.values())
 
 
 def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:
