@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.sweeps import read_sweep
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
+REASONS = ROOT / "study/not_named.yaml"
 
 
 def _is_measured_whole(row: PublishedRow) -> bool:
@@ -160,7 +163,27 @@ def page(cells: Sequence[Coverage]) -> str:
             lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
         lines.append(_line(f"**{paper}**", of_paper, rows=False))
     lines.append(_line("**all**", cells, rows=False))
+    lines += ["", "## What is missing for the rows not named", ""]
+    for reason, rows in _by_reason(cells).items():
+        lines.append(f"- {', '.join(rows)}: {reason}.")
     return "\n".join(lines) + "\n"
+
+
+def reasons() -> dict[tuple[str, str], str]:
+    """(table, row as printed) -> what is missing, from study/not_named.yaml."""
+    read = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+    return {(table, model): reason for table, models in read.items() for model, reason in models.items()}
+
+
+def _by_reason(cells: Sequence[Coverage]) -> dict[str, list[str]]:
+    """Reason -> rows that it holds for, with the number of their cells."""
+    stated = reasons()
+    missing = Counter((cell.table, cell.row.model) for cell in cells if cell.status == "not named")
+    rows: dict[str, list[str]] = {}
+    for (table, model), count in missing.items():
+        reason = stated.get((table, model), "no reason is stated in study/not_named.yaml")
+        rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
+    return rows
 
 
 def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
