@@ -22,6 +22,7 @@ class SquaredError(Loss):
 
     kinds = ("regression",)
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -34,6 +35,7 @@ class AbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -46,6 +48,7 @@ class SmoothAbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
