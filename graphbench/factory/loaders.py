@@ -19,6 +19,7 @@ from graphbench.data.large.loader import LargeLoader
 from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.large.saint_loader import SaintLoader
+from graphbench.data.large.seed_loader import SeedLoader
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -166,6 +167,8 @@ def _large_loader(config: Config, store: GraphStore, splits: Splits, process: di
             return PartitionLoader(store, splits, **options)
         if train.sampler == "neighbor":
             return NeighborLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
+        if train.sampler == "seeds":
+            return SeedLoader(store, splits, batch_size=train.batch_size, **options)
         if train.sampler == "cluster":
             found = Clusters.of(
                 store.edge_index, store.num_nodes, train.train_parts, method=train.clustering, seed=process["seed"]
