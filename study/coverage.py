@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +35,11 @@ PAGE = ROOT / "docs/coverage.md"
 REASONS = ROOT / "study/not_named.yaml"
 
 
-def _is_measured_whole(row: PublishedRow) -> bool:
-    """Not the epochs over amazon2m, of which the benchmark measures a step on a smaller graph."""
-    return row.model != "ANS-GT" and "mazon" not in row.dataset
-
-
-BENCHMARKS: Mapping[str, tuple[str, Callable[[PublishedRow], bool]]] = {
-    "geco_table10": ("python scripts/bench.py geco --device cuda", lambda row: True),
-    "sgformer_table4": ("python scripts/bench.py sgformer_table4 --device cuda", _is_measured_whole),
+BENCHMARKS: Mapping[str, str] = {
+    "geco_table10": "python scripts/bench.py geco --device cuda",
+    "sgformer_table4": "python scripts/bench.py sgformer_table4 --device cuda",
 }
-"""Tables of times and memory -> the command that measures them, and which of their rows."""
+"""Tables of times and memory -> the command that measures them."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
 """Metric of a cell -> metric of the cell in the same row whose runs give it, too."""
 
@@ -129,8 +124,8 @@ def _status(cell: Cell) -> str:
 
 def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> Coverage:
     """A cell that no entry names: measured by a benchmark, or with another cell's runs."""
-    if table in BENCHMARKS and BENCHMARKS[table][1](row):
-        return Coverage(table, row, config=BENCHMARKS[table][0], status="benchmark")
+    if table in BENCHMARKS:
+        return Coverage(table, row, config=BENCHMARKS[table], status="benchmark")
     other = SAME_RUNS.get(row.metric)
     for cover in found.values() if other else ():
         model = row.model.partition(" minus ")[0]
