@@ -170,6 +170,14 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         "layers": Key(2, "layers of the network that embeds the encoding", minimum=1),
         **_EIGEN,
     },
+    "posenc_RRWP": {
+        "enable": ENCODING["enable"],
+        "ksteps": Key(21, "random-walk probabilities per pair of nodes", minimum=1),
+        "add_identity": Key(True, "the first of them is that of no step"),
+        "spd": Key(False, "", inert="random-walk probabilities are not reduced to shortest paths"),
+        "add_node_attr": Key(False, "", inert=NO_EFFECT),
+        "add_inverse": Key(False, "", inert=NO_EFFECT),
+    },
     "posenc_ERN": _RESISTANCE,
     "posenc_ERE": _RESISTANCE,
 }
