@@ -70,6 +70,9 @@ def test_counts_of_the_leaderboards_of_molecules() -> None:
     assert parameters("deepergcn-molhiv") == 531_976
     assert parameters("deepergcn-molpcba") == 5_550_208
     assert parameters("pna-molhiv") == 326_081
+    assert parameters("pna-molpcba") == 6_550_839
+    assert parameters("dgn-molhiv") == 114_065
+    assert parameters("dgn-molpcba") == 6_732_696
 
 
 def test_count_of_egt() -> None:
