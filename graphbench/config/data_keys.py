@@ -161,6 +161,7 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         **ENCODING,
         "dim_pe": Key(0, "always 0: this encoding takes no columns", minimum=0),
         "node_degrees_only": Key(False, "encode degrees, without a bias of attention"),
+        "degrees": Key(True, "encode degrees at all"),
         "num_spatial_types": Key(None, "distances that are told apart", holds=int, optional=True, minimum=1),
         "num_in_degrees": Key(None, "in-degrees that are told apart", holds=int, optional=True, minimum=1),
         "num_out_degrees": Key(None, "out-degrees that are told apart", holds=int, optional=True, minimum=1),
