@@ -197,10 +197,14 @@ class RunRecord:
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
 
+    def file_text(self) -> str:
+        """The content of ``record.json``: the record with its checksum."""
+        content = json.loads(self.to_json())
+        return json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
+
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""
-        content = json.loads(self.to_json())
-        atomic.write_text(path, json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
+        atomic.write_text(path, self.file_text())
 
     @classmethod
     def read(cls, path: Path) -> RunRecord | None:
