@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import dataset_builder, encode, read_data
 from graphbench.factory.loaders import build_loaders
@@ -219,8 +220,12 @@ def _train(
     )
     for note in (*inputs.notes, *(parts.pretrained.notes if parts.pretrained else ())):
         logger.info(note)
+    previous = directory.record if resumes else None
+    if previous is not None and previous.sampling != parts.loaders.sampling:
+        began, now = previous.sampling, parts.loaders.sampling
+        raise UserError(f"{directory.path}: this run began with {began}, and would go on with {now}: train.clustering.")
     record = RunRecord.start(
-        previous=directory.record if resumes else None,
+        previous=previous,
         config=config.name,
         config_hash=config.hash,
         settings=config.settings,
@@ -231,6 +236,8 @@ def _train(
         params=count_parameters(parts.model),
         data=inputs.facts,
         inputs=inputs.identity.inputs,
+        approximation=parts.loaders.approximation,
+        sampling=parts.loaders.sampling,
     )
     if fabric.is_global_zero:
         atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")

@@ -142,8 +142,9 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN)",
-        allowed=("full_batch", "blocks", "random_node"),
+        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by part, "
+        "without the edges between parts: approximations, named in record and table",
+        allowed=("full_batch", "blocks", "random_node", "cluster"),
     ),
     "node_budget": Key(
         0,

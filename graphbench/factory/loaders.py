@@ -158,15 +158,16 @@ def _large_loader(config: Config, store: GraphStore, splits: Splits, process: di
     }
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
     with config_errors(config, *keys):
+        if "cluster" in (train.sampler, config.tree.val.sampler):
+            ends, seed = store.edge_index, process["seed"]
+            found = Clusters.of(ends, store.num_nodes, train.train_parts, method=train.clustering, seed=seed)
+            options["clusters"] = found
         if train.sampler == "random_node":
             return PartitionLoader(store, splits, **options)
+        if train.sampler == "cluster":
+            return ClusterLoader(store, splits, batch_size=train.batch_size, **options)
         if train.sampler == "neighbor":
             return NeighborLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
-        if train.sampler == "cluster":
-            found = Clusters.of(
-                store.edge_index, store.num_nodes, train.train_parts, method=train.clustering, seed=process["seed"]
-            )
-            return ClusterLoader(store, splits, clusters=found, batch_size=train.batch_size, **options)
         return SaintLoader(
             store,
             splits,

@@ -102,6 +102,8 @@ class RunRecord:
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
         resumed: how often the run was taken up again.
+        approximation: what the predictions on validation and test leave out, in words; None: nothing.
+        sampling: what training batches were cut along, where settings do not say it.
         schema_version: of this format.
     """
 
@@ -130,6 +132,8 @@ class RunRecord:
     started: str | None = None
     ended: str | None = None
     resumed: int = 0
+    approximation: str | None = None
+    sampling: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ Training (``train.sampler``): ``random_node`` and ``cluster`` (:mod:`graphbench.
 
 Evaluation (``val.sampler``): ``full_batch`` passes the whole graph through the model at once; ``blocks`` computes the
 same predictions layer by layer and block by block in bounded memory; ``random_node`` passes parts that are drawn once
-per run, as SGFormer's released code does for its largest graph: an approximation.
+per run, as SGFormer's released code does for its largest graph, ``cluster`` the clusters of Cluster-GCN: both are
+approximations, which the record of a run names.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows
@@ -33,7 +35,7 @@ from graphbench.structures.node_blocks import NodeBlocks
 Blocks = Callable[[IncomingEdges], NodeBlocks]
 """Makes blocks of the nodes of a graph from its edges sorted by target."""
 
-EVALUATIONS = ("full_batch", "blocks", "random_node")
+EVALUATIONS = ("full_batch", "blocks", "random_node", "cluster")
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -47,6 +49,7 @@ class LoaderOptions(TypedDict, total=False):
         rank: number of this process; default 0.
         world_size: number of processes; default 1.
         blocks: makes the blocks of ``blocks`` evaluation.
+        clusters: of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
     """
 
     seed: Required[int]
@@ -56,6 +59,7 @@ class LoaderOptions(TypedDict, total=False):
     rank: int
     world_size: int
     blocks: Blocks | None
+    clusters: Clusters | None
 
 
 class LargeLoader(DataLoaders):
@@ -80,6 +84,9 @@ class LargeLoader(DataLoaders):
             raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
         if evaluation == "blocks" and blocks is None:
             raise ValueError("evaluation in blocks needs blocks, a function that makes them")
+        self._clusters = options.get("clusters")
+        if evaluation == "cluster" and self._clusters is None:
+            raise ValueError("evaluation of clusters needs clusters")
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         if not 0 <= rank < world_size:
@@ -90,8 +97,12 @@ class LargeLoader(DataLoaders):
         self._device, self._rank, self._world_size = torch.device(options.get("device", "cpu")), rank, world_size
         self._make_blocks = blocks
         shares = {part: consecutive_share(index, rank, world_size) for part, index in splits.parts().items()}
-        make = {"full_batch": self._full_batch, "blocks": self._blockwise, "random_node": self._partitioned}[evaluation]
-        self.passes = [make(shares)]
+        if evaluation == "full_batch":
+            self.passes = [self._full_batch(shares)]
+        elif evaluation == "blocks":
+            self.passes = [self._blockwise(shares)]
+        else:
+            self.passes = [self._partitioned(shares, evaluation)]
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of one epoch, on the device, and the rows of their training nodes.
@@ -160,8 +171,14 @@ class LargeLoader(DataLoaders):
     def _blockwise(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         return EvaluationPass(shares, lambda: iter([self._blocks]))
 
-    def _partitioned(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
-        drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
+    def _partitioned(self, shares: Mapping[str, Tensor], evaluation: str) -> EvaluationPass:
+        if evaluation == "cluster":
+            assert self._clusters is not None
+            drawn = Partition.of_parts(self._clusters.number, self._clusters.count)
+            self.approximation = f"predicted cluster by cluster ({self._clusters.described}), without the edges between"
+        else:
+            drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
+            self.approximation = f"predicted on {self._parts} random parts of the nodes, without the edges between"
         row = torch.empty_like(drawn.nodes)
         row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
 
