@@ -93,6 +93,7 @@ def test_the_record_names_clusters_and_approximation(tmp_path: Path, monkeypatch
             "train.sampler saint_rw train.sample_coverage 5 model.loss_fun weighted_cross_entropy",
             "weights the loss of every node, and the loss weighted_cross_entropy reads all rows",
         ),
+        (CORA, "train.sampler neighbor val.sampler neighbor", "val.sampler neighbor is for link tasks"),
         (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, cluster, saint_node"),
     ],
 )
