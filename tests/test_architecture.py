@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "run_inputs": {"config", "data", "factory", "preflight", "runs", "train"},
     "experiment": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight", "run_inputs"},
     "comparison": {"config", "preflight", "runs"},
-    "predict": {"structures", "ops", "config", "data", "transforms", "factory", "runs", "train"},
+    "predict": {"structures", "ops", "config", "data", "transforms", "factory", "run_inputs", "runs", "train"},
     "__main__": {"console"},
     "console": set(),
     "catalogue": {"data"},
