@@ -159,17 +159,17 @@ def _graph(axes: Axes, drawing: Drawing, shade: np.ndarray, top: float, node: in
         lines += [bond + 0.07 * aside * (line - (order - 1) / 2) for line in range(order)]
     axes.add_collection(LineCollection(lines, colors="0.6", linewidths=0.8, zorder=1))
     size = float(np.clip(3000 / len(shade), 14, 70))
-    edges = np.array(["#D55E00" if place == node else "0.25" for place in range(len(shade))])
-    widths = np.where(edges == "0.25", 0.6, 1.8)
-    axes.scatter(*positions.T, s=size, c="white", edgecolors=edges, linewidths=widths, zorder=2)
-    read = shade > 0
+    (x, y), read = positions.T, shade > 0
+    axes.scatter(x, y, s=size, c="white", edgecolors="0.25", linewidths=0.6, zorder=2)
     axes.scatter(
-        *positions[read].T, s=size, c=shade[read], cmap="Blues", vmin=0.0, vmax=top, edgecolors=edges[read],
-        linewidths=widths[read], zorder=3,
+        x[read], y[read], s=size, c=shade[read], cmap="Blues", vmin=0.0, vmax=top, edgecolors="0.25", linewidths=0.6,
+        zorder=3,
     )  # fmt: skip
+    if node is not None:
+        axes.plot(x[node], y[node], "o", ms=size**0.5, mfc="none", mec="#D55E00", mew=1.8, zorder=4)
     for place, text in enumerate(drawing.labels):
         ink = "white" if shade[place] > 0.6 * top else "black"
-        axes.text(*positions[place], text, ha="center", va="center", fontsize=6, color=ink, zorder=5)
+        axes.text(x[place], y[place], text, ha="center", va="center", fontsize=6, color=ink, zorder=5)
     axes.set_aspect("equal")
     axes.margins(0.12)
     axes.axis("off")

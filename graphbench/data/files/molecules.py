@@ -101,7 +101,7 @@ def rebuilt(atoms: np.ndarray, edge_index: np.ndarray, bonds: np.ndarray) -> Any
         if i != j and molecule.GetBondBetweenAtoms(i, j) is None:
             name = _BOND_TYPE[columns[0]] if columns[0] < len(_BOND_TYPE) else "UNSPECIFIED"
             molecule.AddBond(i, j, getattr(Chem.BondType, name))
-    molecule.UpdatePropertyCache(strict=False)  # type: ignore[no-untyped-call]
+    molecule.UpdatePropertyCache(strict=False)
     Chem.FastFindRings(molecule)
     return molecule
 
