@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -38,6 +37,7 @@ from graphbench.runs.summary import final_line, results_table
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter

@@ -25,7 +25,7 @@ from graphbench.models.contract import EncodedModel, Model
 from graphbench.structures import DataInfo, DataLoaders
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
+    from graphbench.train.fabric import Fabric
 
 
 def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
