@@ -150,6 +150,8 @@ def _by_metis(adjacency: sp.csr_array, patches: int) -> np.ndarray:
     try:
         import pymetis
     except ImportError as error:
-        raise UserError("method metis needs pymetis: pip install 'graphbench-gt[patches]', or choose bisection") from error
+        raise UserError(
+            "method metis needs pymetis: pip install 'graphbench-gt[patches]', or choose bisection"
+        ) from error
     neighbors = [adjacency.indices[a:b] for a, b in zip(adjacency.indptr, adjacency.indptr[1:])]
     return np.asarray(pymetis.part_graph(patches, adjacency=neighbors, recursive=True)[1])
