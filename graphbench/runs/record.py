@@ -102,6 +102,7 @@ class RunRecord:
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
         resumed: how often the run was taken up again.
+        together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         schema_version: of this format.
     """
 
@@ -130,6 +131,7 @@ class RunRecord:
     started: str | None = None
     ended: str | None = None
     resumed: int = 0
+    together: int = 1
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

@@ -12,9 +12,7 @@ from graphbench.registry import register
 
 _SOURCES = {
     "Flickr": ("PyG-Flickr", "none"),
-    "Reddit": ("PyG-Reddit", "none"),
     "ogbn-arxiv": ("OGB", "ogbn-arxiv"),
-    "ogbn-products": ("OGB", "ogbn-products"),
 }
 """Name here -> ``dataset.format`` and ``dataset.name`` of the graph."""
 
@@ -27,7 +25,7 @@ class EgoGraphs(DatasetBuilder):
     a survey of graph transformers, https://arxiv.org/abs/2202.08455.
 
     Args:
-        name: ``Flickr``, ``Reddit``, ``ogbn-arxiv`` or ``ogbn-products``.
+        name: ``Flickr`` or ``ogbn-arxiv``.
         depth: hops around a node.
         neighbors: neighbours drawn per node and hop.
         seed: of the draws.
