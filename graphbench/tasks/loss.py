@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from graphbench.contract import Capturable
@@ -23,6 +24,7 @@ class Loss(Capturable, ABC):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         kinds: of task that it is for.
+        row_wise: whether every row has a loss of its own, whose mean (or sum) it is, so that rows can be weighted.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -32,6 +34,7 @@ class Loss(Capturable, ABC):
 
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
+    row_wise: ClassVar[bool] = False
 
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
         self.kind = kind_of(task_type, out_dim)
@@ -59,6 +62,26 @@ class Loss(Capturable, ABC):
         if true.device.type == "cpu":
             check_labels(true, self.kind, self.out_dim)
         return self.value(pred, true) if real is None else self.value(pred, true, real)
+
+    def weighted(self, pred: Tensor, true: Tensor, weight: Tensor) -> Tensor:
+        """The sum over rows of weight times the loss of the row alone; for a loss that is ``row_wise``.
+
+        Args:
+            pred: (R, out_dim) raw predictions.
+            true: targets.
+            weight: (R,) of the rows; 1 / R gives the mean over rows.
+
+        Raises:
+            ValueError: the loss is not ``row_wise``, shapes that do not fit, or (on CPU) a label outside its range.
+        """
+        if not self.row_wise:
+            name = self.registered_name or type(self).__name__
+            raise ValueError(f"the loss {name} reads all rows of a batch together: they cannot be weighted")
+        pred, true = align(pred, true, self.kind, self.out_dim)
+        if true.device.type == "cpu":
+            check_labels(true, self.kind, self.out_dim)
+        of_row = torch.func.vmap(lambda p, t: self.value(p.unsqueeze(0), t.unsqueeze(0)))
+        return (weight * of_row(pred, true)).sum() if len(true) else pred.sum() * 0.0
 
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:

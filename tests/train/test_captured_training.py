@@ -28,6 +28,7 @@ from graphbench.structures import GraphBatch
 from graphbench.train.reporter import Reporter
 from graphbench.train.step_graph import StepGraphs
 from graphbench.train.trainer import Trainer
+from graphbench.train.turns import Turns, take_turns, without_pause
 from tests.paths import ROOT
 from tests.second_device import DEVICE, GPU, second_device
 from tests.synthetic_batch import store_like
@@ -102,6 +103,29 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
     assert rest.state.epoch == 2
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor, weights(rest)[name]), name
+
+
+def test_trainings_in_turns_have_their_own_graphs_and_random_numbers(tmp_path: Path) -> None:
+    """With dropout: each is what it is alone, whose graph is replayed between those of others."""
+    every_step = ("train.capture", "always")
+
+    def seeded(folder: Path, seed: int, into: dict[int, dict[str, Tensor]]) -> Turns[None]:
+        run = trainer(folder / str(seed), *every_step, "optim.max_epoch", "1", graphs=step_graphs())
+        torch.manual_seed(seed)
+        yield from run.turns()
+        into[seed] = weights(run)
+
+    alone: dict[int, dict[str, Tensor]] = {}
+    beside: dict[int, dict[str, Tensor]] = {}
+    with second_device():
+        for seed in (1, 2):
+            without_pause(seeded(tmp_path / "alone", seed, alone))
+        trainings = {str(seed): seeded(tmp_path / "beside", seed, beside) for seed in (1, 2)}
+        take_turns(trainings, DEVICE, lambda name, error: None)
+    for seed in (1, 2):
+        for name, tensor in alone[seed].items():
+            assert torch.equal(tensor, beside[seed][name]), (seed, name)
+    assert not all(torch.equal(tensor, alone[2][name]) for name, tensor in alone[1].items())
 
 
 @pytest.mark.parametrize("accumulation", ["1", "2"])

@@ -24,6 +24,7 @@ class CrossEntropy(Loss):
 
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""

@@ -19,6 +19,7 @@ class SquaredError(Loss):
 
     kinds = ("regression",)
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -31,6 +32,7 @@ class AbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -43,6 +45,7 @@ class SmoothAbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
