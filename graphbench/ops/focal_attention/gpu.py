@@ -223,6 +223,7 @@ class _Attention(torch.autograd.Function):
                 backward[len(tiles), q.shape[1]](
                     *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, grad,
                     grad_sums, log_sum, along, dq, dk, dv, along if dterm is None else dterm,
-                    along if dbias is None else dbias, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    along if dbias is None else dbias, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None,
+                    **constants,
                 )  # fmt: skip
         return *gradients, dterm, dbias, None
