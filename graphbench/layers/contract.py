@@ -48,6 +48,7 @@ class LayerContext:
         equivstable: whether the node encoder supplies ``state.stable_encoding``.
         full_graph: ``gt.full_graph``.
         gamma: ``gt.gamma``.
+        ffn: ``gnn.ffn``.
         agg: ``gnn.agg``.
         normalize_adj: ``gnn.normalize_adj``.
         self_msg: ``gnn.self_msg``.
@@ -77,6 +78,7 @@ class LayerContext:
     equivstable: bool = UNSET
     full_graph: bool = UNSET
     gamma: float = UNSET
+    ffn: bool = UNSET
     agg: str = UNSET
     normalize_adj: bool = UNSET
     self_msg: str = UNSET
