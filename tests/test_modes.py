@@ -82,7 +82,12 @@ def test_pairs_of_one_graph(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     record = json.loads((folder / line["run_dir"] / "record.json").read_text())
     assert record["data"]["sizes"] == {"train": 624, "val": 78, "test": 78}
     assert record["approximation"] is None
-    batches = {"train.sampler": "neighbor", "train.neighbor_sizes": "[5]", "train.batch_size": "100", "train.eval_period": "15"}
+    batches = {
+        "train.sampler": "neighbor",
+        "train.neighbor_sizes": "[5]",
+        "train.batch_size": "100",
+        "train.eval_period": "15",
+    }
     for evaluation in ("full_batch", "neighbor"):
         sampled = {**changes, **batches, "val.sampler": evaluation, "out_dir": evaluation, "optim.max_epoch": "15"}
         line = _run(capsys, "contacts.yaml", *(text for pair in sampled.items() for text in pair))

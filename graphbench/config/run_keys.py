@@ -97,8 +97,9 @@ TRAIN = {
         "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes, or "
         "of the ends of batch_size pairs), cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, "
         "saint_edge and saint_rw (GraphSAINT: the subgraph of batch_size random nodes, edges or walks of walk_length "
-        "steps, iter_per_epoch times)",
-        allowed=("full_batch", "random_node", "neighbor", "cluster", "saint_node", "saint_edge", "saint_rw"),
+        "steps, iter_per_epoch times), seeds (not at all, with the loss of batch_size nodes per step, for models that "
+        "read nodes one by one: ANSGT)",
+        allowed=("full_batch", "random_node", "neighbor", "cluster", "saint_node", "saint_edge", "saint_rw", "seeds"),
     ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
+from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.loader import SamplingLoader
@@ -18,6 +20,7 @@ from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.pair_loader import PairLoader
 from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.large.saint_loader import SaintLoader
+from graphbench.data.large.seed_loader import SeedLoader
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -29,6 +32,7 @@ from graphbench.factory.task import build_task
 from graphbench.factory.transforms import batch_transform
 from graphbench.models.contract import EncodedModel, Model
 from graphbench.structures import DataInfo, DataLoaders
+from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -127,6 +131,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
         seed: of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
     """
+    loaded = _with_known_targets(config, loaded, splits)
     train = config.tree.train
     sampler = train.sampler
     process: dict[str, Any] = {
@@ -178,6 +183,8 @@ def _large_loader(config: Config, store: GraphStore, splits: Splits, process: di
             return ClusterLoader(store, splits, batch_size=train.batch_size, **options)
         if train.sampler == "neighbor":
             return NeighborLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
+        if train.sampler == "seeds":
+            return SeedLoader(store, splits, batch_size=train.batch_size, **options)
         return SaintLoader(
             store,
             splits,
@@ -188,3 +195,13 @@ def _large_loader(config: Config, store: GraphStore, splits: Splits, process: di
             coverage=train.sample_coverage,
             **options,
         )
+
+
+def _with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
+    """The data, with a column that names the training nodes where the model reads their targets."""
+    store, model = loaded.store, registry.lookup("models", config.tree.model.type)
+    if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
+        return loaded
+    known = torch.zeros(store.num_nodes, dtype=torch.bool)
+    known[splits.train] = True
+    return replace(loaded, store=store.replace(pe={**store.pe, KNOWN: known}))

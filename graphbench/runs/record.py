@@ -104,6 +104,7 @@ class RunRecord:
         resumed: how often the run was taken up again.
         approximation: what the predictions on validation and test leave out, in words; None: nothing.
         sampling: what training batches were cut along, where settings do not say it.
+        together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         schema_version: of this format.
     """
 
@@ -134,6 +135,7 @@ class RunRecord:
     resumed: int = 0
     approximation: str | None = None
     sampling: str | None = None
+    together: int = 1
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

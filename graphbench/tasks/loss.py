@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphbench.contract import Capturable
 from graphbench.errors import ArgumentError
+from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_labels, kind_of
@@ -85,6 +86,13 @@ class Loss(Capturable, ABC):
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
+
+    def over_entries(
+        self, pred: Tensor, true: Tensor, kind: Kind, real: RealRows | None, *, unknown: bool = False
+    ) -> Tensor:
+        """Sum or mean over the entries that count, see :func:`graphbench.ops.entrywise_loss.entrywise_loss`."""
+        rows, mean = None if real is None else real.mask, self.size_average == "mean"
+        return entrywise_loss(pred, true, kind, mean=mean, rows=rows, unknown=unknown)
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
         """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""

@@ -2,7 +2,8 @@
 
 Training (``train.sampler``): ``random_node`` and ``cluster`` (:mod:`graphbench.data.large.partition_loader`),
 ``neighbor`` (:mod:`graphbench.data.large.neighbor_loader`), ``saint_node``, ``saint_edge`` and ``saint_rw``
-(:mod:`graphbench.data.large.saint_loader`). The next batch is sampled in a second thread while one is in use.
+(:mod:`graphbench.data.large.saint_loader`), ``seeds``, which cuts nothing
+(:mod:`graphbench.data.large.seed_loader`). The next batch is sampled in a second thread while one is in use.
 
 Evaluation (``val.sampler``): ``full_batch`` passes the whole graph through the model at once; ``blocks`` computes the
 same predictions layer by layer and block by block in bounded memory; ``random_node`` passes parts that are drawn once

@@ -274,10 +274,10 @@ class GraphLoaders(AssemblesOnDevice):
         if self._device.type == "cpu" or self._resample or self._resident == "never":
             return self._store
         if self._device.type != "cuda":  # whose free memory is not known
-            return self._store.to(self._device) if self._resident == "always" else self._store
+            return self._store.kept_on(self._device) if self._resident == "always" else self._store
         free, _ = torch.cuda.mem_get_info(self._device)
-        fits = self._store.nbytes <= _RESIDENT_FRACTION * free
-        return self._store.to(self._device) if fits or self._resident == "always" else self._store
+        fits = self._store.is_kept_on(self._device) or self._store.nbytes <= _RESIDENT_FRACTION * free
+        return self._store.kept_on(self._device) if fits or self._resident == "always" else self._store
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
         moved = batch.to(self._device, non_blocking=self._device.type == "cuda")
