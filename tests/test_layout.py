@@ -20,6 +20,7 @@ OUTSIDE = ("study", "additions")
 
 TESTED_THROUGH = {
     "benchmarks": "benchmarks/test_cli.py",
+    "blockwise/collected.py": "blockwise/test_forward.py",
     "blockwise/model.py": "blockwise/test_forward.py",
     "blockwise/neighborhood.py": "blockwise/test_forward.py",
     "blockwise/part.py": "blockwise/test_forward.py",
