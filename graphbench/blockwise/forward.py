@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.collected import Collected, dense_rows
+from graphbench.blockwise.model import BlockwiseBlock
 from graphbench.blockwise.neighborhood import NeighborhoodBatch
 from graphbench.blockwise.part import named, nodes_of_graph
 from graphbench.encoders.compose import NodeEncoder
@@ -225,6 +226,8 @@ class Blockwise:
         if isinstance(block, SingleBlock):
             x, e = self._branch(block.branch, h, e, pairs)
             return self.rows(_relu, x), e
+        if isinstance(block, BlockwiseBlock):
+            return block.forward_blockwise(h, e, self)
         if not isinstance(block, GPSBlock):
             return self.messages(block, h, e, then=_same)
         summed: tuple[HostRows, ...] = ()
