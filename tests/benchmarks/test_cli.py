@@ -19,6 +19,7 @@ from graphbench.benchmarks import (
     sgformer,
     sgformer_table4,
     sparse_flow,
+    start_up,
     tables,
 )
 from graphbench.benchmarks import cli as bench
@@ -38,6 +39,7 @@ MODULES = (
     sgformer,
     sgformer_table4,
     sparse_flow,
+    start_up,
     tables,
 )
 
