@@ -1,7 +1,7 @@
 """CPU seconds from the command until something is to be seen: help, dry runs, the first training batch.
 
-Each is measured in processes of one thread, the first of which fills the caches of files and is not counted. Waiting for
-a disk does not count.
+Each is measured in processes of one thread, the first of which fills the caches of files and is not counted, as is
+waiting for a disk.
 """
 
 from __future__ import annotations

@@ -123,6 +123,7 @@ class WandbLogger(Reporter):
         config: shown with the run.
         group: the runs that are averaged in W&B's tables: the seeds, or splits, of one configuration.
         tags: to filter by.
+        among_others: other runs of the process are open at the same time.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class WandbLogger(Reporter):
         *,
         group: str | None = None,
         tags: Sequence[str] = (),
+        among_others: bool = False,
     ) -> None:
         self._arguments: dict[str, Any] = {
             "project": project,
@@ -142,6 +144,7 @@ class WandbLogger(Reporter):
             "config": dict(config),
             "group": group,
             "tags": list(tags),
+            **({"reinit": "create_new"} if among_others else {}),
         }
         self._run: Any = None
         self._metric = ""

@@ -204,7 +204,8 @@ def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
         )
         previous = run.record if decision == "resume" else None
         record = RunRecord.start(previous=previous, config="tiny", config_hash="h", seed=0, run_id="0")
-        run.recorded(record, trainer.run)
+        with run.recorded(record) as ended:
+            ended(trainer.run())
     return {"decision": decision, **summary(trainer, run.record)} if fabric.is_global_zero else {}
 
 

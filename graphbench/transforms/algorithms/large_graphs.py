@@ -24,6 +24,7 @@ class LargeGraph:
     """One graph of a store.
 
     Attributes:
+        number: its number in the store.
         nodes: its rows among the nodes of the store.
         edges: its rows among the edges of the store.
         ends: (2, m) int64, source and target of its edges, numbered from 0.
@@ -31,6 +32,7 @@ class LargeGraph:
     """
 
     def __init__(self, store: GraphStore, number: int) -> None:
+        self.number = number
         self.nodes = slice(int(store.node_ptr[number]), int(store.node_ptr[number + 1]))
         self.edges = slice(int(store.edge_ptr[number]), int(store.edge_ptr[number + 1]))
         self.ends = store.edge_index[:, self.edges].numpy().astype(np.int64)
@@ -74,7 +76,7 @@ class LargeGraph:
         Args:
             work: takes the number of the first column and the block (n, columns); called from several threads.
         """
-        width = max(1, _CELLS // self.size)
+        width = columns_at_a_time(self.size)
 
         def block(first: int) -> None:
             columns = np.arange(first, min(first + width, self.size))
@@ -85,6 +87,11 @@ class LargeGraph:
         starts = range(0, self.size, width)
         for done, _ in enumerate(in_threads(block, starts), start=1):
             report(done, len(starts))
+
+
+def columns_at_a_time(size: int) -> int:
+    """Columns of ``size`` float64 that make a block of bounded size."""
+    return max(1, _CELLS // max(size, 1))
 
 
 def smallest_eigenpairs(matrix: scipy.sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
