@@ -137,7 +137,7 @@ class Beside:
             build_schedule(self.config, optimizer),
             build_settings(self.config, self.info),
             run=directory,
-            reporters=build_reporters(self.config, "ours", self.info, "0"),
+            reporters=build_reporters(self.config, "ours", self.info, "0", trained),
         )
         with directory.open(identity=RunIdentity("0"), config_text=""):
             seed_everything(0)
