@@ -48,7 +48,7 @@ TOP = {
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
     "profile": Key(
         0,
-        "training steps that PyTorch's profiler watches, from the third on: <run>/profile has a trace and a table",
+        "training steps for PyTorch's profiler, from the third on; <run>/profile has them and all steps' parts",
         minimum=0,
         neutral=True,
     ),
