@@ -63,7 +63,7 @@ class Ragged(Memo):
     @property
     def num_graphs(self) -> int:
         """G, empty graphs included."""
-        return len(self.sizes)
+        return self._ptr.shape[0] - 1
 
     @cached_property
     def num_rows(self) -> int:

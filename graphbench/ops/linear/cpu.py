@@ -13,7 +13,8 @@ from graphbench.ops.backend import first_order
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_and_rows`."""
-    if h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type):
+    plain = h.device.type == "cpu" or torch.compiler.is_compiling()
+    if plain or torch.is_autocast_enabled(h.device.type):
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
     result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]

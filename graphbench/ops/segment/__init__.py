@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.ops.backend import choose
+from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
@@ -15,6 +16,11 @@ _MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
 _SOFTMAX = {"reference": reference.segment_softmax, "cpu": cpu.segment_softmax}
 
 
+def _per_graph(x: Tensor, ragged: Ragged, **_: object) -> Tensor:
+    return x.new_empty((ragged.num_graphs, *x.shape[1:]))
+
+
+@library_op(_per_graph)
 def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Sum of the rows of every graph.
 
@@ -35,6 +41,7 @@ def segment_mean(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     return segment_sum(x, ragged, backend=backend) / sizes.view(-1, *(1 for _ in x.shape[1:]))
 
 
+@library_op(_per_graph)
 def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Maximum over the rows of every graph, per channel; arguments as :func:`segment_sum`; 0 for an empty graph.
 
@@ -43,6 +50,7 @@ def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     return choose("segment_max", backend, _MAX)(_checked(x, ragged), ragged)
 
 
+@library_op(lambda x, *_, **__: x.new_empty(x.shape))
 def segment_softmax(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Softmax over the rows of every graph, per channel; arguments as :func:`segment_sum`; returns (N, ...)."""
     return choose("segment_softmax", backend, _SOFTMAX)(_checked(x, ragged), ragged)
