@@ -46,6 +46,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"graphbench {__version__}")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs with seed, seed + 1, ...")
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="train the runs of a configuration at the same time in one process, on a GPU each on a stream of its own",
+    )
     parser.add_argument("--mark_done", action="store_true", help="rename FILE to FILE_done when all runs are finished")
     parser.add_argument("--dry_run", action="store_true", help="build the model, print one JSON line, train nothing")
     parser.add_argument(
@@ -89,12 +94,12 @@ def _run(options: argparse.Namespace) -> int:
     from graphbench.config import load_config
 
     configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
-    from graphbench.comparison import check_together, compare
+    from graphbench.comparison import check_all, compare
     from graphbench.experiment import run
 
-    asked = {"repeat": options.repeat, "overwrite": options.overwrite}
+    asked = {"repeat": options.repeat, "overwrite": options.overwrite, "together": options.together}
     # run() checks its own configuration; of several, the last must not turn out wrong after the first was trained.
-    several = check_together(configs, **asked) if len(configs) > 1 else []
+    several = check_all(configs, **asked) if len(configs) > 1 else []
     code, failures, speaks, finished = 0, [], True, []
     for path, config in zip(map(Path, options.cfg), configs, strict=True):
         try:

@@ -16,7 +16,9 @@ WIDE = 160
 """Columns where the output is no terminal."""
 
 
-def check_together(configs: Sequence[Config], *, repeat: int = 1, overwrite: bool = False) -> list[Checked]:
+def check_all(
+    configs: Sequence[Config], *, repeat: int = 1, overwrite: bool = False, together: bool = False
+) -> list[Checked]:
     """Checks all configurations of one command before the first one is trained.
 
     Raises:
@@ -27,7 +29,7 @@ def check_together(configs: Sequence[Config], *, repeat: int = 1, overwrite: boo
     for config in configs:
         pretrained = Path(config.tree.pretrained.dir)
         made_here = not several.keys().isdisjoint((pretrained, pretrained.parent))
-        checked = check(config, repeat=repeat, overwrite=overwrite, starts=not made_here)
+        checked = check(config, repeat=repeat, overwrite=overwrite, together=together, starts=not made_here)
         if checked.folder in several:
             raise UserError(
                 f"command line: two configurations share the run folder {checked.folder}, which is named after the "

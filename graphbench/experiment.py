@@ -3,70 +3,32 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import dataset_builder, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model, layer_names
-from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
-from graphbench.factory.task import build_task
-from graphbench.factory.training import (
-    build_optimizer,
-    build_reporters,
-    build_schedule,
-    build_settings,
-    compile_model,
-)
-from graphbench.preflight import Checked, check, count_parameters
+from graphbench.factory.training import build_fabric
+from graphbench.preflight import check
 from graphbench.run_inputs import RunInputs, run_inputs
-from graphbench.runs import atomic
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
-from graphbench.runs.record import Outcome, RunRecord
-from graphbench.runs.run_directory import RunDirectory
-from graphbench.runs.split_text import split_texts
 from graphbench.runs.summary import final_line, results_table
-from graphbench.structures import DataInfo, DataLoaders
-from graphbench.structures.data_info import FILE as INFO_FILE
-from graphbench.tasks.task import Task
+from graphbench.single_run import Surroundings, work_on
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
-from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
-from graphbench.train.schedule import Schedule
-from graphbench.train.seeding import seed_everything
-from graphbench.train.settings import TrainerSettings
-from graphbench.train.trainer import Trainer
+from graphbench.train.signals import StopRequest
+from graphbench.train.turns import take_turns, without_pause
 
 logger = logging.getLogger("graphbench")
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Everything a training needs, built and checked."""
-
-    info: DataInfo
-    model: nn.Module
-    task: Task
-    loaders: DataLoaders
-    optimizer: Optimizer
-    schedule: Schedule
-    settings: TrainerSettings
-    pretrained: Pretrained | None
 
 
 @lost_processes_told()
@@ -74,8 +36,9 @@ def run(
     config: Config,
     *,
     repeat: int = 1,
-    only: int | None = None,
+    only: Collection[int] | None = None,
     overwrite: bool = False,
+    together: bool = False,
     reporters: Sequence[Reporter] = (),
 ) -> dict[str, Any] | None:
     """Trains what is not trained yet, then aggregates over the runs asked for.
@@ -83,8 +46,10 @@ def run(
     Args:
         config: a loaded configuration.
         repeat: number of seeds, counted up from ``seed``.
-        only: run id of the one run of these that is meant; None: all of them.
+        only: run ids of those of them that are meant; None: all.
         overwrite: move earlier runs aside instead of skipping or resuming them.
+        together: train the runs in turns of one step, each on a stream of its own on a GPU, instead of one after the
+            other. Each is what it would be alone; one that fails leaves the others alone.
         reporters: told about every run that is trained, beside those of the configuration.
 
     Returns:
@@ -95,7 +60,7 @@ def run(
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    checked = check(config, repeat=repeat, only=only, overwrite=overwrite)
+    checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together)
     config, fabric = checked.config, checked.fabric
     fabric.launch()
     with _console(config, fabric), _threads(config.tree.num_threads):
@@ -107,8 +72,12 @@ def run(
             for inputs in all_inputs:
                 checked.directory(inputs.run).refuse_another(inputs.identity)
         _hint_at_splits(config, all_inputs)
-        for inputs in all_inputs:
-            _run_one(checked, data, inputs, overwrite, reporters)
+        number = len(all_inputs) if together else 1
+        around = Surroundings(checked, data, overwrite, reporters, number, StopRequest())
+        if number > 1:
+            _run_together(all_inputs, around, fabric)
+        for inputs in all_inputs if number == 1 else ():
+            without_pause(work_on(inputs, around, fabric))
         if not fabric.is_global_zero:
             return None
         write_aggregate(
@@ -119,25 +88,14 @@ def run(
     return {"dataset": data.name, **final_line(result, checked.folder)}
 
 
-def _run_one(checked: Checked, data: _Data, inputs: RunInputs, overwrite: bool, reporters: Sequence[Reporter]) -> None:
-    """Trains a run, or goes on with it, unless it is finished."""
-    config, fabric, directory = checked.config, checked.fabric, checked.directory(inputs.run)
-    if not overwrite and fabric.broadcast(_is_finished(directory)):
-        logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
-        return
-    # Everything is built before anything is written: wrong input leaves no trace.
-    parts = _prepare(config, fabric, data(), inputs)
-    text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
-    with directory.open(
-        identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=overwrite
-    ) as decided:
-        decision = fabric.broadcast(decided)
-        if decision == "skip":  # another process has finished it meanwhile
-            return
-        for name, source in config.code.items():
-            if name.endswith(".py"):
-                directory.keep(name, source)
-        _train(config, fabric, parts, inputs, directory, decision == "resume", reporters)
+def _run_together(all_inputs: Sequence[RunInputs], around: Surroundings, fabric: Fabric) -> None:
+    config = around.checked.config
+    trainings = {}
+    for inputs in all_inputs:
+        own = build_fabric(config)
+        own.launch()
+        trainings[f"{config.name} {inputs.run.run_id}"] = work_on(inputs, around, own)
+    take_turns(trainings, fabric.device, lambda name, error: logger.error("%s: %s", name, error))
 
 
 class _Data:
@@ -171,108 +129,6 @@ def _hint_at_splits(config: Config, all_inputs: Sequence[RunInputs]) -> None:
             "%s: all %d runs have split %d of %d; run_multiple_splits '[0, ..., %d]' trains on each.",
             *(config.name, len(all_inputs), all_inputs[0].run.split_index, count, count - 1),
         )
-
-
-def _is_finished(directory: RunDirectory) -> bool:
-    record = directory.record
-    return record is not None and record.status == "finished"
-
-
-def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunInputs) -> _Parts:
-    run, splits = inputs.run, inputs.splits
-    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-    seed_everything(run.seed)
-    model = build_model(config, info)
-    pretrained = load_pretrained(config, model, run.run_id)
-    task = build_task(config, info)
-    if loaded.store.y is not None:
-        with config_errors(config, "dataset.task_type"):
-            task.check_targets(_targets(loaded, splits.parts()))
-    optimizer = build_optimizer(config, model)
-    compile_model(config, model)
-    loaders = build_loaders(config, loaded, splits, run.seed, fabric)
-    schedule = build_schedule(config, optimizer)
-    return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
-
-
-def _targets(loaded: LoadedDataset, parts: Mapping[str, Tensor]) -> Tensor:
-    """All targets; of one graph's nodes those in a split, since the others may have none."""
-    y = loaded.store.y
-    assert y is not None
-    return y[torch.cat(list(parts.values()))] if loaded.card.transductive else y
-
-
-def _train(
-    config: Config,
-    fabric: Fabric,
-    parts: _Parts,
-    inputs: RunInputs,
-    directory: RunDirectory,
-    resumes: bool,
-    reporters: Sequence[Reporter],
-) -> None:
-    run, info = inputs.run, parts.info
-    title = f"{config.name} {run.run_id}"
-    logger.info(
-        "%s: %s, %s-level %s, split %s; %s, %s parameters, on %s",
-        title,
-        info.name,
-        info.task,
-        info.task_type,
-        split_texts([inputs.facts], ",")[0],
-        " ".join(layer_names(parts.model)),
-        f"{count_parameters(parts.model):,}",
-        fabric.device,
-    )
-    for note in (*inputs.notes, *(parts.pretrained.notes if parts.pretrained else ())):
-        logger.info(note)
-    record = RunRecord.start(
-        previous=directory.record if resumes else None,
-        config=config.name,
-        config_hash=config.hash,
-        settings=config.settings,
-        seed=run.seed,
-        run_id=str(run.run_id),
-        metric=info.metric,
-        maximize=info.maximize,
-        params=count_parameters(parts.model),
-        data=inputs.facts,
-        inputs=inputs.identity.inputs,
-    )
-    if fabric.is_global_zero:
-        atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")
-    # Training draws the same numbers however many the initialisation took, and every process others (dropout).
-    seed_everything(run.seed, fabric.global_rank)
-    directory.recorded(record, _work(config, fabric, parts, directory, title, reporters))
-
-
-def _work(
-    config: Config, fabric: Fabric, parts: _Parts, directory: RunDirectory, title: str, reporters: Sequence[Reporter]
-) -> Callable[[], Outcome]:
-    """What ``train.mode`` stands for, ready to be called."""
-    mode = config.tree.train.mode
-    if mode in INFERENCE_MODES:
-        assert parts.pretrained is not None
-        inference = Inference(
-            fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
-        )
-        return {
-            "inference-only": inference.scores,
-            "PCQM4Mv2-inference": inference.ogb_submission,
-            "log-attn-weights": inference.attention,
-        }[mode]
-    trainer = Trainer(
-        fabric,
-        parts.model,
-        parts.task,
-        parts.loaders,
-        parts.optimizer,
-        parts.schedule,
-        parts.settings,
-        run=directory,
-        reporters=[*build_reporters(config, title, parts.info, directory.path.name), *reporters],
-    )
-    return trainer.run
 
 
 @contextmanager

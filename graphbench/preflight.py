@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,9 @@ from graphbench.structures import DataInfo
 from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
     from graphbench.models.contract import Model
     from graphbench.tasks.task import Task
+    from graphbench.train.fabric import Fabric
 
 
 MOST_MODULES = 100_000
@@ -95,8 +94,9 @@ def check(
     config: Config,
     *,
     repeat: int = 1,
-    only: int | None = None,
+    only: Collection[int] | None = None,
     overwrite: bool = False,
+    together: bool = False,
     starts: bool = True,
     base: Config | None = None,
 ) -> Checked:
@@ -105,19 +105,22 @@ def check(
     Args:
         config: a loaded configuration.
         repeat: number of seeds, counted up from ``seed``.
-        only: run id of the one run of these that is meant; None: all of them.
+        only: run ids of those of them that are meant; None: all.
         overwrite: runs of another configuration may lie in the way.
+        together: they are trained in turns, in one process.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
         base: of the pretrained run that it starts from, where that is trained before it.
 
     Raises:
         UserError: the input is wrong.
-        ValueError: no run has the id ``only``.
+        ValueError: a run id of ``only`` that no run has.
     """
     planned = planned_runs(config, repeat)
-    runs = [run for run in planned if only in (None, run.run_id)]
-    if not runs:
-        raise ValueError(f"only must be one of {[run.run_id for run in planned]}, received {only}")
+    runs = [run for run in planned if only is None or run.run_id in only]
+    if only is not None and len(runs) < len(only):
+        raise ValueError(f"only must be among {[run.run_id for run in planned]}, received {list(only)}")
+    if together:
+        check_together(config)
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts, base=base))
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
@@ -134,6 +137,24 @@ def check(
         for run in runs:
             checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
     return checked
+
+
+def check_together(config: Config) -> None:
+    """Refuses what cannot be done in turns with others.
+
+    Raises:
+        UserError: naming the key.
+    """
+    tree = config.tree
+    reasons = {
+        "train.mode": tree.train.mode in INFERENCE_MODES and f"train.mode {tree.train.mode} applies a trained model",
+        "devices": (tree.devices or 1) > 1 and f"devices is {tree.devices}, and they train on one device",
+        "strategy": tree.strategy != "auto" and f"strategy {tree.strategy} is for several processes",
+        "profile": tree.profile and "PyTorch's profiler watches one training at a time",
+    }
+    for key, reason in reasons.items():
+        if reason:
+            raise UserError(f"{config.where(key)}: --together is for trainings in one process: {reason}. Leave it out.")
 
 
 def declared_identity(config: Config, run: Run) -> RunIdentity:

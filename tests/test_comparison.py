@@ -129,7 +129,7 @@ def test_files_are_marked_when_all_of_them_had_their_turn(
     """The second one is stopped: the same command must still find the first."""
     command = ["--cfg", write(here, "first"), write(here, "second"), *TINY, "--mark_done"]
     with monkeypatch.context() as stopped:
-        stopped.setattr("graphbench.train.trainer.Trainer.run", _second_is_stopped(Trainer.run))
+        stopped.setattr("graphbench.train.trainer.Trainer.turns", _second_is_stopped(Trainer.turns))
         assert main(command) == 130
     assert not list(here.glob("*_done"))
     assert main(command) == 0

@@ -48,15 +48,15 @@ TESTED_THROUGH = {
     "layers/module_list.py": "layers/test_contract.py",
     "models/adjacency_rows.py": "models/test_adjacency_models.py",
     "models/contract.py": "models/test_model_contract.py",
+    "nn": "nn/test_nn.py",
     "ops/backend.py": "ops/test_contract.py",
     "ops/bucket_pairs.py": "ops/test_softmax_attention.py",
     "ops/gpu_tiles.py": "ops/test_softmax_attention_gpu.py",
-    "nn": "nn/test_nn.py",
     "plots/points.py": "plots/test_cli.py",
-    "vocabulary.py": "structures/test_data_info.py",
     "predict": "predict/test_predict.py",
     "report": "report/test_cli.py",
     "runs/split_text.py": "runs/test_summary.py",
+    "single_run.py": "test_together.py",
     "structures/adjacency.py": "ops/test_propagate.py",
     "structures/capacity.py": "data/loading/test_assembly.py",
     "structures/edge_set.py": "structures/test_pairs.py",
@@ -75,6 +75,7 @@ TESTED_THROUGH = {
     "train/state.py": "train/test_checkpointer.py",
     "transforms/algorithms/all_pairs.py": "transforms/test_shortest_paths.py",
     "transforms/context.py": "transforms/test_contract.py",
+    "vocabulary.py": "structures/test_data_info.py",
 }
 """Modules (or folders) without a test of their name, and the test file that goes through them."""
 

@@ -279,6 +279,21 @@ class GraphStore:
         order = 2 * self.num_edges * torch.int32.itemsize
         return sum(values.nbytes for values in moved if values is not None) + order
 
+    def is_kept_on(self, device: torch.device) -> bool:
+        """Whether :meth:`kept_on` costs nothing."""
+        return f"kept on {device}" in self._cache
+
+    def kept_on(self, device: torch.device) -> GraphStore:
+        """The same graphs on another device, moved once: the loaders of several seeds share them."""
+
+        def moved() -> GraphStore:
+            store = self.to(device)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)  # other seeds read it on other streams
+            return store
+
+        return self._once(f"kept on {device}", moved)
+
     def to(self, device: torch.device | str) -> GraphStore:
         """The same graphs on another device, where :meth:`gather` then builds its batches."""
         non_blocking = torch.device(device).type != "cpu"  # what comes back to the host is read at once

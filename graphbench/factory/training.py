@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from graphbench import registry
@@ -16,6 +15,7 @@ from graphbench.layers.compiled import compile_layers
 from graphbench.structures import DataInfo
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.contract import OptimizerContext, ScheduleContext
+from graphbench.train.fabric import Fabric
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from graphbench.train.mlflow_logger import MLflowLogger
 from graphbench.train.parameter_groups import parameter_groups
@@ -107,10 +107,20 @@ def build_fabric(config: Config) -> Fabric:
         return make_fabric(tree.accelerator, tree.devices, tree.strategy, tree.precision, timeout=tree.timeout)
 
 
-def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> list[Reporter]:
-    """Progress bar and loggers of one run; ``run_id`` is the name of its folder."""
+def build_reporters(
+    config: Config, title: str, info: DataInfo, run_id: str, *, together: bool = False
+) -> list[Reporter]:
+    """Progress bar and loggers of one run.
+
+    Args:
+        config: a loaded configuration.
+        title: in front of what is shown.
+        info: facts of the data.
+        run_id: name of the run's folder.
+        together: others are trained at the same time: lines instead of a bar each.
+    """
     tree = config.tree
-    reporters: list[Reporter] = [ProgressBar(title=title)]
+    reporters: list[Reporter] = [ProgressBar(title=title, lines=together)]
     if tree.csv_each_run:
         reporters.append(CSVLogger())
     if tree.tensorboard_each_run:
@@ -124,6 +134,6 @@ def build_reporters(config: Config, title: str, info: DataInfo, run_id: str) -> 
         reporters.append(MLflowLogger(tree.mlflow.project or "graphbench", name, flat(config.tree), labels))
     if tree.wandb.use:
         name = tree.wandb.name or wandb_name(config, run_id)
-        wandb = WandbLogger(tree.wandb.project, tree.wandb.entity, name, config.plain(), group=config.name, tags=tags)
-        reporters.append(wandb)
+        place = (tree.wandb.project, tree.wandb.entity, name)
+        reporters.append(WandbLogger(*place, config.plain(), group=config.name, tags=tags, among_others=together))
     return reporters

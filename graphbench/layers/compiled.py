@@ -7,11 +7,9 @@ cannot be compiled runs beside what can.
 from __future__ import annotations
 
 import logging
-import weakref
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from graphbench.contract import HasStatistics
 from graphbench.layers.contract import GraphLayer
@@ -38,30 +36,6 @@ def compile_layers(model: nn.Module, **options: Any) -> None:
             child._compiled_call_impl = CompiledCall(child)  # what nn.Module.compile has just set
         else:
             compile_layers(child, **options)
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def prepare(layer: nn.Module, h: Tensor, e: Tensor | None, batch: GraphBatch) -> None:
-    """Prepares a batch for a layer that is called next, in code that users compile themselves.
-
-    What it reads is found out by calling it once, without gradients and with random numbers of its own.
-
-    Args:
-        layer: called with ``(h, e, batch)``.
-        h: node states.
-        e: edge states, or None.
-        batch: prepared.
-    """
-    reads = _reads_of.setdefault(layer, {})
-    if layer.training not in reads:
-        devices = [h.device] if h.device.type == "cuda" else []
-        with torch.no_grad(), torch.random.fork_rng(devices), asking(set()) as asked:
-            layer(h, e, batch)
-        reads[layer.training] = Reads.of(batch, asked)
-    reads[layer.training].prepare(batch)
-
-
-_reads_of: weakref.WeakKeyDictionary[nn.Module, dict[bool, Reads]] = weakref.WeakKeyDictionary()
 
 
 def _obstacle(layer: nn.Module) -> str | None:

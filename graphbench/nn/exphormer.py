@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import ArgumentError
 from graphbench.layers.attention.exphormer import Exphormer as ExphormerLayer
-from graphbench.layers.compiled import prepare
-from graphbench.nn.graphs import hashable, plain_graphs
+from graphbench.nn.graphs import hashable, plain_graphs, prepare
 
 
 class Exphormer(nn.Module):

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.errors import unknown
-from graphbench.layers.compiled import prepare
 from graphbench.layers.contract import LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock as GPSBlockLayer
 from graphbench.nn.attention import ATTENTIONS
-from graphbench.nn.graphs import Transforms, plain_graphs
+from graphbench.nn.graphs import Transforms, plain_graphs, prepare
 from graphbench.nn.plain_layer import PlainAttention
 
 

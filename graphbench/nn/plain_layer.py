@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
-from graphbench.layers.compiled import prepare
 from graphbench.layers.contract import GlobalAttention
-from graphbench.nn.graphs import PlainGraphs, Transforms, plain_graphs
+from graphbench.nn.graphs import PlainGraphs, Transforms, plain_graphs, prepare
 
 
 class PlainAttention(nn.Module):

@@ -22,6 +22,7 @@ import datetime
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
@@ -159,24 +160,27 @@ class RunDirectory:
             with atomic.replacing(self.path / path) as file:
                 file.write(content)
 
-    def recorded(self, record: RunRecord, work: Callable[[], Outcome]) -> RunRecord:
-        """Runs ``work`` and keeps ``record.json`` true before, during and after it.
+    @contextmanager
+    def recorded(self, record: RunRecord) -> Iterator[Callable[[Outcome], None]]:
+        """Keeps ``record.json`` true before, during and after a training.
 
         Args:
             record: from :meth:`RunRecord.start`.
-            work: the training; its exceptions are recorded (``interrupted``, ``pruned`` or ``failed``) and
-                raised again.
+
+        Yields:
+            What the training inside hands its outcome to. Exceptions that end it are recorded (``interrupted``,
+            ``pruned`` or ``failed``) and raised again.
         """
+        outcomes: list[Outcome] = []
         self._write(record)
         try:
-            outcome = work()
+            yield outcomes.append
         except BaseException as error:
             with suppress(OSError):  # on a full disk the record stays "running", which resumes, too
                 self._write(record.end(_status(error), str(error) or type(error).__name__))
             raise
-        record = record.end("finished", **vars(outcome))
-        self._write(record)
-        return record
+        (outcome,) = outcomes
+        self._write(record.end("finished", **vars(outcome)))
 
     def _write(self, record: RunRecord) -> None:
         if self.writer:
@@ -239,6 +243,10 @@ class RunDirectory:
         logger = logging.getLogger("graphbench")
         handler = _LogFile(self.log_file, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        # Of trainings that take turns, each has a context of its own; threads begin without one.
+        handler.addFilter(lambda record: _log_of_context.get() in (None, handler))
+        outer = _log_of_context.get()
+        _log_of_context.set(handler)
         level = logger.level
         screen = None
         if not logger.hasHandlers():  # warnings would otherwise be seen in the file only
@@ -251,11 +259,15 @@ class RunDirectory:
         try:
             yield
         finally:
+            _log_of_context.set(outer)
             logger.setLevel(level)
             logger.removeHandler(handler)
             handler.close()
             if screen is not None:
                 logger.removeHandler(screen)
+
+
+_log_of_context: ContextVar[logging.Handler | None] = ContextVar("log_of_context", default=None)
 
 
 class _LogFile(logging.FileHandler):
@@ -269,7 +281,8 @@ def _status(error: BaseException) -> str:
     """What a run is called that ended in this way."""
     if isinstance(error, Pruned):
         return "pruned"
-    return "interrupted" if isinstance(error, (KeyboardInterrupt, Interrupted)) else "failed"
+    # A generator that is closed was left by whoever drives several trainings in turns.
+    return "interrupted" if isinstance(error, (KeyboardInterrupt, Interrupted, GeneratorExit)) else "failed"
 
 
 _ADVICE = (

@@ -3,7 +3,7 @@
 ::
 
     sweep.py document.py grid.py search.py    a sweep file becomes a ``Sweep`` of entries (and ``SearchPlan``)
-    plan.py                                   what is missing of it: ``WorkItem``
+    plan.py, work_item.py                     what is missing of it: ``WorkItem``
     run_spec.py worker.py trial.py study.py   one ``RunSpec`` is trained, a ``RunResult`` comes back
     local.py ray.py slurm*.py                 launchers: ``launch(items, progress, ...)`` trains all items
     progress.py cli.py                        display and command line

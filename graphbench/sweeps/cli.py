@@ -20,10 +20,11 @@ from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
-    from graphbench.sweeps.plan import PlannedEntry, WorkItem
+    from graphbench.sweeps.plan import PlannedEntry
     from graphbench.sweeps.progress import Failure, SweepProgress
     from graphbench.sweeps.search import SearchPlan
     from graphbench.sweeps.slurm import Arrays
+    from graphbench.sweeps.work_item import WorkItem
 
 FAILED = 1
 LAUNCHERS = ("local", "slurm", "ray")
@@ -54,6 +55,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=_count,
         metavar="N",
         help="runs at the same time (default: 1; slurm, ray: as many as there is room)",
+    )
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="train the seeds of an entry at the same time in one process, on a GPU each on a stream of its own",
     )
     parser.add_argument("--trials", type=_count, metavar="N", help="run each search until it has N trials")
     parser.add_argument("--dry_run", action="store_true", help="check and list the entries, train nothing")
@@ -101,7 +107,8 @@ def _main(options: argparse.Namespace) -> int:
     from graphbench.sweeps.progress import SweepProgress
 
     trials = options.trials or sweep.trials
-    planned = plan(sweep, select(sweep, options.only), trials=trials, overwrite=options.overwrite)
+    entries = select(sweep, options.only)
+    planned = plan(sweep, entries, trials=trials, overwrite=options.overwrite, together=options.together)
     total = sum(entry.total for entry in planned)
     finished = sum(entry.done for entry in planned)
     if options.dry_run:
@@ -190,7 +197,8 @@ def _cores() -> int:
 
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, facts = planned.entry, planned.checked.description
-    command = shlex.join([*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))])
+    words = [*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))]
+    command = shlex.join([*words, *(["--together"] if planned.together else [])])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     return (
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
@@ -215,7 +223,7 @@ def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepPr
         return
     roots = sorted({str(entry.checked.folder.parent) for entry in planned})
     total = sum(entry.total for entry in planned)
-    done = total - sum(len(entry.missing) for entry in planned) + progress.finished_runs
+    done = sum(entry.done for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
     for root in roots:
         command = [*shipped.command("tables"), "--sweep", str(sweep.path), "--records", root]

@@ -17,8 +17,8 @@ from graphbench.errors import UserError
 
 if TYPE_CHECKING:
     from graphbench.config import Config
-    from graphbench.sweeps.plan import WorkItem
     from graphbench.sweeps.sweep import Entry
+    from graphbench.sweeps.work_item import WorkItem
 
 
 def linked(
@@ -125,7 +125,7 @@ class WorkQueue:
 
     def __init__(self, items: Sequence[WorkItem]) -> None:
         self._waiting = deque(items)
-        self._open = {item.key for item in items}
+        self._open = {key for item in items for key in item.keys}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -133,7 +133,7 @@ class WorkQueue:
     def take(self) -> WorkItem | None:
         """The next that can start; None: there is none, or all wait for runs that go on."""
         for number, item in enumerate(self._waiting):
-            if item.needs is None or item.needs not in self._open:
+            if item.needs.isdisjoint(self._open):
                 del self._waiting[number]
                 return item
         return None
@@ -144,10 +144,10 @@ class WorkQueue:
 
     def ended(self, item: WorkItem, *, finished: bool) -> Iterator[WorkItem]:
         """Notes that an item has ended; yields those that can therefore never start, and takes them out."""
-        self._open.discard(item.key)
+        self._open.difference_update(item.keys)
         if finished:
             return
-        for orphan in [other for other in self._waiting if other.needs == item.key]:
+        for orphan in [other for other in self._waiting if not other.needs.isdisjoint(item.keys)]:
             self._waiting.remove(orphan)
             yield orphan
             yield from self.ended(orphan, finished=False)
@@ -157,7 +157,7 @@ def stages(items: Sequence[WorkItem]) -> Iterator[list[WorkItem]]:
     """The items in groups, such that every item builds on earlier groups only."""
     left = list(items)
     while left:
-        names = {item.key for item in left}
-        stage = [item for item in left if item.needs not in names]
+        names = {key for item in left for key in item.keys}
+        stage = [item for item in left if item.needs.isdisjoint(names)]
         yield stage
-        left = [item for item in left if item.needs in names]
+        left = [item for item in left if not item.needs.isdisjoint(names)]

@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from graphbench.sweeps.dependencies import WorkQueue
-from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult
+from graphbench.sweeps.work_item import WorkItem
 from graphbench.sweeps.worker import work
 from graphbench.train.signals import StopRequest
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
-from graphbench.preflight import Checked, Run, check, declared_identity, planned_runs
+from graphbench.factory.pretrained import INFERENCE_MODES
+from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
 from graphbench.sweeps.dependencies import bases_first, needed_run
 from graphbench.sweeps.finished import finished_runs, stale_runs
-from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, load_optuna
 from graphbench.sweeps.sweep import Entry, Sweep
+from graphbench.sweeps.work_item import RunKey, WorkItem
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class PlannedEntry:
         ended: trials of the search that are done.
         needs: run id -> key of the run that it starts from, where the sweep trains that, too.
         stale: ids of runs on disk that started from other weights than are, or will be, there.
+        together: whether its missing runs are one piece of work, trained in turns.
     """
 
     entry: Entry
@@ -38,8 +40,9 @@ class PlannedEntry:
     finished: frozenset[int]
     search: SearchPlan | None = None
     ended: int = 0
-    needs: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    needs: Mapping[int, RunKey] = field(default_factory=dict)
     stale: frozenset[int] = frozenset()
+    together: bool = False
 
     @property
     def column(self) -> str:
@@ -65,61 +68,20 @@ class PlannedEntry:
     def missing(self) -> list[WorkItem]:
         """What is still to be trained."""
         if self.search is not None:
-            return [WorkItem(self, None, number) for number in range(self.ended, self.search.trials)]
-        return [WorkItem(self, run, run.run_id) for run in self.checked.runs if run.run_id not in self.finished]
-
-
-@dataclass
-class WorkItem:
-    """One run of an entry, or one trial of its search, on its way through a launcher.
-
-    Attributes:
-        planned: the entry.
-        run: None: whichever trial of the search comes next.
-        number: run id, or a count of trials; tells the items of an entry apart.
-        attempts: how often it was started.
-    """
-
-    planned: PlannedEntry
-    run: Run | None
-    number: int
-    attempts: int = field(default=0, compare=False)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Folder and run: the same for the same work in another call."""
-        search = self.planned.search
-        return str(search.folder if search else self.planned.checked.folder), str(self.number)
-
-    @property
-    def needs(self) -> tuple[str, str] | None:
-        """Key of the run that it starts from; None: of none that is trained with it."""
-        return self.planned.needs.get(self.number)
-
-    @property
-    def name(self) -> str:
-        """Row, column and folder of the run."""
-        entry = self.planned.entry
-        run = str(self.run.run_id) if self.run else "search"
-        return f"{entry.label} / {self.planned.column} ({entry.config.name} {run})"
-
-    def spec(self) -> RunSpec:
-        """What a worker needs to train it."""
-        entry = self.planned.entry
-        return RunSpec(
-            file=entry.file,
-            overrides=entry.overrides,
-            origins=dict(entry.origins),
-            repeat=self.planned.repeat,
-            run_id=self.run.run_id if self.run else None,
-            config_hash=entry.config.hash,
-            log_file=self.planned.log_file,
-            search=self.planned.search,
-        )
+            return [WorkItem(self, (), number) for number in range(self.ended, self.search.trials)]
+        runs = tuple(run for run in self.checked.runs if run.run_id not in self.finished)
+        trains = self.checked.config.tree.train.mode not in INFERENCE_MODES
+        parts = [runs] if self.together and trains and runs else [(run,) for run in runs]
+        return [WorkItem(self, part, part[0].run_id) for part in parts]
 
 
 def plan(
-    sweep: Sweep, entries: Sequence[Entry], *, trials: int | None = None, overwrite: bool = False
+    sweep: Sweep,
+    entries: Sequence[Entry],
+    *,
+    trials: int | None = None,
+    overwrite: bool = False,
+    together: bool = False,
 ) -> list[PlannedEntry]:
     """Checks every entry, and reads off the disk which of its runs are finished.
 
@@ -128,10 +90,16 @@ def plan(
         entries: those of its entries to train.
         trials: of each search; entries with a search are trained as they are without.
         overwrite: runs of another configuration may lie in the way, see :func:`set_aside`.
+        together: the missing runs of an entry are trained in turns, where its mode is a training.
 
     Raises:
         UserError: an entry cannot be trained, two fill the same cell of the table, or a search cannot be run.
     """
+    if trials and together:
+        raise UserError(
+            f"{sweep.path}: --together and {trials} trials exclude each other: a trial that is given up after its "
+            "first seed begins no further ones. Leave one of them out."
+        )
     if trials and not any(entry.search for entry in entries):
         raise UserError(f"{sweep.path}: {trials} trials are asked for, but no entry has a search.")
     if trials:
@@ -139,7 +107,9 @@ def plan(
     planned: dict[Path, PlannedEntry] = {}
     for entry in bases_first(entries):
         base = planned.get(entry.base) if entry.base else None
-        planned[entry.folder] = _plan_entry(sweep, entry, base, trials, overwrite)
+        planned[entry.folder] = replace(_plan_entry(sweep, entry, base, trials, overwrite), together=together)
+        if together and entry.config.tree.train.mode not in INFERENCE_MODES:
+            check_together(entry.config)
     result = [planned[entry.folder] for entry in entries]
     _check_cells(result)
     return result

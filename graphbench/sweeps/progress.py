@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from graphbench import registry
-from graphbench.sweeps.plan import WorkItem
+from graphbench.sweeps.finished import finished_runs
 from graphbench.sweeps.run_spec import RunResult
+from graphbench.sweeps.work_item import WorkItem
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,26 @@ class SweepProgress:
         name = item.name if result.trial is None else f"{item.name[:-1]}, trial {result.trial})"
         first, *_ = result.reason.split("\n")  # all of it is listed at the end
         if result.status == "failed":
-            failures = self.failures if result.trial is None else self.failed_trials
-            failures.append(Failure(item, result.reason, name))
+            self._note_failure(item, result, name)
             outcome = f"FAILED: {first}"
         else:
-            self.done += 1
-            self.finished_runs += item.run is not None
+            self.done += max(1, len(item.runs))
+            self.finished_runs += len(item.runs)
             outcome = first if result.line is None else _score(result)
             self._note_score(item, result)
         self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
+
+    def _note_failure(self, item: WorkItem, result: RunResult, name: str) -> None:
+        """Of runs together, those that have finished all the same count as such."""
+        if len(item.runs) < 2:
+            failures = self.failures if result.trial is None else self.failed_trials
+            failures.append(Failure(item, result.reason, name))
+            return
+        finished = finished_runs(item.planned.checked)
+        failed = [run.run_id for run in item.runs if run.run_id not in finished]
+        self.failures += [Failure(item, result.reason, item.name_of(run_id)) for run_id in failed]
+        self.done += len(item.runs) - len(failed)
+        self.finished_runs += len(item.runs) - len(failed)
 
     def _note_score(self, item: WorkItem, result: RunResult) -> None:
         line = result.line or {}
@@ -129,16 +141,17 @@ class SweepProgress:
             table.add_column(heading, overflow="ellipsis", no_wrap=True)
         now = time.monotonic()
         for item, start in self._running.values():
-            entry, run = item.planned.entry, str(item.run.run_id) if item.run else "search"
-            cells = (entry.config.name, entry.label, item.planned.column, run, _clock(now - start))
+            entry = item.planned.entry
+            cells = (entry.config.name, entry.label, item.planned.column, item.title, _clock(now - start))
             table.add_row(*map(escape, cells))
         return Group(table, Text("\n".join([*self._best(), self._summary(now)])))
 
     def _summary(self, now: float) -> str:
         ended = self.ended_here
         left = self.total - self.finished - ended
-        text = f"{self.finished + self.done} of {self.total} done, {len(self._running)} running, "
-        text += f"{left - len(self._running)} waiting, {len(self.failures) + len(self.failed_trials)} failed"
+        running = sum(max(1, len(item.runs)) for item, _ in self._running.values())
+        text = f"{self.finished + self.done} of {self.total} done, {running} running, "
+        text += f"{left - running} waiting, {len(self.failures) + len(self.failed_trials)} failed"
         if ended and left:
             text += f", about {_clock((now - self._started_at) / ended * left)} left"
         return text

@@ -18,9 +18,9 @@ import torch
 from graphbench.errors import UserError
 from graphbench.sweeps.dependencies import WorkQueue
 from graphbench.sweeps.local import report
-from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.work_item import WorkItem
 from graphbench.sweeps.worker import execute
 from graphbench.train.signals import StopRequest
 

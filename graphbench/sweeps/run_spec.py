@@ -26,7 +26,8 @@ class RunSpec:
         overrides: ``(KEY, VALUE, ...)``.
         origins: ``file:line`` of the sweep file for each of them.
         repeat: number of seeds of the entry.
-        run_id: which of its runs; None: all of them (a trial).
+        run_ids: which of its runs; None: all of them (a trial).
+        together: whether these are trained in turns, in one process.
         config_hash: of the configuration as it was checked.
         log_file: takes what the run prints.
         search: the search that the trial belongs to; None: a run.
@@ -36,10 +37,11 @@ class RunSpec:
     overrides: tuple[str, ...]
     origins: dict[str, str]
     repeat: int
-    run_id: int | None
+    run_ids: tuple[int, ...] | None
     config_hash: str
     log_file: Path
     search: SearchPlan | None = None
+    together: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -53,7 +55,8 @@ class RunSpec:
         """Inverse of :meth:`plain`, before or after JSON."""
         paths = {"file": Path(plain["file"]), "log_file": Path(plain["log_file"])}
         search = plain["search"] and SearchPlan.from_plain(plain["search"])
-        return cls(**{**plain, **paths, "overrides": tuple(plain["overrides"]), "search": search})
+        runs = None if plain["run_ids"] is None else tuple(plain["run_ids"])
+        return cls(**{**plain, **paths, "overrides": tuple(plain["overrides"]), "search": search, "run_ids": runs})
 
     def load_config(self) -> Config:
         """The configuration of the entry, as long as it is what was checked.

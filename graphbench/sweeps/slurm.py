@@ -14,18 +14,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.sweeps.dependencies import stages
-from graphbench.sweeps.plan import WorkItem
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult
 from graphbench.sweeps.slurm_array import ArrayFolder
 from graphbench.sweeps.slurm_settings import SlurmSettings
+from graphbench.sweeps.work_item import RunKey, WorkItem
 
 MAX_ARRAY_SIZE = 1000
 """Jobs of one array; SLURM's own default limit (MaxArraySize) is 1001."""
@@ -49,11 +49,17 @@ class _Submitted:
         queue_name: number of the array, of the job, and name: as the queue prints them.
     """
 
-    key: tuple[str, str]
+    key: RunKey
     folder: ArrayFolder
     index: int
     job: int
     queue_name: tuple[str, str, str]
+
+    @property
+    def keys(self) -> list[RunKey]:
+        """Of its runs."""
+        folder, numbers = self.key
+        return [(folder, number) for number in numbers.split(",")]
 
     @property
     def result(self) -> RunResult | None:
@@ -83,7 +89,7 @@ class Arrays:
         scripts = []
         for number, part in enumerate(_parts(items, settings), self._next()):
             size = math.ceil(len(part) / settings.runs)
-            array, after = self._array(number), self._jobs_of({item.needs for item in part})
+            array, after = self._array(number), self._jobs_of({key for item in part for key in item.needs})
             scripts.append(_script(array, f"{self.name}.{number}", size, settings, jobs, after))
         return scripts
 
@@ -106,13 +112,13 @@ class Arrays:
                 submitted.append(job)
         return submitted
 
-    def _jobs_of(self, keys: Collection[tuple[str, str] | None]) -> list[str]:
-        """Numbers of the arrays with unfinished items of these keys."""
-        arrays = (item.queue_name[0] for item in self.submitted() if item.key in keys and item.result is None)
-        return list(dict.fromkeys(arrays))
+    def _jobs_of(self, keys: Set[RunKey]) -> list[str]:
+        """Numbers of the arrays with unfinished runs of these keys."""
+        unfinished = (item for item in self.submitted() if not keys.isdisjoint(item.keys) and item.result is None)
+        return list(dict.fromkeys(item.queue_name[0] for item in unfinished))
 
-    def queued(self) -> set[tuple[str, str]]:
-        """Keys of the items that are in the queue and have not ended.
+    def queued(self) -> set[RunKey]:
+        """Keys of the runs that are in the queue and have not ended.
 
         Raises:
             UserError: ``squeue`` is missing or fails.
@@ -120,7 +126,8 @@ class Arrays:
         # %F, %K: number of the array and of its job; pending jobs have a line each because of -r.
         lines = _call("squeue", "--me", "-h", "-r", "-o", "%F %K %j").splitlines()
         present = {tuple(line.split(maxsplit=2)) for line in lines}
-        return {item.key for item in self.submitted() if item.queue_name in present and item.result is None}
+        waiting = (item for item in self.submitted() if item.queue_name in present and item.result is None)
+        return {key for item in waiting for key in item.keys}
 
     def submitted(self) -> Iterator[_Submitted]:
         """Everything that was ever submitted, the earliest first."""
@@ -142,14 +149,14 @@ class Arrays:
         return ArrayFolder(self.folder / f"array-{number}")
 
 
-def not_queued(items: Sequence[WorkItem], queued: Collection[tuple[str, str]]) -> list[WorkItem]:
-    """The items that are not in the queue; of a search only the number of trials counts, since all are alike."""
+def not_queued(items: Sequence[WorkItem], queued: Collection[RunKey]) -> list[WorkItem]:
+    """What is not in the queue; of a search only the number of trials counts, since all are alike."""
     trials = Counter(folder for folder, _ in queued)
     left = []
     for item in items:
-        if item.run is not None:
-            if item.key not in queued:
-                left.append(item)
+        if item.runs:
+            rest = item.limited_to(set(item.keys).difference(queued))
+            left += [] if rest is None else [rest]
         elif trials[item.key[0]]:
             trials[item.key[0]] -= 1
         else:
@@ -165,20 +172,25 @@ def wait(arrays: Arrays, items: Sequence[WorkItem], progress: SweepProgress) -> 
         items: what was submitted, now or before.
         progress: is told every start and end.
     """
-    by_key = {item.key: item for item in items}
-    pending = {item.key: item for item in arrays.submitted() if item.key in by_key}  # the latest of each
-    started: set[tuple[str, str]] = set()
+    by_run = {key: item for item in items for key in item.keys}
+    latest = {key: each for each in arrays.submitted() for key in each.keys if key in by_run}
+    pending: dict[RunKey, tuple[WorkItem, _Submitted]] = {}
+    for run, submitted in latest.items():  # what was submitted together may be asked for one by one, and vice versa
+        part = by_run[run].limited_to([each for each, job in latest.items() if job is submitted])
+        if part is not None:
+            pending[part.key] = (part, submitted)
+    started: set[RunKey] = set()
     while pending:
         queued = arrays.queued()
-        for key, submitted in list(pending.items()):
+        for key, (item, submitted) in list(pending.items()):
             result = submitted.result
             if key not in started and (result or submitted.log.is_file()):
                 started.add(key)
-                progress.started(by_key[key])
-            if result is None and key in queued:
+                progress.started(item)
+            if result is None and not queued.isdisjoint(submitted.keys):
                 continue
             reason = f"its job ended without a result: killed, or cancelled; see {submitted.log}"
-            progress.ended(by_key[key], result or RunResult("failed", reason))
+            progress.ended(item, result or RunResult("failed", reason))
             del pending[key]
         progress.refresh()
         if pending:

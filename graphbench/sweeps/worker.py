@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
+from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
@@ -49,7 +50,8 @@ def train(spec: RunSpec) -> RunResult:
     from graphbench.sweeps.trial import run_trial
 
     if spec.search is None:
-        return capture_result(lambda: run(spec.load_config(), repeat=spec.repeat, only=spec.run_id), spec.log_file)
+        options: dict[str, Any] = {"repeat": spec.repeat, "only": spec.run_ids, "together": spec.together}
+        return capture_result(lambda: run(spec.load_config(), **options), spec.log_file)
     try:
         return run_trial(spec, spec.search)
     except UserError as error:  # the study cannot be opened

@@ -29,10 +29,12 @@ class ProgressBar(Reporter):
     Args:
         console: where to draw; default: standard error, which leaves standard output to the results.
         title: shown in front, e.g. the name of the configuration and the seed.
+        lines: a line now and then, on a terminal, too.
     """
 
-    def __init__(self, console: Console | None = None, title: str = "") -> None:
+    def __init__(self, console: Console | None = None, title: str = "", *, lines: bool = False) -> None:
         self._console = console
+        self._lines = lines
         self._title = title
         self._bar: Progress | None = None
         self._bar_task: TaskID | None = None
@@ -48,7 +50,7 @@ class ProgressBar(Reporter):
 
         self._max_epoch = report.max_epoch
         self._console = self._console or Console(stderr=True)
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._lines:
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=24),

@@ -1,8 +1,10 @@
-"""The global random generators, as a checkpoint keeps them."""
+"""The global random generators, as a checkpoint keeps them, and those of one training among several."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,3 +32,52 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
+
+
+class OwnGenerators:
+    """Random numbers of one training among several: the global generators are its own while it has its turn.
+
+    A CUDA graph reads seed and offset from tensors of the generator state that it was captured with, when it runs. On a
+    GPU the default generator therefore gets another state to work on, not another value in the one that graphs of
+    other streams may still be reading.
+
+    Args:
+        device: of the training; the states begin as they are now.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda: Any = None
+        if device.type == "cuda":
+            torch.cuda.init()
+            self._cuda = torch.cuda.default_generators[device.index or 0]
+            self._on_device = self._cuda.clone_state()
+            self._shared = self._cuda.graphsafe_get_state()
+        self._on_host = _states_on_host()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Inside, whoever draws draws from these."""
+        _set_on_host(self._on_host)
+        if self._cuda is not None:
+            self._cuda.graphsafe_set_state(self._on_device)
+        try:
+            yield
+        finally:
+            self._on_host = _states_on_host()
+            if self._cuda is not None:
+                self._cuda.graphsafe_set_state(self._shared)
+
+    def put_back(self) -> None:
+        """Sets the host's generators to where they were."""
+        _set_on_host(self._on_host)
+
+
+def _states_on_host() -> tuple[Any, Any, Any]:
+    return torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+
+
+def _set_on_host(states: tuple[Any, Any, Any]) -> None:
+    of_torch, of_numpy, of_python = states
+    torch.set_rng_state(of_torch)
+    np.random.set_state(of_numpy)  # noqa: NPY002
+    random.setstate(of_python)

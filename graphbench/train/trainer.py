@@ -1,18 +1,20 @@
 """Training: epochs of steps, evaluation, selection of the best epoch, checkpoints.
 
-Read :meth:`Trainer.run`, ``_epoch``, ``_train_epoch`` and ``_train_step``; the rest serves them. A state can be saved
-after any optimizer step, also in the middle of an epoch: batches depend on (seed, epoch) only, so a resumed run
-skips the ones it has seen and continues with the same random numbers, bit for bit on a CPU.
+Read :meth:`Trainer.turns`, ``_epoch`` and ``_train_epoch``; the rest serves them. A state can be saved after any
+optimizer step, also in the middle of an epoch: batches depend on (seed, epoch) only, so a resumed run skips the ones it
+has seen and continues with the same random numbers, bit for bit on a CPU. They are generators, which give way after
+every step and wherever they are about to wait for the device: other trainings go on meanwhile
+(:mod:`graphbench.train.turns`).
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -26,8 +28,10 @@ from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
+from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
-from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
     interrupted,
     is_lost_process,
@@ -45,6 +49,9 @@ from graphbench.train.signals import StopRequest
 from graphbench.train.state import TrainerState, pack, unpack
 from graphbench.train.step_graph import StepGraphs
 from graphbench.train.training_step import TrainingStep
+from graphbench.train.turns import Turns, without_pause
+
+logger = logging.getLogger("graphbench")
 
 CHECK_EVERY = 100
 """Batches between two looks at the losses, each of which waits for the device."""
@@ -64,6 +71,7 @@ class Trainer:
         run: where everything is written, by the first process only; an existing state in it is continued.
         reporters: told about progress, in the first process only.
         graphs: records steps and evaluations; None: CUDA graphs on a GPU, nothing elsewhere.
+        stop: asks for the end; None: one of its own.
 
     Attributes:
         state: what changes while training.
@@ -82,6 +90,7 @@ class Trainer:
         run: RunDirectory,
         reporters: Sequence[Reporter] = (),
         graphs: StepGraphs | None = None,
+        stop: StopRequest | None = None,
     ) -> None:
         self.fabric = fabric
         self.model = model
@@ -91,9 +100,8 @@ class Trainer:
         self.schedule = schedule
         self.settings = settings
         self.state = TrainerState()
-        self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
-        forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
-        self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
+        self._adapter = BatchAdapter(model, fabric.precision.weights)
+        self._step = TrainingStep(fabric, fabric.setup(self._adapter), optimizer, task, settings)
         self._capture = Capture(fabric, loaders, model, task, optimizer, settings, graphs)
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)
@@ -107,9 +115,13 @@ class Trainer:
             device=fabric.device,
         )
         self._checkpointer = Checkpointer(run.ckpt, fabric, settings)
-        self._stop = StopRequest()
+        self._stop = stop or StopRequest()
 
     def run(self) -> Outcome:
+        """:meth:`turns` in one go."""
+        return without_pause(self.turns())
+
+    def turns(self) -> Turns[Outcome]:
         """Trains to the end, from the beginning or from the state found in the run directory.
 
         Raises:
@@ -122,9 +134,10 @@ class Trainer:
             with self._stop:
                 self._resume()
                 self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
+                self._prepare()
                 self._log.start(self.state.epoch)
                 while self.state.ended is None:
-                    self._epoch()
+                    yield from self._epoch()
                 return self._log.finish(self.state, self.task)
         except (RuntimeError, MemoryError) as error:
             if self.fabric.world_size > 1 and is_lost_process(error):
@@ -136,14 +149,34 @@ class Trainer:
         finally:
             self._log.close()
 
+    def _prepare(self) -> None:
+        """Records all captured work, which compiles all kernels, before the first epoch; nothing else is changed."""
+        start = time.perf_counter()
+        with compiled_kernels() as kernels:
+            self._training_mode()
+            self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
+            if self._captured_evaluation is not None:
+                self._adapter.eval()
+                prepare(self.loaders.passes, self._captured_evaluation)
+        if kernels:
+            seconds = time.perf_counter() - start
+            logger.info(
+                "%d kernels were made ready in %.1f s, before epoch %d", len(kernels), seconds, self.state.epoch
+            )
+
+    def _training_mode(self) -> None:
+        self._adapter.train()
+        for norm in self._frozen_norms:
+            norm.eval()
+
     # ------------------------------------------------------------------ one epoch
 
-    def _epoch(self) -> None:
+    def _epoch(self) -> Turns[None]:
         start = time.perf_counter()
         lr = self.schedule.lr
-        predictions = {"train": self._train_epoch()}
+        predictions = {"train": (yield from self._train_epoch())}
         if self.settings.evaluates(self.state.epoch):
-            predictions |= self._evaluate()
+            predictions |= yield from self._evaluate()
         metrics = compute_metrics(
             predictions,
             self.task,
@@ -167,12 +200,10 @@ class Trainer:
         ended = self.state.ended is not None
         self._save_or_stop(in_period or ended or self._checkpointer.is_due(metrics.improved))
 
-    def _train_epoch(self) -> SplitPredictions:
+    def _train_epoch(self) -> Turns[SplitPredictions]:
         """One pass over the training batches; its predictions are what the training metrics are computed from."""
         start = time.perf_counter()
-        self._adapter.train()
-        for norm in self._frozen_norms:
-            norm.eval()
+        self._training_mode()
         num_batches = self.loaders.num_train_batches
         for batch in islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None):
             done = self.state.batches_done + 1
@@ -187,6 +218,7 @@ class Trainer:
                 self._check_losses()
             if ends_group and done < num_batches:
                 self._save_within_epoch(done, start)
+            yield
         if self.state.batches_done != num_batches:
             raise RuntimeError(
                 f"the loader announced {num_batches} training batches and gave {self.state.batches_done}"
@@ -195,11 +227,13 @@ class Trainer:
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         return SplitPredictions(self.state.buffer.gathered(self.fabric), seconds, num_batches)
 
-    def _evaluate(self) -> dict[str, SplitPredictions]:
+    def _evaluate(self) -> Turns[dict[str, SplitPredictions]]:
         broadcast_buffers(self.model, self.fabric)
         self._adapter.eval()
         passes = self.loaders.passes
-        predictions = evaluate(self._predict, self.task, passes, self.fabric, captured=self._captured_evaluation)
+        predictions = yield from evaluate_in_turns(
+            self._predict, self.task, passes, self.fabric, captured=self._captured_evaluation
+        )
         if "val" not in predictions:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return predictions

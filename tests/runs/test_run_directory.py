@@ -24,7 +24,8 @@ def enter(run: RunDirectory, config_hash: str = "h1", overwrite: bool = False, w
     with run.open(identity=RunIdentity(config_hash), config_text="a: 1\n", overwrite=overwrite) as decision:
         if decision != "skip":
             record = RunRecord.start(config="c", config_hash=config_hash, seed=0, run_id="0")
-            run.recorded(record, work)
+            with run.recorded(record) as ended:
+                ended(work())
     return decision
 
 

@@ -18,7 +18,8 @@ from graphbench.preflight import check
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.dependencies import WorkQueue, stages
-from graphbench.sweeps.plan import WorkItem, plan, set_aside
+from graphbench.sweeps.plan import plan, set_aside
+from graphbench.sweeps.work_item import WorkItem
 from tests.paths import ROOT
 
 CORA = ROOT / "configs/nodes/gcn-cora.yaml"
@@ -30,13 +31,17 @@ class Item:
     """What a queue reads of a work item."""
 
     key: tuple[str, str]
-    needs: tuple[str, str] | None = None
+    needs: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        return (self.key,)
 
 
 def items() -> list[WorkItem]:
     """Run 0 and 1 of c on b, of b on a, in the order of no use."""
     made = [
-        Item((name, run), (base, run) if base else None)
+        Item((name, run), frozenset({(base, run)} if base else ()))
         for name, base in (("c", "b"), ("b", "a"), ("a", ""))
         for run in "01"
     ]
@@ -104,7 +109,11 @@ def test_the_folder_is_that_of_the_sweep(tmp_path: Path, data_root: Path, monkey
     assert built.base == tmp_path / "runs/gcn-cora-first"
     assert built.config.tree.pretrained.dir == str(tmp_path / "runs/gcn-cora-first")
     planned = plan(sweep, sweep.entries)  # its base need not exist yet
-    assert [item.needs for item in planned[0].missing] == [item.key for item in planned[1].missing]
+    assert [item.needs for item in planned[0].missing] == [frozenset(item.keys) for item in planned[1].missing]
+    together = plan(sweep, sweep.entries, together=True)
+    (waits,), (base,) = (entry.missing for entry in together)
+    assert waits.needs == frozenset(base.keys)
+    assert len(waits.runs) == 2
     with pytest.raises(UserError, match="gcn-cora-first"):
         plan(sweep, [built])
 
@@ -129,7 +138,7 @@ def test_a_run_of_another_entry_is_what_all_wait_for(tmp_path: Path) -> None:
     sweep = read_sweep(path, ["out_dir", str(tmp_path / "runs")])
     assert sweep.entries[0].config.tree.pretrained.dir == str(tmp_path / "runs/gcn-cora-first/124")
     second, first = plan(sweep, sweep.entries)
-    assert [item.needs for item in second.missing] == [first.missing[1].key] * 2
+    assert [item.needs for item in second.missing] == [frozenset(first.missing[1].keys)] * 2
 
 
 def test_the_only_run_of_another_entry_is_what_all_wait_for(tmp_path: Path) -> None:
@@ -138,7 +147,7 @@ def test_the_only_run_of_another_entry_is_what_all_wait_for(tmp_path: Path) -> N
     second, first = plan(sweep, sweep.entries)
     assert [item.number for item in first.missing] == [0]
     assert [item.number for item in second.missing] == [123, 124]
-    assert [item.needs for item in second.missing] == [first.missing[0].key] * 2
+    assert [item.needs for item in second.missing] == [frozenset(first.missing[0].keys)] * 2
 
 
 def test_the_architecture_of_an_entry_is_adopted_before_it_is_trained(tmp_path: Path) -> None:

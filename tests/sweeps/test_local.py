@@ -254,3 +254,29 @@ def test_an_ended_sweep_leaves_no_process_and_a_state_to_resume(tmp_path: Path, 
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert record("gcn-cora/123")["status"] == "interrupted"
     assert (Path("results/gcn-cora/123/ckpt") / "last.ckpt").is_file()
+
+
+@pytest.mark.slow
+def test_the_seeds_of_an_entry_share_a_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sweep = write(
+        tmp_path / "together.yaml",
+        f"""\
+  - configs: [{CONFIGS}/gcn-cora.yaml]
+    {COMMON}
+    variants:
+      - {{label: explodes, name_tag: x, optim.base_lr: 1e30, optim.max_epoch: 5, train.early_stop_patience: 0}}
+      - {{label: GCN, optim.max_epoch: 2}}
+""",
+    )
+    assert main([sweep, "--together", "--dry_run"]) == 0
+    assert "--repeat 2 --together" in capfd.readouterr().out
+    assert main([sweep, "--together"]) == 1
+    said = capfd.readouterr().err
+    assert "[4/4] GCN / Cora (gcn-cora 123,124): test accuracy" in said
+    assert "2 of 4 runs finished; records below results" in said
+    for seed in (123, 124):
+        assert f"failed: explodes / Cora (gcn-cora-x {seed}), log: results/gcn-cora-x/sweep.log" in said
+        assert record(f"gcn-cora-x/{seed}")["status"] == "failed"
+        assert (record(f"gcn-cora/{seed}")["status"], record(f"gcn-cora/{seed}")["together"]) == ("finished", 2)
+    assert main([sweep, "--only", "GCN"]) == 0  # finished is finished, however it was trained
+    assert "together: 1 entries, 2 runs, 2 finished already." in capfd.readouterr().err

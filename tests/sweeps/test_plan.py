@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def read(tmp_path: Path, *groups: str) -> Sweep:
 def test_one_run_is_part_of_the_whole(file: Path, run_id: int, seed: int, split: int) -> None:
     whole = load_config(file, ["optim.max_epoch", "3"])
     repeat = 1 if whole.tree.run_multiple_splits else 5
-    one = check(whole, repeat=repeat, only=run_id)
+    one = check(whole, repeat=repeat, only=[run_id])
     (run,) = one.runs
     assert (run.run_id, run.seed, run.split_index) == (run_id, seed, split)
     assert run in check(whole, repeat=repeat).runs
@@ -53,6 +54,30 @@ def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
         plan(sweep, sweep.entries)
     sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, column: b, name_tag: b}}]}}")
     assert [entry.column for entry in plan(sweep, sweep.entries)] == ["Cora", "b"]
+
+
+def test_seeds_together_are_one_piece_of_work(tmp_path: Path) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}")
+    (entry,) = plan(sweep, sweep.entries, together=True)
+    (item,) = entry.missing
+    spec = RunSpec.from_plain(json.loads(json.dumps(item.spec().plain())))
+    assert (spec, spec.run_ids, spec.together, spec.repeat) == (item.spec(), (123, 124), True, 2)
+    assert item.name == "a / Cora (gcn-cora 123,124)"
+    assert item.keys == tuple(each.keys[0] for each in plan(sweep, sweep.entries)[0].missing)
+    part = item.limited_to(item.keys[1:])
+    assert part is not None
+    assert (part.key, part.spec().run_ids, part.spec().together) == (item.keys[1], (124,), False)
+    assert item.limited_to([]) is None
+
+
+def test_together_is_for_trainings_in_one_process(tmp_path: Path) -> None:
+    search = f"{{configs: [{GCN}], label: a, search: {{gnn.dropout: {{low: 0.0, high: 0.5}}}}}}"
+    sweep = read(tmp_path, search)
+    with pytest.raises(UserError, match=r"mine.yaml: --together and 3 trials exclude each other"):
+        plan(sweep, sweep.entries, trials=3, together=True)
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a, common: {{profile: 3}}}}")
+    with pytest.raises(UserError, match=r"mine.yaml:3: --together is for trainings in one process: PyTorch's profiler"):
+        plan(sweep, sweep.entries, together=True)
 
 
 def test_what_cannot_be_built_is_blamed_on_the_line_of_the_sweep(tmp_path: Path) -> None:
@@ -123,7 +148,7 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     file.write_text(f"_base_: {GCN}\n")
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
-    spec = RunSpec(file, ("out_dir", str(tmp_path)), {}, 1, 123, checked.hash, tmp_path / "sweep.log")
+    spec = RunSpec(file, ("out_dir", str(tmp_path)), {}, 1, (123,), checked.hash, tmp_path / "sweep.log")
     result = train(spec)
     assert result.status == "failed"
     assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in result.reason
@@ -145,7 +170,7 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    result = train(RunSpec(file, (), {}, 1, 123, config.hash, tmp_path / "sweep.log"))
+    result = train(RunSpec(file, (), {}, 1, (123,), config.hash, tmp_path / "sweep.log"))
     assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 

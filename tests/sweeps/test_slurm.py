@@ -27,6 +27,7 @@ from tests.paths import ROOT
 from tests.sweeps import slurm_cluster
 
 GCN = ROOT / "configs/nodes/gcn-cora.yaml"
+RUNS = ((1,), (2, 3), None)
 
 
 def write(path: Path, epochs: int, seeds: int, slurm: str = "{}", more: str = "") -> str:
@@ -129,7 +130,7 @@ def test_specifications_and_results_survive_the_disk(tmp_path: Path) -> None:
         SearchDimension("c", None, 1, 4, False, "f:2"),
     )
     search = SearchPlan(tmp_path / "s", "gcn", "", "0a", space, "accuracy", True, 4, "median", 0, 9)
-    specs = [RunSpec(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, run, "0a", tmp_path / "log", search) for run in (1, 2, None)]
+    specs = [RunSpec(GCN, ("a.b", "1"), {"a.b": "f:3"}, 2, runs, "0a", tmp_path / "log", search) for runs in RUNS]
     specs[0] = dataclasses.replace(specs[0], search=None)
     folder = ArrayFolder(tmp_path / "array-0")
     folder.write([("f", "1"), ("f", "2"), ("f", "3")], specs, runs=2)
@@ -144,6 +145,10 @@ def test_only_what_is_not_in_the_queue_is_submitted(tmp_path: Path) -> None:
     sweep = read_sweep(write(tmp_path / "mine.yaml", 5, seeds=3, more="search: {gnn.dropout: {low: 0.1, high: 0.5}}"))
     runs = plan(sweep, sweep.entries)[0].missing
     assert not_queued(runs, {runs[1].key}) == [runs[0], runs[2]]
+    (together,) = plan(sweep, sweep.entries, together=True)[0].missing
+    (rest,) = not_queued([together], {runs[1].key})
+    assert [run.run_id for run in rest.runs] == [123, 125]
+    assert not_queued([together], {run.key for run in runs}) == []
     trials = plan(sweep, sweep.entries, trials=5)[0].missing
     queued = {(trials[0].key[0], number) for number in ("17", "18")}
     assert len(not_queued(trials, queued)) == 3, "trials are alike: their number counts"

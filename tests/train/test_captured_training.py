@@ -28,6 +28,7 @@ from graphbench.structures import GraphBatch
 from graphbench.train.reporter import Reporter
 from graphbench.train.step_graph import StepGraphs
 from graphbench.train.trainer import Trainer
+from graphbench.train.turns import Turns, take_turns, without_pause
 from tests.paths import ROOT
 from tests.second_device import DEVICE, GPU, second_device
 from tests.synthetic_batch import store_like
@@ -104,6 +105,29 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
         assert torch.equal(tensor, weights(rest)[name]), name
 
 
+def test_trainings_in_turns_have_their_own_graphs_and_random_numbers(tmp_path: Path) -> None:
+    """With dropout: each is what it is alone, whose graph is replayed between those of others."""
+    every_step = ("train.capture", "always")
+
+    def seeded(folder: Path, seed: int, into: dict[int, dict[str, Tensor]]) -> Turns[None]:
+        run = trainer(folder / str(seed), *every_step, "optim.max_epoch", "1", graphs=step_graphs())
+        torch.manual_seed(seed)
+        yield from run.turns()
+        into[seed] = weights(run)
+
+    alone: dict[int, dict[str, Tensor]] = {}
+    beside: dict[int, dict[str, Tensor]] = {}
+    with second_device():
+        for seed in (1, 2):
+            without_pause(seeded(tmp_path / "alone", seed, alone))
+        trainings = {str(seed): seeded(tmp_path / "beside", seed, beside) for seed in (1, 2)}
+        take_turns(trainings, DEVICE, lambda name, error: None)
+    for seed in (1, 2):
+        for name, tensor in alone[seed].items():
+            assert torch.equal(tensor, beside[seed][name]), (seed, name)
+    assert not all(torch.equal(tensor, alone[2][name]) for name, tensor in alone[1].items())
+
+
 @pytest.mark.parametrize("accumulation", ["1", "2"])
 def test_captured_and_not_learn_the_same(accumulation: str, tmp_path: Path) -> None:
     """Without dropout padding alone is left of the difference; three batches: the last group of an epoch is short."""
@@ -116,6 +140,25 @@ def test_captured_and_not_learn_the_same(accumulation: str, tmp_path: Path) -> N
             run.run()
     for name, tensor in weights(eager).items():
         torch.testing.assert_close(weights(captured)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("accumulation", ["1", "2"])
+def test_everything_is_recorded_before_the_first_epoch(
+    accumulation: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of batches that begin and end a group and of those that do not, and both evaluations."""
+    recorded: list[int] = []
+    made: list[int] = []
+    with second_device(), caplog.at_level(logging.INFO, logger="graphbench"):
+        graphs = step_graphs()
+        new = graphs.new
+        monkeypatch.setattr(graphs, "new", lambda: made.append(1) or new())
+        run = trainer(tmp_path, "optim.batch_accumulation", accumulation, graphs=graphs)
+        epoch = run._epoch
+        monkeypatch.setattr(run, "_epoch", lambda: (recorded.append(len(made)), epoch()))
+        run.run()
+    assert recorded[0] == len(made) > 3
+    assert not [record.message for record in caplog.records if "capturing" in record.message]
 
 
 class PluginLayer(GatedGCNBlock):

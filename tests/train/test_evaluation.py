@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from graphbench.blockwise import stored
 from graphbench.contract import HasStatistics
 from graphbench.data.large.generator import power_law
-from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.partition_loader import PartitionLoader
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import UserError
 from graphbench.heads.node import NodeHead
@@ -78,7 +79,7 @@ class RankingHead(nn.Module, HasStatistics):
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_statistics_of_heads_are_for_whole_graphs_those_of_layers_for_every_split(level: str) -> None:
     fabric, model = make_fabric("cpu"), Ranking(level)
-    predict = Predictor(fabric, BatchAdapter(model, "32-true").eval())
+    predict = Predictor(fabric, BatchAdapter(model).eval())
     predictions = evaluate(predict, tiny_task(), tiny_loaders(level).passes, fabric)
     assert set(predictions) == {"val", "test"}
     buffer = predictions["val"].buffer

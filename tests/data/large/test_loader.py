@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from graphbench.blockwise.stored import StoredBlocks
-from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.large.clusters import Clusters
+from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
 from graphbench.structures.node_blocks import NodeBlocks
@@ -27,6 +29,14 @@ def neighbor(store=None, splits=None, **options):
     return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
 
 
+def cluster(store=None, splits=None, **options):
+    store = one_graph() if store is None else store
+    options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
+    found = Clusters.of(store.edge_index, store.num_nodes, 9, method="rcm")
+    options = {"batch_size": 4, "parts": 4, "seed": 0, "clusters": found, **options}
+    return ClusterLoader(store, splits or split_of(store), **options)
+
+
 def trained(loader, epoch=0):
     """Numbers of the nodes (the first feature) on which the loss of every batch is computed."""
     return [batch.x[rows, 0].long().tolist() for batch, rows in loader.train(epoch)]
@@ -36,7 +46,7 @@ def flat(lists):
     return list(chain.from_iterable(lists))
 
 
-MAKERS = pytest.mark.parametrize("make", [partition, neighbor])
+MAKERS = pytest.mark.parametrize("make", [partition, neighbor, cluster])
 
 
 @MAKERS
@@ -105,6 +115,25 @@ def test_evaluation_finds_every_node_at_its_row(make, evaluation):
             assert torch.equal(seen[evaluation.rows[name]], nodes)
 
 
+def test_evaluation_of_clusters_finds_every_node_and_says_what_it_is():
+    for evaluation in ("full_batch", "blocks"):
+        assert cluster(evaluation=evaluation).approximation is None
+    loader = cluster(evaluation="cluster")
+    (of_clusters,) = loader.passes
+    batches = list(of_clusters.batches())
+    assert len(batches) == 9
+    seen = torch.cat([batch.x[:, 0] for batch in batches]).long()
+    for name, nodes in split_of(one_graph()).parts().items():
+        assert torch.equal(seen[of_clusters.rows[name]], nodes)
+    found = Clusters.of(one_graph().edge_index, 60, 9, method="rcm").described
+    assert loader.sampling == found
+    assert loader.approximation == f"predicted cluster by cluster ({found}), without the edges between"
+    assert partition(evaluation="random_node").approximation == (
+        "predicted on 4 random parts of the nodes, without the edges between"
+    )
+    assert partition().sampling is None
+
+
 @MAKERS
 def test_evaluation_in_blocks_hands_over_the_graph(make):
     loader = make(evaluation="blocks")
@@ -138,6 +167,10 @@ def test_what_cannot_be_cut_is_refused(make):
         make(evaluation="some")
     with pytest.raises(ValueError, match="evaluation in blocks needs blocks"):
         make(evaluation="blocks", blocks=None)
+    with pytest.raises(ValueError, match="evaluation of clusters needs clusters"):
+        neighbor(evaluation="cluster")
+    with pytest.raises(ValueError, match="batches of clusters need clusters"):
+        cluster(clusters=None)
     with pytest.raises(ValueError, match="the training part of the split is empty"):
         make(splits=Splits.of([], [0], [1]))
     with pytest.raises(ValueError, match=r"rank must lie in 0 .. 1, received 2"):
