@@ -91,6 +91,12 @@ TRAIN = {
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
+    "compile": Key(
+        False,
+        "compile the model's blocks with torch.compile, each into one graph for batches of all sizes; the first batch "
+        "runs without. Excludes captured steps",
+        neutral=True,
+    ),
     "sampler": Key(
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "

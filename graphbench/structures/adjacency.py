@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from graphbench.structures.memo import Memo
+
 NORMS = ("sym", "row", "none")
 PIECE = 32
 # Edges from which it is worth waiting for the answer whether anybody has many.
@@ -49,7 +51,7 @@ class Csr:
 
 
 @dataclass(frozen=True, eq=False)
-class Adjacency:
+class Adjacency(Memo):
     """Sparse (N, N) matrix, rows = targets, with its transpose; nothing is rebuilt in a backward pass.
 
     Worked example, the path 0 - 1 - 2 as edges 0->1, 1->0, 1->2, 2->1 (numbered 0..3)::

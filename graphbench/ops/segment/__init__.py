@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
@@ -36,6 +37,11 @@ _MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
 _SOFTMAX = {"reference": reference.segment_softmax, "cpu": cpu.segment_softmax}
 
 
+def _per_graph(x: Tensor, ragged: Ragged, **_: object) -> Tensor:
+    return x.new_empty((ragged.num_graphs, *x.shape[1:]))
+
+
+@library_op(_per_graph)
 def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Sum of the rows of every graph.
 
@@ -50,11 +56,13 @@ def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     return choose("segment_sum", _named(backend, x), _SUM)(_checked(x, ragged), ragged)
 
 
+@library_op(_per_graph)
 def segment_mean(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Mean of the rows of every graph; arguments as :func:`segment_sum`; 0 for an empty graph."""
     return choose("segment_mean", _named(backend, x), _MEAN)(_checked(x, ragged), ragged)
 
 
+@library_op(_per_graph)
 def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Maximum over the rows of every graph, per channel; arguments as :func:`segment_sum`; 0 for an empty graph.
 
@@ -81,6 +89,7 @@ def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "aut
     return choose("segment_flip", _named(backend, x), _FLIP)(_checked(x, ragged), coin, ragged)
 
 
+@library_op(lambda x, *_, **__: x.new_empty(x.shape))
 def segment_softmax(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Softmax over the rows of every graph, per channel; arguments as :func:`segment_sum`; returns (N, ...)."""
     return choose("segment_softmax", backend, _SOFTMAX)(_checked(x, ragged), ragged)
