@@ -13,11 +13,12 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.registry import FromContext, register
-from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures import Features, GraphBatch
 from graphbench.structures.known_targets import known_targets
 
 
@@ -56,25 +57,26 @@ class GatedEdgeAttention(nn.Module):
         average: mean of the heads.
 
     Shape:
-        h (N, dim_in) -> (N, dim)
+        h (N, dim_in), sparse rows among them, and what is added to them (N, dim_in) or None -> (N, dim)
     """
 
     def __init__(self, dim_in: int, dim: int, heads: int, *, average: bool) -> None:
         super().__init__()
         self.heads, self.average = heads, average
         width = heads * dim if average else dim
-        self.lin_query = nn.Linear(dim_in, width)
-        self.lin_key = nn.Linear(dim_in, width)
-        self.lin_value = nn.Linear(dim_in, width)
-        self.lin_residual = nn.Linear(dim_in, dim)
+        self.widths = (width, width, width, dim)
+        self.lin = InputLinear(dim_in, sum(self.widths))
         self.gate = nn.Linear(3 * dim, 1, bias=False)
 
-    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+    def forward(self, h: Features, batch: GraphBatch, added: Tensor | None = None) -> Tensor:
         """States (N, dim)."""
-        q, k, v = (lin(h).unflatten(1, (self.heads, -1)) for lin in (self.lin_query, self.lin_key, self.lin_value))
+        mapped: Tensor = self.lin(h)
+        if added is not None:
+            mapped = mapped + nn.functional.linear(added, self.lin.weight)
+        *heads, residual = mapped.split(self.widths, 1)
+        q, k, v = (part.unflatten(1, (self.heads, -1)) for part in heads)
         around = edge_attention(batch.adjacency(), q, k, v)
         around = around.mean(1) if self.average else around.flatten(1)
-        residual = self.lin_residual(h)
         beta = self.gate(torch.cat([around, residual, around - residual], 1)).sigmoid()
         mixed: Tensor = (1 - beta) * around + beta * residual
         return mixed
@@ -118,7 +120,7 @@ class UniMP(EncodedModel, ReadsTargets):
         dropout: FromContext[float] = 0.0,
         labels: LabelSettings = LabelSettings(),
     ) -> None:
-        super().__init__(encoder, keep_sparse=False)
+        super().__init__(encoder)
         check_at_least(1, layers=layers, num_heads=labels.num_heads)
         check_at_least(0, classes=labels.classes)
         if dim % labels.num_heads:
@@ -140,22 +142,21 @@ class UniMP(EncodedModel, ReadsTargets):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         x, _, batch = self.encode(batch)
-        h = as_dense(x)
         known = known_targets(batch)
         if self.labels is None or known is None or batch.y is None:
-            prediction: Tensor = self.head(self._states(h, batch), batch)
+            prediction: Tensor = self.head(self._states(x, batch), batch)
             return prediction
         given = known & (torch.rand(known.shape, device=known.device) < self.label_rate) if self.training else known
         label = self.labels(batch.y.view(-1).long().clamp(0, self.labels.num_embeddings - 1))
-        prediction = self.head(self._states(h + given.unsqueeze(1) * label, batch), batch)
+        prediction = self.head(self._states(x, batch, given.unsqueeze(1) * label), batch)
         return _learning_from_others(prediction, known, given) if self.training else prediction
 
-    def _states(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        for layer, norm in zip(self.layers, self.norms):
-            h = self.dropout(norm(layer(h, batch)).relu())
-        *_, last = self.layers
-        states: Tensor = last(h, batch)
-        return states
+    def _states(self, x: Features, batch: GraphBatch, labels: Tensor | None = None) -> Tensor:
+        first, *others = self.layers
+        h: Tensor = first(x, batch, labels)
+        for norm, layer in zip(self.norms, others):
+            h = layer(self.dropout(norm(h).relu()), batch)
+        return h
 
 
 def _learning_from_others(prediction: Tensor, known: Tensor, given: Tensor) -> Tensor:

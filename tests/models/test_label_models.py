@@ -150,10 +150,10 @@ def test_classes_are_those_of_the_predictions(graph: GraphBatch) -> None:
 def peer_of(layer: Any, dim_in: int, average: bool) -> TransformerConv:
     width = DIM if average else DIM // 2
     peer = TransformerConv(dim_in, width, heads=2, concat=not average, beta=True).double()
-    names = {"lin_query": "lin_query", "lin_key": "lin_key", "lin_value": "lin_value", "lin_residual": "lin_skip"}
-    state = layer.state_dict()
-    own = {f"{b}.{part}": state[f"{a}.{part}"] for a, b in names.items() for part in ("weight", "bias")}
-    peer.load_state_dict(own | {"lin_beta.weight": state["gate.weight"]})
+    names = ("lin_query", "lin_key", "lin_value", "lin_skip")
+    maps = {part: getattr(layer.lin, part).split(layer.widths) for part in ("weight", "bias")}
+    own = {f"{name}.{part}": value for part, values in maps.items() for name, value in zip(names, values)}
+    peer.load_state_dict(own | {"lin_beta.weight": layer.gate.weight})
     return peer
 
 
