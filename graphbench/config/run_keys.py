@@ -91,6 +91,12 @@ TRAIN = {
         allowed=("auto", "always", "never"),
         neutral=True,
     ),
+    "compile": Key(
+        False,
+        "compile the model's blocks with torch.compile, each into one graph for batches of all sizes; the first batch "
+        "runs without. Excludes captured steps",
+        neutral=True,
+    ),
     "sampler": Key(
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "
@@ -144,8 +150,8 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by part, "
-        "without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
+        "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
+        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
         "record and table",
         allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
     ),

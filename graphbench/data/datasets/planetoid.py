@@ -104,7 +104,7 @@ class Planetoid(DatasetBuilder):
             edge_in=0,
             out_dim=classes,
             transductive=True,
-            split_modes=("standard", "geom-gcn", "random", "random-class", "fixed", "sliced"),
+            split_modes=("standard", "geom-gcn", "random", "random-class", "random-permutation", "fixed", "sliced"),
             default_split="standard",
             statistics={"graphs": 1, "nodes": nodes, "edges": edges},
             licence="MIT (repository)",
