@@ -63,7 +63,7 @@ MAY_IMPORT = {
     },
     "benchmarks": {
         *("structures", "ops", "layers", "encoders", "heads", "models", "transforms", "data", "tasks", "train"),
-        *("config", "factory", "experiment", "runs", "tables", "blockwise"),
+        *("config", "factory", "experiment", "runs", "tables", "blockwise", "plots"),
     },
 }
 

@@ -14,7 +14,8 @@ import json
 import statistics
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
@@ -35,25 +36,45 @@ BENCHMARKS = (
 )
 """Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
 
-HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "records", "start_up", "tables")
-"""Work of the host, without a GPU: modules with ``run()``."""
+HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "peers", "records", "start_up", "tables")
+"""Work of the host, without a GPU: modules with ``run()``; ``peers`` is told where the peers' programs lie."""
+
+PAGE = "page"
+"""Runs what docs/performance.md shows, and writes it (:mod:`graphbench.benchmarks.page`)."""
 
 
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS]))
+    parser.add_argument(
+        "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
+    parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
+    parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
     options = parser.parse_args(arguments)
+    if options.name != PAGE:
+        _report(options.name, options)
+        return 0
+    from graphbench.benchmarks import page
+
+    page.write({name: _report(name, options) for name in page.GROUPS})
+    return 0
+
+
+def _report(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Runs a benchmark and prints what it found."""
     cases = []
-    for case in _measure(options.name, options.device):
+    for case in _measure(name, options):
         ours, peer = statistics.median(case.ours), statistics.median(case.peer)
         # Pairs ran back to back: the median of their ratios is steadier than the ratio of the medians.
         ratio = statistics.median(p / o for o, p in zip(case.ours, case.peer, strict=True))
         met = ratio >= case.target
-        cases.append({"case": case.name, "ours": ours, "peer": peer, "ratio": ratio, "target": case.target, "met": met})
+        facts = {"peer_name": case.peer_name, "unit": case.unit}
+        numbers = {"ours": ours, "peer": peer, "ratio": ratio, "target": case.target, "met": met}
+        cases.append({"case": case.name, **numbers, **facts})
         if not options.json:
             scale, unit = (1e3, "ms") if case.unit == "s" else (1, case.unit)
             print(
@@ -61,19 +82,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"ratio {ratio:.3f} "
                 f"(target {case.target:.3f}, {'met' if met else 'missed'}; {len(case.ours)} pairs)"
             )
-    print(json.dumps({"name": options.name, "cases": cases}))
-    return 0
+    print(json.dumps({"name": name, "cases": cases}), flush=True)
+    return cases
 
 
-def _measure(name: str, device: str) -> list[Case]:
+def _measure(name: str, options: argparse.Namespace) -> list[Case]:
     import torch
 
+    device = options.device
     if device == "cuda" and name in HOST_BENCHMARKS:
         raise UserError(f"--device {device}: '{name}' measures the host alone. On a GPU run: {', '.join(BENCHMARKS)}.")
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch sees no CUDA device here. Allowed: cpu.")
     module = importlib.import_module(f"graphbench.benchmarks.{name}")
-    arguments = [] if name in HOST_BENCHMARKS else [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
+    arguments: list[Any] = []
+    if name == "peers":
+        arguments = [{"graphgps": options.graphgps, "sgformer": options.sgformer}]
+    elif name not in HOST_BENCHMARKS:
+        arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
     cases: list[Case] = module.run(*arguments)
     return cases
 

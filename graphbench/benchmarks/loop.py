@@ -42,7 +42,7 @@ def run(device: torch.device) -> list[Case]:
     """Real data from dataset.dir or $GRAPHBENCH_DATA."""
     cases = []
     for name, path, epochs in (
-        ("Cora SGFormer", "configs/nodes/sgformer-cora-4layers.yaml", 150),
+        ("Cora SGFormer", "configs/nodes/sgformer-cora-4layers.yaml", 60),
         ("ZINC GPS, 10 batches", "configs/gnnbench/gps-zinc.yaml", 1),
     ):
         beside = Beside(load_config(ROOT / path, _overrides(epochs, device)), epochs, device)

@@ -73,6 +73,13 @@ class Prepared:
         self._optimizer = build_optimizer(config, self.model)
         self._auxiliary = [module for module in self.model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
+    @property
+    def first(self) -> tuple[GraphBatch, Tensor | None]:
+        """The first training batch, and the rows that are trained on."""
+        batch, rows = self._training[0]
+        assert isinstance(batch, GraphBatch)
+        return batch, rows
+
     def train(self) -> None:
         """The training steps."""
         self.model.train()
@@ -97,6 +104,11 @@ class Prepared:
         for batch in self._evaluation:
             assert isinstance(batch, GraphBatch)
             self.model(self._as_drawn(batch))
+
+    def train_and_infer(self) -> None:
+        """Both, as an epoch does."""
+        self.train()
+        self.infer()
 
     def _as_drawn(self, batch: GraphBatch) -> GraphBatch:
         return batch.replace() if self._drawn_anew else batch

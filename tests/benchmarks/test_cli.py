@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -15,6 +18,9 @@ from graphbench.benchmarks import (
     large_graph,
     loop,
     measuring,
+    page,
+    peer_programs,
+    peers,
     records,
     sfi_step,
     sgformer,
@@ -25,6 +31,8 @@ from graphbench.benchmarks import (
 )
 from graphbench.benchmarks import cli as bench
 from graphbench.benchmarks.case import Case
+from graphbench.errors import UserError
+from tests.contract import example_batch
 from tests.second_device import DEVICE, second_device
 
 MODULES = (
@@ -36,6 +44,7 @@ MODULES = (
     gradformer_figure7,
     large_graph,
     loop,
+    peers,
     records,
     sfi_step,
     sgformer,
@@ -103,3 +112,36 @@ def test_a_step_of_another_device_has_run_before_its_peak_is_taken(monkeypatch: 
     with second_device():
         assert measuring.peaks(one_step, ("ours", "peer"), 3, DEVICE) == ([2.0], [2.0])
     assert done == [f"{side} on {DEVICE.type}" for side in ("ours", "ours", "peer", "peer")]
+
+
+def test_a_path_that_is_no_copy_of_the_peer_is_refused(tmp_path: Path) -> None:
+    for build, file in ((peer_programs.graphgps_step, "gps_model.py"), (peer_programs.sgformer_epoch, "ours.py")):
+        with pytest.raises(UserError, match=f"there is no .*{file}: give the root of a checked-out copy"):
+            build(tmp_path, {}, example_batch((3,)), None)
+
+
+def test_stored_figures_of_peers_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_measured", lambda side, *arguments: {"seconds": [0.01, 0.02, 0.03], "mib": 100.0})
+    cases = peers.run({"graphgps": None, "sgformer": Path("somewhere")})
+    assert len(cases) == 2 * len(peers.CASES) - 1  # no memory was read of ZINC's
+    by_name = {case.name.split(",")[0]: case for case in reversed(cases)}
+    assert by_name["ZINC"].peer_name == f"graphgps ({peers.STORED})"
+    assert by_name["ZINC"].peer == [peers.CASES["ZINC"].seconds]
+    assert by_name["Cora"].peer_name == "sgformer"
+    assert by_name["Cora"].ours == [0.02]
+
+
+def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("PAGE", "performance.md"), ("PLOTS", "plots"), ("NUMBERS", "performance.json")):
+        monkeypatch.setattr(page, name, tmp_path / value)
+    page.PAGE.write_text(f"# Performance\n\nBy hand.\n\n{page.HEADING}\nolder\n")
+    case = {"case": "Cora", "peer_name": "PyG", "unit": "s", "ours": 0.1, "peer": 0.4, "ratio": 4.0, "target": 3.0}
+    page.write({group: [{**case, "met": True}] for group in page.GROUPS})
+    text = page.PAGE.read_text()
+    assert text.startswith("# Performance\n\nBy hand.\n")
+    assert "older" not in text
+    assert text.count("| Cora | 100.0 ms | 400.0 ms | PyG | 4.00 | 3.00 | met |") == len(page.GROUPS)
+    for group in page.GROUPS:
+        assert f"performance/{group}.svg" in text
+        assert "peer / ours" in (page.PLOTS / f"{group}.svg").read_text()
+    assert json.loads(page.NUMBERS.read_text())["groups"]["loop"][0]["ratio"] == 4.0
