@@ -211,7 +211,7 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
         }
         return modes[mode]()
     reporters = build_reporters(
-        config, _title(config, inputs), parts.info, directory.path.name, together=around.together > 1
+        config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=around.together > 1
     )
     trainer = Trainer(
         fabric,

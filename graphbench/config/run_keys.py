@@ -48,7 +48,7 @@ TOP = {
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
     "profile": Key(
         0,
-        "training steps that PyTorch's profiler watches, from the third on: <run>/profile has a trace and a table",
+        "training steps for PyTorch's profiler, from the third on; <run>/profile has them and all steps' parts",
         minimum=0,
         neutral=True,
     ),
@@ -150,8 +150,8 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by part, "
-        "without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
+        "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
+        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
         "record and table",
         allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
     ),

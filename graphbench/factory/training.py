@@ -108,7 +108,7 @@ def build_fabric(config: Config) -> Fabric:
 
 
 def build_reporters(
-    config: Config, title: str, info: DataInfo, run_id: str, *, together: bool = False
+    config: Config, title: str, info: DataInfo, run_id: str, model: nn.Module, *, together: bool = False
 ) -> list[Reporter]:
     """Progress bar and loggers of one run.
 
@@ -117,6 +117,7 @@ def build_reporters(
         title: in front of what is shown.
         info: facts of the data.
         run_id: name of the run's folder.
+        model: whose layers a profile tells apart.
         together: others are trained at the same time: lines instead of a bar each.
     """
     tree = config.tree
@@ -126,7 +127,7 @@ def build_reporters(
     if tree.tensorboard_each_run:
         reporters.append(TensorBoardLogger())
     if tree.profile:
-        reporters.append(Profiler(tree.profile))
+        reporters.append(Profiler(tree.profile, model))
     tags = wandb_tags(config, info.name)
     if tree.mlflow.use:
         name = tree.mlflow.name or wandb_name(config, run_id)

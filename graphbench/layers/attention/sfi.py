@@ -175,7 +175,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
 
     def _lam(self, batch: GraphBatch) -> Tensor:
         """The energy's lam: a scalar, or (G,) one value per graph."""
-        lam: Tensor = self.lam * self.log_lam.exp()
+        lam: Tensor = self.log_lam.exp() if self.lam == 1.0 else self.lam * self.log_lam.exp()
         if self.lam_norm == "graph":
             return lam / batch.ragged.size_tensor.clamp(min=1)
         if self.lam_norm == "batch":

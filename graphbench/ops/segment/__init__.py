@@ -9,7 +9,7 @@ from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
-__all__ = ["segment_max", "segment_mean", "segment_softmax", "segment_sum"]
+__all__ = ["segment_flip", "segment_max", "segment_mean", "segment_softmax", "segment_sum"]
 
 
 def _sum_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
@@ -24,6 +24,13 @@ def _mean_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
     return gpu.segment_mean(x, ragged)
 
 
+def _flip_on_gpu(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
+    from graphbench.ops.segment import gpu  # needs Triton
+
+    return gpu.segment_flip(x, coin, ragged)
+
+
+_FLIP = {"reference": reference.segment_flip, "gpu": _flip_on_gpu, "cpu": cpu.segment_flip}
 _SUM = {"reference": reference.segment_sum, "gpu": _sum_on_gpu, "cpu": cpu.segment_sum}
 _MEAN = {"reference": reference.segment_mean, "gpu": _mean_on_gpu, "cpu": cpu.segment_mean}
 _MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
@@ -62,6 +69,24 @@ def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     The gradient is shared equally among entries that attain the maximum, as in :func:`torch.amax`.
     """
     return choose("segment_max", backend, _MAX)(_checked(x, ragged), ragged)
+
+
+def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """``x`` with the signs of some columns of a graph changed: those where its coin is 0. Has no gradient.
+
+    Args:
+        x: (N, C) floating, grouped by graph.
+        coin: (G, C) int64, 0 or 1.
+        ragged: the partition of the rows.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
+
+    Raises:
+        ValueError: shapes do not fit each other.
+    """
+    if x.dim() != 2 or coin.shape != (ragged.num_graphs, x.shape[1]):
+        expected = (ragged.num_graphs, x.shape[-1])
+        raise ValueError(f"coin must be {expected} for x (N, C), received {tuple(coin.shape)} for {tuple(x.shape)}")
+    return choose("segment_flip", _named(backend, x), _FLIP)(_checked(x, ragged), coin, ragged)
 
 
 @library_op(lambda x, *_, **__: x.new_empty(x.shape))
