@@ -96,7 +96,8 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
 def compile_model(config: Config, model: nn.Module) -> None:
     """Compiles the layers of a model in place, where ``train.compile`` asks for it."""
     if config.tree.train.compile:
-        compile_layers(model)
+        with config_errors(config, "train.compile"):
+            compile_layers(model)
 
 
 def build_fabric(config: Config) -> Fabric:

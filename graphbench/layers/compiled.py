@@ -9,13 +9,18 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from graphbench.contract import HasStatistics
 from graphbench.layers.contract import GraphLayer
 from graphbench.structures import GraphBatch
 from graphbench.structures.memo import asking
 from graphbench.structures.reads import Reads
+
+OLDEST = "2.13"
+"""Release of PyTorch whose compiler this is tested with."""
 
 logger = logging.getLogger("graphbench")
 
@@ -26,7 +31,12 @@ def compile_layers(model: nn.Module, **options: Any) -> None:
     Args:
         model: its :class:`.GraphLayer` s that are no part of another.
         options: of :func:`torch.compile`, besides ``fullgraph`` and ``dynamic``.
+
+    Raises:
+        ValueError: PyTorch is older than :data:`OLDEST`.
     """
+    if not supported():
+        raise ValueError(f"compiled blocks need PyTorch {OLDEST} or newer, this is {torch.__version__}")
     for child in model.children():
         if isinstance(child, GraphLayer):
             if (obstacle := _obstacle(child)) is not None:
@@ -36,6 +46,11 @@ def compile_layers(model: nn.Module, **options: Any) -> None:
             child._compiled_call_impl = CompiledCall(child)  # what nn.Module.compile has just set
         else:
             compile_layers(child, **options)
+
+
+def supported() -> bool:
+    """Whether PyTorch is new enough."""
+    return TorchVersion(torch.__version__) >= TorchVersion(OLDEST)
 
 
 def _obstacle(layer: nn.Module) -> str | None:

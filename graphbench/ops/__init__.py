@@ -19,7 +19,8 @@ Contract:
 
 A folder holds ``__init__.py`` (the public function, with the equation), ``reference.py``, ``cpu.py`` (torch code, for
 other devices as well), ``gpu.py`` and ``gpu_kernels.py`` where there are Triton kernels, and a README with
-derivation, gradient, cost and measurements. ``backend.py`` chooses, ``bucket_pairs.py`` and ``gpu_*.py`` are shared.
+derivation, gradient, cost and measurements. ``backend.py`` chooses, ``library.py`` makes
+public functions nodes of compiled graphs, ``bucket_pairs.py`` and ``gpu_*.py`` are shared.
 
 To add one: write ``reference.py`` and the README's equation first, then ``tests/ops/test_<name>.py`` (the sizes of
 ``AWKWARD``, gradients, errors in float32, arguments that are refused), then ``cpu.py``, then kernels.

@@ -35,6 +35,7 @@ def curve(folder: Path, split: str) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / split / "stats.json").read_text().splitlines()]
 
 
+@pytest.mark.skipif(not compiled.supported(), reason="needs a newer PyTorch")
 def test_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -61,6 +62,12 @@ def test_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
 def test_hash_is_that_without() -> None:
     assert load_config(CONFIG, ["train.compile", "True"]).hash == load_config(CONFIG).hash
+
+
+def test_an_older_pytorch_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.7.1")
+    with pytest.raises(UserError, match=r"train.compile: compiled blocks need PyTorch 2.13 or newer, this is 2.7.1"):
+        trained(tmp_path, "train.compile", "True")
 
 
 def test_always_captured_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss, take_auxiliary_loss
-from graphbench.layers.compiled import CompiledCall, compile_layers
+from graphbench.layers.compiled import CompiledCall, compile_layers, supported
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.gps import GPSBlock
 from graphbench.ops import library
@@ -39,8 +39,10 @@ GPS = [
     pytest.param(None, "GRPE", "batch", marks=pytest.mark.slow),
 ]
 
-# Dynamo looks at attributes that warn.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # the compiler looks at what warns
+    pytest.mark.skipif(not supported(), reason="needs a newer PyTorch"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from torch_geometric.nn import GPSConv as PyGGPSConv
 
 import graphbench
 from graphbench.factory.data import encode, read_data
+from graphbench.layers.compiled import supported
 from graphbench.layers.contract import GlobalAttention
 from graphbench.nn import graphs
 from graphbench.structures import GraphBatch
@@ -217,6 +218,7 @@ def test_gps_conv_of_pyg_takes_our_attentions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler looks at what warns
+@pytest.mark.skipif(not supported(), reason="needs a newer PyTorch")
 @pytest.mark.parametrize(
     "name", [*("SGFormer", "SFi"), *(pytest.param(each, marks=pytest.mark.slow) for each in LAYERS if each[0] != "S")]
 )

@@ -10,13 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench.layers.compiled import supported
 from graphbench.ops import library
 from graphbench.ops.library import library_op
 from graphbench.ops.propagate import relu_sum
 from graphbench.structures import Ragged
 from tests.contract import example_batch
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the compiler looks at what warns
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # the compiler looks at what warns
+    pytest.mark.skipif(not supported(), reason="needs a newer PyTorch"),
+]
 
 
 @dataclass(frozen=True)
