@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -30,6 +29,7 @@ from graphbench.runs.split_text import split_texts
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule

@@ -102,9 +102,9 @@ class RunRecord:
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
         resumed: how often the run was taken up again.
+        together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         approximation: what the predictions on validation and test leave out, in words; None: nothing.
         sampling: what training batches were cut along, where settings do not say it.
-        together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         schema_version: of this format.
     """
 
@@ -133,9 +133,9 @@ class RunRecord:
     started: str | None = None
     ended: str | None = None
     resumed: int = 0
+    together: int = 1
     approximation: str | None = None
     sampling: str | None = None
-    together: int = 1
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
