@@ -49,6 +49,7 @@ class LayerContext:
         equivstable: whether the node encoder supplies ``state.stable_encoding``.
         full_graph: ``gt.full_graph``.
         gamma: ``gt.gamma``.
+        ffn: ``gnn.ffn``.
         agg: ``gnn.agg``.
         normalize_adj: ``gnn.normalize_adj``.
         self_msg: ``gnn.self_msg``.
@@ -78,6 +79,7 @@ class LayerContext:
     equivstable: bool = UNSET
     full_graph: bool = UNSET
     gamma: float = UNSET
+    ffn: bool = UNSET
     agg: str = UNSET
     normalize_adj: bool = UNSET
     self_msg: str = UNSET
@@ -96,12 +98,14 @@ class GraphLayer(nn.Module, Capturable):
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`, so that the first layer may
             be handed sparse features.
         permutation_equivariant: False where outputs depend on the order of the nodes.
+        compile_obstacle: why ``torch.compile`` cannot make one graph of it for all batches; None where it can.
     """
 
     registered_name: ClassVar[str] = ""
     needs_edges: ClassVar[bool] = False
     reads_sparse: ClassVar[bool] = False
     permutation_equivariant: ClassVar[bool] = True
+    compile_obstacle: ClassVar[str | None] = None
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
