@@ -153,10 +153,10 @@ def test_names_stand_for_shipped_files(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel was installed, with nothing of the checkout beside it."""
+    """A folder into which the wheel was installed, made from the sdist, with nothing of the checkout beside it."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), "."]
+    sdist = [sys.executable, "-c", f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"]
     sources = folder / "source"
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
         "\n"
@@ -165,7 +165,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not name.startswith(("tests/", "results/measured/", "docs/")) and (ROOT / name).is_file():
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
             (sources / name).write_bytes((ROOT / name).read_bytes())
-    subprocess.run(wheel, cwd=sources, check=True, timeout=300)
+    subprocess.run(sdist, cwd=sources, check=True, timeout=300, stdout=subprocess.DEVNULL)
+    [packed] = folder.glob("graphbench_gt-*.tar.gz")
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(packed)]
+    subprocess.run(wheel, check=True, timeout=300)
     [file] = folder.glob("graphbench_gt-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(folder / "site"), str(file)], check=True, timeout=300)
     return folder / "site"

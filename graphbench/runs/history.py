@@ -22,8 +22,9 @@ logger = logging.getLogger("graphbench")
 def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str, Any]]:
     """The evaluated epochs of a split as dictionaries.
 
-    A file that is not the one whose checksum its record has gives none, with a warning; of a run that goes on, or was
-    recorded before there were checksums, lines that are torn or damaged are left out.
+    Records that are handed on come without files: no file gives none. A file that is not the one whose checksum its
+    record has gives none either, with a warning; of a run that goes on, or was recorded before there were checksums,
+    lines that are torn or damaged are left out.
 
     Args:
         run: the run directory.
@@ -31,7 +32,9 @@ def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str
         record: of the run, which has the checksum; None: nothing is known about the file.
     """
     file = run / split / "stats.json"
-    content = file.read_bytes() if file.is_file() else b""
+    if not file.is_file():  # records that are handed on come without it
+        return []
+    content = file.read_bytes()
     written = record.curves.get(split) if record else None
     if written not in (None, hashlib.sha256(content).hexdigest()):
         logger.warning("%s is not what its run has written: its curve is left out", file)

@@ -11,6 +11,7 @@ from graphbench.tasks.task import Task
 from graphbench.train.fabric import Fabric, Forward
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.settings import TrainerSettings
+from graphbench.train.step_parts import BACKWARD, FORWARD, OPTIMIZER, part
 from graphbench.train.tally import StepOutput
 
 
@@ -43,7 +44,7 @@ class TrainingStep:
         """
         batch, rows = on_device.batch, on_device.rows
         with self._fabric.gradient_sync(ends_group):
-            with seeds_drawn_together():
+            with part(FORWARD), seeds_drawn_together():
                 pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
             true = batch.y
@@ -56,14 +57,16 @@ class TrainingStep:
                 loss = self._task.loss(pred, true, *real)
             else:
                 loss = self._task.weighted_loss(pred, true, weight)
-            self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
+            with part(BACKWARD):
+                self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
         return StepOutput(loss.detach(), self._task.keep(pred), true)
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""
-        if self._settings.clip_grad_norm:
-            self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
-        self._fabric.precision.step(self._optimizer)
+        with part(OPTIMIZER):
+            if self._settings.clip_grad_norm:
+                self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
+            self._fabric.precision.step(self._optimizer)
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""

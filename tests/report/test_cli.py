@@ -306,3 +306,11 @@ def test_in_a_browser(tmp_path: Path) -> None:
         assert shot.startswith(b"\x89PNG")
         assert len(shot) > 20_000  # something is drawn
         assert page.messages == []
+
+
+def test_records_that_are_handed_on_without_curves_are_no_reason_to_warn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = ROOT / "results/measured/records/sgformer-table9.jsonl"
+    assert report.main([str(stored), "--out", str(tmp_path / "a.html")]) == 0
+    assert not [each.message for each in caplog.records if "stats.json" in each.message]
