@@ -110,7 +110,7 @@ def test_a_graph_is_encoded_alike_alone_and_among_others(name: str) -> None:
     store = sbm_cluster((8,), 0, base=BlockModel(3, 2, 6, 0.6, 0.3))
     transform = registry.lookup("transforms", name)(**ARGUMENTS.get(name, {}))
     together = transform.exact(store)
-    limits = store.edge_ptr if transform.level == "edge" else store.node_ptr
+    limits = {"edge": store.edge_ptr, "pair": store.pair_ptr}.get(transform.level, store.node_ptr)
     for graph in range(store.num_graphs):
         batch = store.gather([graph])
         single = GraphStore.from_arrays([batch.num_nodes], [batch.edge_index.shape[1]], batch.edge_index)
