@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 
 from graphbench.config import Config
@@ -23,6 +22,7 @@ from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import final_line, results_table
 from graphbench.single_run import Surroundings, work_on
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
 from graphbench.train.reporter import Reporter
 from graphbench.train.signals import StopRequest

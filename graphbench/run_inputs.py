@@ -116,8 +116,10 @@ def read_finished(path: Path) -> FinishedRun:
 
 def split_name(facts: Mapping[str, Any]) -> str:
     """Under which name a run's split is among its inputs: runs that share it must have the same examples."""
-    seed = facts.get("split_seed")
-    return f"split {facts['split_index']}" if seed is None else f"split of seed {seed}"
+    seed, index = facts.get("split_seed"), facts["split_index"]
+    if seed is None:
+        return f"split {index}"
+    return f"split {index} of seed {seed}" if index else f"split of seed {seed}"
 
 
 def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:

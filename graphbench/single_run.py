@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -20,7 +19,13 @@ from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
 from graphbench.factory.task import build_task
-from graphbench.factory.training import build_optimizer, build_reporters, build_schedule, build_settings
+from graphbench.factory.training import (
+    build_optimizer,
+    build_reporters,
+    build_schedule,
+    build_settings,
+    compile_model,
+)
 from graphbench.preflight import Checked, count_parameters
 from graphbench.run_inputs import RunInputs
 from graphbench.runs import atomic
@@ -30,6 +35,7 @@ from graphbench.runs.split_text import split_texts
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
@@ -127,6 +133,7 @@ def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunI
         with config_errors(config, "dataset.task_type"):
             task.check_targets(_targets(loaded, splits.parts()))
     optimizer = build_optimizer(config, model)
+    compile_model(config, model)
     loaders = build_loaders(config, loaded, splits, run.seed, fabric)
     schedule = build_schedule(config, optimizer)
     return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
@@ -204,7 +211,7 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
         }
         return modes[mode]()
     reporters = build_reporters(
-        config, _title(config, inputs), parts.info, directory.path.name, together=around.together > 1
+        config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=around.together > 1
     )
     trainer = Trainer(
         fabric,

@@ -20,6 +20,7 @@ OUTSIDE = ("study", "additions")
 
 TESTED_THROUGH = {
     "benchmarks": "benchmarks/test_cli.py",
+    "blockwise/collected.py": "blockwise/test_forward.py",
     "blockwise/model.py": "blockwise/test_forward.py",
     "blockwise/neighborhood.py": "blockwise/test_forward.py",
     "blockwise/part.py": "blockwise/test_forward.py",
@@ -33,6 +34,7 @@ TESTED_THROUGH = {
     "data/datasets/tu_files.py": "data/datasets/test_tu.py",
     "data/gather.py": "data/loading/test_loader.py",
     "data/graph_records.py": "data/datasets/test_custom.py",
+    "data/loading/hidden_pairs.py": "data/loading/test_loader.py",
     "data/store_checks.py": "data/test_store.py",
     "data/stored_pairs.py": "data/test_store.py",
     "encoders/inputs.py": "encoders/test_features.py",

@@ -8,6 +8,7 @@ to $TMPDIR (10 million nodes and 100 million edges take about 13 GiB there) and 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import subprocess
 import sys
@@ -15,12 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from graphbench.benchmarks.case import Case
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.incoming_edges import IncomingEdges
+from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition_loader import PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -44,6 +47,9 @@ from graphbench.train.trainer import Trainer
 ROOT = Path(__file__).resolve().parents[2]
 NODES, EDGES, PARTS = 10_000_000, 100_000_000, 50
 LIMIT = 10 * 1024.0
+SIZES, BATCH, BATCHES = (15, 10, 5), 1000, 20
+"""Of the neighbour sampler: in-edges per hop, seeds per batch, batches."""
+
 COLUMNS, CLASSES, DIM = 32, 10, 64
 KIND = "classification_multi"
 
@@ -80,6 +86,8 @@ def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float
     for _ in loaders.train(0):
         pass
     note("epoch_of_batches")
+    measured |= sampling_rates(store, splits)
+    note("sample")
     outcome = _trainer(loaders, folder).run()
     note("train_and_evaluate")
     for split in ("train", "val", "test"):
@@ -88,6 +96,27 @@ def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float
         measured[f"{split}_accuracy"] = round(line["accuracy"], 4)
     measured["peak_mib"] = round((outcome.peak_memory or 0) / 2**20)
     return measured
+
+
+def sampling_rates(store: GraphStore, splits: Splits) -> dict[str, float]:
+    """Sampled edges per second of processor time, features not read; PyG's too, where pyg-lib is installed."""
+    incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=False)
+    sampler, random = NeighborSampler(incoming, SIZES), np.random.default_rng(0)
+    seeds = splits.train.numpy()[: BATCH * BATCHES]
+    batches = [seeds[first : first + BATCH] for first in range(0, len(seeds), BATCH)]
+    start = time.process_time()
+    edges = sum(sampler(batch, random).edge_index.shape[1] for batch in batches)
+    rates = {"sampled_edges_per_s": round(edges / max(time.process_time() - start, 1e-9))}
+    if importlib.util.find_spec("pyg_lib") is None:
+        return rates
+    from torch_geometric.data import Data
+    from torch_geometric.loader import NeighborLoader
+
+    data = Data(edge_index=store.edge_index.long(), num_nodes=store.num_nodes)
+    loader = NeighborLoader(data, list(SIZES), torch.from_numpy(seeds), batch_size=BATCH)
+    start = time.process_time()
+    edges = sum(batch.edge_index.shape[1] for batch in loader)
+    return rates | {"sampled_edges_per_s_pyg": round(edges / max(time.process_time() - start, 1e-9))}
 
 
 def _blocks(store: GraphStore, incoming: IncomingEdges) -> StoredBlocks:

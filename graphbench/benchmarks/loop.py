@@ -1,102 +1,190 @@
-"""An epoch of the framework's loop (step, evaluation, records, progress bar) against the same epoch written by hand."""
+"""The framework's loop beside one written by hand: epochs of training, and evaluation beside its forward passes.
+
+Cora with SGFormer, one graph; ZINC with GPS, a part of its graphs in batches.
+"""
 
 from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import ROOT, device_name, now
-from graphbench.config import load_config
+from graphbench.benchmarks.measuring import ROOT, device_name, now, paired
+from graphbench.config import Config, load_config
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.splits import Splits
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer, build_reporters, build_schedule, build_settings
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
+from graphbench.structures import DataInfo
+from graphbench.tasks.task import Task
+from graphbench.train.evaluation import evaluate
+from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.seeding import seed_everything
 from graphbench.train.trainer import Trainer
 
-EPOCHS = 250
-PAIRS = 7
-CONFIG = ROOT / "configs/nodes/sgformer-cora-4layers.yaml"
+PAIRS = 5
+LIMIT, EVALUATION_LIMIT = 1.02, 1.05
+GRAPHS = {"train": 320, "val": 160, "test": 160}
 
 
 def run(device: torch.device) -> list[Case]:
-    """Cora with SGFormer, evaluated after every epoch; real data from dataset.dir or $GRAPHBENCH_DATA."""
-    config = load_config(
-        CONFIG, ["optim.max_epoch", str(EPOCHS), "train.early_stop_patience", "0", "accelerator", device.type]
-    )
-    loaded = encode(config, read_data(config))
-    splits = build_splits(config, loaded, 0)
-    info = loaded.card.info(loaded.store)
-    seed_everything(0)
-    model = build_model(config, info).to(device)
-    loaders = GraphLoaders(loaded.store, splits, batch_size=1, transductive=True, seed=0, device=device)
+    """Real data from dataset.dir or $GRAPHBENCH_DATA."""
+    cases = []
+    for name, path, epochs in (
+        ("Cora SGFormer", "configs/nodes/sgformer-cora-4layers.yaml", 150),
+        ("ZINC GPS, 10 batches", "configs/gnnbench/gps-zinc.yaml", 1),
+    ):
+        beside = Beside(load_config(ROOT / path, _overrides(epochs, device)), epochs, device)
+        where = device_name(device)
+        seconds, of_evaluation = beside.epochs(), beside.evaluations()
+        cases.append(Case(f"{name}, epoch with evaluation, {where}", "by hand", *seconds, target=1 / LIMIT))
+        cases.append(Case(f"{name}, evaluation, {where}", "forward", *of_evaluation, target=1 / EVALUATION_LIMIT))
+    return cases
 
-    def ours(folder: Path) -> float:
-        trained = copy.deepcopy(model)
-        optimizer = build_optimizer(config, trained)
-        fabric = build_fabric(config)
+
+def _overrides(epochs: int, device: torch.device) -> list[str]:
+    warm_up = ["optim.num_warmup_epochs", "0"]
+    return ["optim.max_epoch", str(epochs), *warm_up, "train.early_stop_patience", "0", "accelerator", device.type]
+
+
+@dataclass
+class Beside:
+    """One training in both loops.
+
+    Attributes:
+        config: of it.
+        of_run: epochs of a run.
+        device: where.
+    """
+
+    config: Config
+    of_run: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        loaded = encode(self.config, read_data(self.config))
+        splits, transductive = build_splits(self.config, loaded, 0), loaded.card.transductive
+        if not transductive:
+            splits = Splits(**{name: rows[: GRAPHS[name]] for name, rows in splits.parts().items()})
+        self.info: DataInfo = loaded.card.info(loaded.store, None if transductive else splits.train)
+        seed_everything(0)
+        self.model: nn.Module = build_model(self.config, self.info).to(self.device)
+        self.task: Task = build_task(self.config, self.info)
+        size = self.config.tree.train.batch_size
+        self.loaders = GraphLoaders(
+            loaded.store, splits, batch_size=size, transductive=transductive, seed=0, device=self.device
+        )
+
+    def epochs(self) -> tuple[list[float], list[float]]:
+        """Seconds per epoch of ours and of the one written by hand."""
+        with tempfile.TemporaryDirectory() as folder:
+            runs = iter(range(2 * PAIRS + 2))
+
+            def ours() -> None:
+                self._ours(Path(folder) / str(next(runs)))
+
+            ours()  # warm-up: derived index algebra, thread pools, allocator
+            self._by_hand()
+            seconds = paired(ours, self._by_hand, PAIRS, self.device)
+        mine, theirs = ([second / self.of_run for second in side] for side in seconds)
+        return mine, theirs
+
+    def evaluations(self) -> tuple[list[float], list[float]]:
+        """Seconds of validation and test with the selecting metric, and of their forward passes alone."""
+        fabric, adapter = build_fabric(self.config), BatchAdapter(copy.deepcopy(self.model)).eval()
+        predict = Predictor(fabric, adapter)
+        passes = self.loaders.passes
+
+        def ours() -> None:
+            for predictions in evaluate(predict, self.task, passes, fabric).values():
+                predictions.buffer.compute(self.task, [self.info.metric])  # the others: every metrics_period
+
+        def forward() -> None:
+            with torch.no_grad():
+                for each in passes:
+                    if set(each.rows) - {"train"}:
+                        for batch in each.batches():
+                            adapter.model(batch)
+
+        for warm_up in (ours, forward):
+            warm_up()
+        repeat = 20 if self.of_run > 1 else 1
+        return paired(_times(ours, repeat), _times(forward, repeat), PAIRS, self.device)
+
+    def _ours(self, folder: Path) -> None:
+        trained = copy.deepcopy(self.model)
+        optimizer = build_optimizer(self.config, trained)
+        fabric = build_fabric(self.config)
         fabric.launch()
         directory = RunDirectory(folder, "bench", 0)
         trainer = Trainer(
             fabric,
             trained,
-            build_task(config, info),
-            loaders,
+            self.task,
+            self.loaders,
             optimizer,
-            build_schedule(config, optimizer),
-            build_settings(config, info),
+            build_schedule(self.config, optimizer),
+            build_settings(self.config, self.info),
             run=directory,
-            reporters=build_reporters(config, "ours", info, "0"),
+            reporters=build_reporters(self.config, "ours", self.info, "0", trained),
         )
         with directory.open(identity=RunIdentity("0"), config_text=""):
             seed_everything(0)
-            start = now(device)
             trainer.run()
-            return (now(device) - start) / EPOCHS
 
-    def by_hand() -> float:
-        trained = copy.deepcopy(model)
-        optimizer = build_optimizer(config, trained)
-        batch, parts = loaders.full_batch, {name: rows.to(device) for name, rows in splits.parts().items()}
-        best, best_state = -1.0, None
+    def _by_hand(self) -> None:
+        trained = copy.deepcopy(self.model)
+        optimizer = build_optimizer(self.config, trained)
+        clip = self.config.tree.optim.clip_grad_norm
+        best, best_state = float("inf"), None
         seed_everything(0)
-        assert batch.y is not None
-        start = now(device)
-        for _ in range(EPOCHS):
+        for epoch in range(self.of_run):
             trained.train()
-            optimizer.zero_grad()
-            out = trained(batch)
-            loss = torch.nn.functional.cross_entropy(out[parts["train"]], batch.y[parts["train"]])
-            loss.backward()
-            optimizer.step()
+            for batch, rows in self.loaders.train(epoch):
+                optimizer.zero_grad()
+                out, true = _chosen(trained(batch), batch.y, rows)
+                self.task.loss(out, true).backward()
+                if clip:
+                    nn.utils.clip_grad_norm_(trained.parameters(), self.config.tree.optim.clip_grad_norm_value)
+                optimizer.step()
             trained.eval()
-            with torch.no_grad():
-                predicted = trained(batch).argmax(1)
-                accuracy = {
-                    name: (predicted[rows] == batch.y[rows]).float().mean().item() for name, rows in parts.items()
-                }
-            if accuracy["val"] > best:
-                best, best_state = accuracy["val"], copy.deepcopy(trained.state_dict())
+            losses = self._losses(trained)
+            if losses["val"] < best:
+                best, best_state = losses["val"], copy.deepcopy(trained.state_dict())
+        now(self.device)
         assert best_state is not None
-        return (now(device) - start) / EPOCHS
 
-    by_hand()  # warm-up: derived index algebra, thread pools, allocator
-    pairs: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        ours(Path(folder) / "warm-up")
-        for pair in range(PAIRS):  # the order alternates, so that drift of the machine cancels
-            if pair % 2:
-                peer = by_hand()
-                pairs.append((ours(Path(folder) / str(pair)), peer))
-            else:
-                mine = ours(Path(folder) / str(pair))
-                pairs.append((mine, by_hand()))
-    name = f"Cora SGFormer, epoch with evaluation, {device_name(device)}"
-    return [Case(name, "by hand", [p[0] for p in pairs], [p[1] for p in pairs], target=1 / 1.05)]
+    @torch.no_grad()
+    def _losses(self, trained: nn.Module) -> dict[str, float]:
+        """Of every split, on predictions that are computed once."""
+        found: dict[str, float] = {}
+        for each in self.loaders.passes:
+            if set(each.rows) - {"train"}:
+                outputs = [(trained(batch), batch.y) for batch in each.batches()]
+                for name, rows in each.rows.items():
+                    losses = [self.task.loss(*_chosen(out, true, rows)) for out, true in outputs]
+                    found[name] = torch.stack(losses).mean().item()
+        return found
+
+
+def _chosen(out: Tensor, true: Any, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+    return (out, true) if rows is None else (out[rows], true[rows])
+
+
+def _times(once: Callable[[], object], repeat: int) -> Callable[[], None]:
+    def several() -> None:
+        for _ in range(repeat):
+            once()
+
+    return several

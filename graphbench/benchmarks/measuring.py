@@ -6,10 +6,12 @@ PyTorch's allocator. Kernels are compiled in the first call, which is not measur
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -51,6 +53,33 @@ def paired(
         for which in (0, 1) if pair % 2 else (1, 0):
             seconds[which].append(seconds_of((ours, peer)[which], device))
     return seconds
+
+
+def paired_work(
+    ours: Callable[[], object], peer: Callable[[], object], pairs: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """``wall`` seconds and ``CPU`` seconds of both, in turns; what other programs take is part of the first alone."""
+    found: dict[str, tuple[list[float], list[float]]] = {"wall": ([], []), "CPU": ([], [])}
+    for pair in range(pairs):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            start = time.perf_counter(), time.process_time()
+            (ours, peer)[which]()
+            for kind, before, after in zip(found, start, (time.perf_counter(), time.process_time()), strict=True):
+                found[kind][which].append(after - before)
+    return found
+
+
+@contextmanager
+def competing_load() -> Iterator[None]:
+    """As many other processes that compute as there are cores."""
+    busy = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(busy) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[], None]:

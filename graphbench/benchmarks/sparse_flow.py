@@ -1,22 +1,26 @@
 """Sparse flow, forward and backward, against plain softmax attention and against the paper's iteration.
 
 The softmax attention is what one writes in PyTorch: two products and a softmax, differentiated by autograd, which
-stores the matrices. Sizes are those of PascalVOC-SP. On a GPU, bfloat16 besides. Peak memory on the CPU is measured in
-a fresh process per run: ``python -m graphbench.benchmarks.sparse_flow sparse|softmax`` prints it.
+stores the matrices. Sizes are those of PascalVOC-SP. On a GPU, bfloat16 besides; on the CPU three spreads of the
+scores, one and two threads, wall and CPU time, alone and beside other programs. Peak memory on the CPU is
+measured in a fresh process per run, after a step of small graphs has loaded the code:
+``python -m graphbench.benchmarks.sparse_flow sparse|softmax`` prints it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks, step
+from graphbench.benchmarks.measuring import CPU, competing_load, device_name, paired, paired_work, peak, peaks, step
 from graphbench.ops.sparse_flow import FlowProblem, flow_diagnostics, sparse_flow
 from graphbench.structures import Ragged
 
@@ -24,27 +28,52 @@ GRAPHS, NODES, HEADS, WIDTH = 8, 479, 4, 68
 SIZES = f"{GRAPHS} graphs of {NODES} nodes, {HEADS} heads of width {WIDTH}"
 ITERATIONS = 20
 PAIRS, SLOW_PAIRS, MEMORY_PAIRS = 9, 3, 3
+SPREADS = {1.0: 2.0, 2.25: 2.2, 4.0: 3.0}
+"""Standard deviations of the scores, and how many times the time of softmax attention is allowed."""
+THREADS = (1, 2)
 
 
 def run(device: torch.device) -> list[Case]:
     """Random queries and keys of variance 1, so that scores have variance 1; lam = 1 / n, alpha = 0.1."""
     torch.manual_seed(0)
-    cases = list(_times(device, torch.float32))
+    cases = list(_on_cpu() if device.type == "cpu" else _times(device, torch.float32))
     ours, theirs = peaks(one_step, ("sparse", "softmax"), MEMORY_PAIRS, device)
-    cases.append(Case(f"{SIZES}, peak memory, {device_name(device)}", "plain softmax", ours, theirs, 1 / 3, unit="MiB"))
+    cases.append(Case(f"{SIZES}, peak memory, {device_name(device)}", "plain softmax", ours, theirs, 2.0, unit="MiB"))
     return cases if device.type == "cpu" else [*cases, *_times(device, torch.bfloat16)]
+
+
+def _on_cpu() -> Iterable[Case]:
+    """float32 at three spreads; against 20 proximal iterations once."""
+    before = torch.get_num_threads()
+    for spread, threads, load in itertools.product(SPREADS, THREADS, (False, True)):
+        torch.set_num_threads(threads)
+        ragged, inputs, lam = problem(CPU, spread=spread)
+        exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
+        softmax = step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs)
+        for warm_up in (exact, softmax):
+            warm_up()
+        with competing_load() if load else nullcontext():
+            measured = paired_work(exact, softmax, PAIRS)
+        where = f"spread {spread}, {threads} threads, {'beside other programs' if load else 'alone'}"
+        for kind, seconds in measured.items():
+            yield Case(f"{where}, {kind} time", "plain softmax", *seconds, target=1 / SPREADS[spread])
+    torch.set_num_threads(before)
+    ragged, inputs, lam = problem(CPU)
+    exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
+    proximal = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam, mode="proximal", iters=ITERATIONS), inputs)
+    seconds = paired(exact, proximal, 1)
+    yield Case(f"spread 1.0, {device_name(CPU)}", f"{ITERATIONS} proximal iterations", *seconds, target=8.0)
 
 
 def _times(device: torch.device, dtype: torch.dtype) -> Iterable[Case]:
     ragged, inputs, lam = problem(device, dtype)
     zeros = flow_diagnostics(FlowProblem(*inputs[:4], ragged, lam=lam)).zero_fraction.mean().item()
-    name = f"{SIZES}, {zeros:.0%} zero flows, exact, {device_name(device)}"
-    if device.type != "cpu":
-        name += f", {str(dtype).removeprefix('torch.')}"
+    precision = str(dtype).removeprefix("torch.")
+    name = f"{SIZES}, {zeros:.0%} zero flows, exact, {device_name(device)}, {precision}"
     exact = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam), inputs)
     softmax = step(functools.partial(plain_softmax, inputs[0], inputs[1], inputs[4]), inputs)
     proximal = step(functools.partial(sparse_flow, *inputs, ragged, lam=lam, mode="proximal", iters=ITERATIONS), inputs)
-    for warm_up in (exact, softmax) if device.type == "cpu" else (exact, softmax, proximal):
+    for warm_up in (exact, softmax, proximal):
         warm_up()
     for peer_name, peer, pairs, target in (
         ("plain softmax", softmax, PAIRS, 1 / 3),
@@ -53,10 +82,13 @@ def _times(device: torch.device, dtype: torch.dtype) -> Iterable[Case]:
         yield Case(name, peer_name, *paired(exact, peer, pairs, device), target)
 
 
-def problem(device: torch.device, dtype: torch.dtype = torch.float32) -> tuple[Ragged, list[Tensor], Tensor]:
-    """Partition, [q, k, q_friction, k_friction, v] and lam."""
+def problem(
+    device: torch.device, dtype: torch.dtype = torch.float32, spread: float = 1.0
+) -> tuple[Ragged, list[Tensor], Tensor]:
+    """Partition, [q, k, q_friction, k_friction, v] and lam; the scores have this standard deviation."""
     shape = GRAPHS * NODES, HEADS, WIDTH
-    inputs = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(5)]
+    scales = (*[math.sqrt(spread)] * 4, 1.0)
+    inputs = [(scale * torch.randn(shape, device=device, dtype=dtype)).requires_grad_() for scale in scales]
     lam = torch.tensor(1 / NODES, device=device, requires_grad=True)
     return Ragged.from_sizes([NODES] * GRAPHS, device), inputs, lam
 
@@ -81,5 +113,16 @@ def one_step(which: str, device: torch.device) -> Callable[[], None]:
     }[which]
 
 
+def _load_code(which: str) -> None:
+    """A step of small graphs: pages of libraries that are read on the way are no memory of the operator."""
+    q, k, qf, kf, v = (torch.randn(64, HEADS, WIDTH, requires_grad=True) for _ in range(5))
+    if which == "sparse":
+        out = sparse_flow(q, k, qf, kf, v, Ragged.from_sizes([64]), lam=torch.tensor(1 / 64))
+    else:
+        out = torch.bmm(torch.softmax(torch.bmm(q, k.transpose(1, 2)), dim=-1), v)
+    out.sum().backward()
+
+
 if __name__ == "__main__":
+    _load_code(sys.argv[1])
     print(peak(one_step(sys.argv[1], CPU), CPU))

@@ -1,9 +1,11 @@
 """The parts of a model applied to one graph block by block; see :mod:`graphbench.structures.node_blocks`.
 
-Three kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
+Four kinds of part are exact in blocks: maps of single rows; local layers and attentions along edges, whose output at
 a node depends on the node, on its incoming edges and on their sources; global attentions that read the other nodes
-through sums and along edges (:class:`~graphbench.layers.contract.BlockwiseAttention`). A part that asks for more (the
-size of the graph, where it begins, its edges elsewhere) is refused by name, see :mod:`graphbench.blockwise.part`.
+through sums and along edges (:class:`~graphbench.layers.contract.BlockwiseAttention`); those that mix all nodes channel
+by channel (:class:`~graphbench.layers.contract.ChannelwiseAttention`), with memory of some channels. A part that asks
+for more (the size of the graph, where it begins, its edges elsewhere) is refused by name, see
+:mod:`graphbench.blockwise.part`.
 """
 
 from __future__ import annotations
@@ -12,19 +14,32 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from graphbench.blockwise.collected import Collected, dense_rows
+from graphbench.blockwise.model import BlockwiseBlock
 from graphbench.blockwise.neighborhood import NeighborhoodBatch
 from graphbench.blockwise.part import named, nodes_of_graph
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.expander import ExpanderEdges
-from graphbench.layers.contract import Block, BlockwiseAttention, GraphLayer, LocalLayer, StatefulAttention
+from graphbench.layers.contract import (
+    Block,
+    BlockwiseAttention,
+    ChannelwiseAttention,
+    GraphLayer,
+    LocalLayer,
+    StatefulAttention,
+)
 from graphbench.layers.gps import GPSBlock, SubLayer
 from graphbench.layers.input_linear import readable
 from graphbench.layers.single import SingleBlock
 from graphbench.ops.propagate import propagate
-from graphbench.structures import Features, GraphBatch, SparseRows, as_dense
+from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.node_blocks import HostRows, NodeBlocks
+
+CELLS = 2**24
+"""Numbers of a piece of channels of all nodes, on the device."""
 
 
 class Blockwise:
@@ -50,7 +65,7 @@ class Blockwise:
             raise ValueError(
                 f"{contextual[0]} leaves something with the whole graph for the layers. Use val.sampler full_batch"
             )
-        out = _Collected(self.graph, self.graph.bounds[-1])
+        out = Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
             with named(encoder):
                 h, _ = encoder(self.graph.nodes(block))
@@ -64,7 +79,7 @@ class Blockwise:
 
     def edges(self, encoder: nn.Module) -> HostRows:
         """First states of the edges, sorted by target, from an encoder ``batch -> (E, d)``."""
-        out, first = _Collected(self.graph, self.graph.num_edges), 0
+        out, first = Collected(self.graph, self.graph.num_edges), 0
         for block, _, _ in self._blocks():
             e = encoder(self.graph.edges(block))
             out.put(e, first)
@@ -79,7 +94,7 @@ class Blockwise:
             states: whose rows it reads.
             part: module inside the function, to be named where it needs the whole graph.
         """
-        out = _Collected(self.graph, self.graph.bounds[-1])
+        out = Collected(self.graph, self.graph.bounds[-1])
         for _, first, last in self._blocks():
             batch = nodes_of_graph(last - first, self.graph.device)
             with named(part or function):
@@ -106,7 +121,7 @@ class Blockwise:
             others: states whose rows ``then`` reads beside the new ones.
             then: works row by row.
         """
-        out, edges = _Collected(self.graph, self.graph.bounds[-1]), _Collected(self.graph, self.graph.num_edges)
+        out, edges = Collected(self.graph, self.graph.bounds[-1]), Collected(self.graph, self.graph.num_edges)
         for block, first, last in self._blocks():
             neighborhood = self.graph.neighborhood(block)
             batch = NeighborhoodBatch.of(neighborhood)
@@ -128,6 +143,8 @@ class Blockwise:
         self, layer: GraphLayer, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
     ) -> HostRows:
         """``then(layer(h, e), h, *others)`` for an attention through sums, or along edges; ``then`` is of rows."""
+        if isinstance(layer, ChannelwiseAttention):
+            return self.rows(lambda new, old, *rest, batch: then(new, old, *rest), self._mixed(layer, h), h, *others)
         if not (isinstance(layer, BlockwiseAttention) and layer.in_sums):
             return self.messages(layer, h, e, h, *others, then=then)[0]
         summary: Any = None
@@ -135,7 +152,7 @@ class Blockwise:
             of_block = layer.reduce_nodes(self._slice(h, first, last))
             summary = of_block if summary is None else summary + of_block
             h.release()
-        out = _Collected(self.graph, self.graph.bounds[-1])
+        out = Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
             rows = self._slice(h, first, last)
             rest = (self._slice(state, first, last) for state in others)
@@ -148,7 +165,7 @@ class Blockwise:
 
     def propagate(self, h: HostRows, *others: HostRows, then: Callable[..., Tensor] | None = None) -> HostRows:
         """``then(A^ h, *others)`` with A^ = D^-1/2 (A + I) D^-1/2; ``then`` works row by row, None: A^ h itself."""
-        out = _Collected(self.graph, self.graph.bounds[-1])
+        out = Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
             near, batch = self._neighbors(h, block)
             adjacency = batch.adjacency(norm="sym", self_loops=True)
@@ -159,6 +176,29 @@ class Blockwise:
                     state.release()
         h.release()
         return out.rows()
+
+    def _mixed(self, layer: ChannelwiseAttention, h: HostRows) -> HostRows:
+        """The rows of a layer that mixes all nodes channel by channel, some channels at a time."""
+        nodes, device = self.graph.bounds[-1], self.graph.device
+        near, taps = Collected(self.graph, nodes), Collected(self.graph, nodes)
+        for block, first, last in self._blocks():
+            states, batch = self._neighbors(h, block)
+            with named(layer):
+                near.put(layer.near_rows(states, batch)[: last - first], first)
+            taps.put(layer.tap_rows(torch.arange(first, last, device=device), nodes), first)
+        h.release()
+        rows, positions = dense_rows(near.rows()), dense_rows(taps.rows())
+        width = max(1, CELLS // max(nodes, 1))
+        out: HostRows | None = None
+        for first in range(0, layer.channels, width):
+            channels = slice(first, min(first + width, layer.channels))
+            mixed = layer.mix_channels(rows, positions, channels, device)
+            if out is None:
+                out = self.graph.empty(nodes, mixed[:, :1].expand(-1, layer.channels))
+            dense_rows(out)[:, channels] = mixed
+            out.release()
+        assert out is not None
+        return out
 
     def _along_edges(self, layer: BlockwiseAttention, h: HostRows, block: int) -> Tensor:
         """What reaches the rows of a block along edges."""
@@ -186,6 +226,8 @@ class Blockwise:
         if isinstance(block, SingleBlock):
             x, e = self._branch(block.branch, h, e, pairs)
             return self.rows(_relu, x), e
+        if isinstance(block, BlockwiseBlock):
+            return block.forward_blockwise(h, e, self)
         if not isinstance(block, GPSBlock):
             return self.messages(block, h, e, then=_same)
         summed: tuple[HostRows, ...] = ()
@@ -245,36 +287,6 @@ class Blockwise:
     def _slice(self, rows: HostRows, first: int, last: int) -> Any:
         """Rows on the device: a tensor, or the sparse raw features, which only a layer that reads them is handed."""
         return rows.tensor[first:last].to(self.graph.device)
-
-
-class _Collected:
-    """Rows written block by block; memory is allocated when the first block shows type and width."""
-
-    def __init__(self, graph: NodeBlocks, total: int) -> None:
-        self._graph, self._total = graph, total
-        self._rows: HostRows | None = None
-        self._sparse: list[SparseRows] = []
-
-    @property
-    def started(self) -> bool:
-        return self._rows is not None
-
-    def put(self, values: Features, first: int) -> None:
-        if isinstance(values, SparseRows):  # raw features; their number is not known before
-            self._sparse.append(values.to("cpu"))
-            return
-        if self._rows is None:
-            self._rows = self._graph.empty(self._total, values)
-        assert isinstance(self._rows.tensor, Tensor)
-        self._rows.tensor[first : first + values.shape[0]] = values.detach()
-        self._rows.release()
-
-    def rows(self) -> HostRows:
-        """What was collected."""
-        if self._sparse:
-            return HostRows(SparseRows.cat(self._sparse))
-        assert self._rows is not None
-        return self._rows
 
 
 def _same(h: Tensor) -> Tensor:

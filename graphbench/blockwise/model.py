@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from graphbench.structures.node_blocks import NodeBlocks
+from graphbench.structures.node_blocks import HostRows, NodeBlocks
+
+if TYPE_CHECKING:
+    from graphbench.blockwise.forward import Blockwise
 
 
 class BlockwiseModel(ABC):
@@ -25,3 +29,11 @@ class BlockwiseModel(ABC):
         Raises:
             ValueError: the encoder, a layer or the head cannot work block by block.
         """
+
+
+class BlockwiseBlock(ABC):
+    """Ability of a block of a stacked model to be taken apart by itself."""
+
+    @abstractmethod
+    def forward_blockwise(self, h: HostRows, e: HostRows | None, blocks: Blockwise) -> tuple[HostRows, HostRows | None]:
+        """States of nodes and of edges behind the block, as those of its forward pass over the whole graph."""

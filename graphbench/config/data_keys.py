@@ -22,7 +22,9 @@ DATASET = {
     "train_fraction": Key(
         1.0, "share of the split's training examples that trains, drawn with the seed of the split; 1: all", minimum=0.0
     ),
-    "split_mode": Key("standard", "standard (the public split), random, random-class, cv-kfold-K, ..."),
+    "split_mode": Key(
+        "standard", "standard (the public split), random, random-class, random-permutation, cv-kfold-K, ..."
+    ),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),

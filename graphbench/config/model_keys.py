@@ -46,7 +46,7 @@ GNN = {
     "use_vn": Key(True, "", inert=DEAD),
     "vn_pooling": Key("add", "", inert=DEAD),
     "norm_type": Key("layer", "", inert=DEAD),
-    "ffn": Key(True, "", inert=NO_EFFECT),
+    "ffn": Key(True, "feed-forward network in the layers of GNN+ (gcn, gcne, gine, gatedgcn)"),
     "l2norm": Key(True, "divide the rows of pre-message-passing layers by their norm"),
     "keep_edge": Key(0.5, "", inert=NO_EFFECT),
     "clear_feature": Key(True, "", inert=NO_EFFECT),

@@ -48,7 +48,7 @@ TOP = {
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
     "profile": Key(
         0,
-        "training steps that PyTorch's profiler watches, from the third on: <run>/profile has a trace and a table",
+        "training steps for PyTorch's profiler, from the third on; <run>/profile has them and all steps' parts",
         minimum=0,
         neutral=True,
     ),
@@ -89,6 +89,12 @@ TRAIN = {
         "record the training step of each class of batch sizes, and its evaluation, as CUDA graphs and replay them: "
         "auto (on a GPU, where every part of the model allows it), always (or refuse to train), never",
         allowed=("auto", "always", "never"),
+        neutral=True,
+    ),
+    "compile": Key(
+        False,
+        "compile the model's blocks with torch.compile, each into one graph for batches of all sizes; the first batch "
+        "runs without. Excludes captured steps",
         neutral=True,
     ),
     "sampler": Key(
@@ -144,8 +150,8 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by part, "
-        "without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
+        "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
+        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
         "record and table",
         allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
     ),

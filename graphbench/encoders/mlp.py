@@ -11,7 +11,14 @@ from graphbench.errors import ArgumentError
 from graphbench.layers.linear import Linear
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
+from graphbench.ops.linear import linear
 from graphbench.structures import GraphBatch
+
+
+def relu_linear(h: Tensor, lin: nn.Linear) -> Tensor:
+    """``relu(lin(h))`` of rows of any number of dimensions, (..., in) -> (..., out)."""
+    out = linear(h.reshape(-1, lin.in_features), lin.weight, lin.bias, act="relu")
+    return out.view(*h.shape[:-1], lin.out_features)
 
 
 class ReLUStack(nn.ModuleList):
@@ -32,8 +39,9 @@ class ReLUStack(nn.ModuleList):
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., dim)."""
-        for linear in self:
-            h = linear(h).relu()
+        for lin in self:
+            assert isinstance(lin, nn.Linear)
+            h = relu_linear(h, lin)
         return h
 
 
@@ -59,8 +67,8 @@ class NormedMLP(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, ..., dim) from (N, ..., dim_in), N the nodes of the batch."""
         *hidden, last = self.lin
-        for linear, norm in zip(hidden, self.norm, strict=True):
-            h = over_rows(norm, linear(h).relu(), batch)
+        for lin, norm in zip(hidden, self.norm, strict=True):
+            h = over_rows(norm, relu_linear(h, lin), batch)
         out: Tensor = last(h)
         return out
 

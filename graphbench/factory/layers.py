@@ -286,6 +286,7 @@ class LayerFactory:
                 residual=gnn.residual,
                 batchnorm=gnn.batchnorm,
                 norm="batch" if gnn.batchnorm else "none",
+                ffn=gnn.ffn,
                 agg=gnn.agg,
                 normalize_adj=gnn.normalize_adj,
                 self_msg=gnn.self_msg,

@@ -35,7 +35,7 @@ from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
+    from graphbench.train.fabric import Fabric
 
 
 def check_samplers(config: Config, info: DataInfo, model: Model) -> None:

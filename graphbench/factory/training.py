@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from graphbench import registry
@@ -12,9 +11,11 @@ from graphbench.config import Config
 from graphbench.config.config import flat
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.wandb_name import wandb_name, wandb_tags
+from graphbench.layers.compiled import compile_layers
 from graphbench.structures import DataInfo
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.contract import OptimizerContext, ScheduleContext
+from graphbench.train.fabric import Fabric
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from graphbench.train.mlflow_logger import MLflowLogger
 from graphbench.train.parameter_groups import parameter_groups
@@ -70,6 +71,9 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
     """Settings of the trainer."""
     optim, train = config.tree.optim, config.tree.train
     filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
+    with config_errors(config, "train.compile", "train.capture"):
+        if train.compile and train.capture == "always":
+            raise ValueError("compiled blocks cannot be captured: set train.capture to auto, or train.compile to false")
     with config_errors(config, "optim.max_epoch", filled=filled):
         return TrainerSettings(
             max_epoch=optim.max_epoch,
@@ -85,8 +89,14 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
             clip_grad_norm_value=optim.clip_grad_norm_value,
             schedule_every_step=optim.scheduler_step == "iteration",
             patience=train.early_stop_patience,
-            capture=train.capture,
+            capture="never" if train.compile else train.capture,
         )
+
+
+def compile_model(config: Config, model: nn.Module) -> None:
+    """Compiles the layers of a model in place, where ``train.compile`` asks for it."""
+    if config.tree.train.compile:
+        compile_layers(model)
 
 
 def build_fabric(config: Config) -> Fabric:
@@ -98,7 +108,7 @@ def build_fabric(config: Config) -> Fabric:
 
 
 def build_reporters(
-    config: Config, title: str, info: DataInfo, run_id: str, *, together: bool = False
+    config: Config, title: str, info: DataInfo, run_id: str, model: nn.Module, *, together: bool = False
 ) -> list[Reporter]:
     """Progress bar and loggers of one run.
 
@@ -107,6 +117,7 @@ def build_reporters(
         title: in front of what is shown.
         info: facts of the data.
         run_id: name of the run's folder.
+        model: whose layers a profile tells apart.
         together: others are trained at the same time: lines instead of a bar each.
     """
     tree = config.tree
@@ -116,7 +127,7 @@ def build_reporters(
     if tree.tensorboard_each_run:
         reporters.append(TensorBoardLogger())
     if tree.profile:
-        reporters.append(Profiler(tree.profile))
+        reporters.append(Profiler(tree.profile, model))
     tags = wandb_tags(config, info.name)
     if tree.mlflow.use:
         name = tree.mlflow.name or wandb_name(config, run_id)

@@ -69,13 +69,14 @@ def _of_encoders(config: Config) -> dict[str, Any]:
 
 
 def _of_layers(config: Config) -> dict[str, Any]:
-    """Transforms that layers require (:meth:`GraphLayer.required_transforms`), from their arguments."""
+    """Transforms that layers and the model require (``required_transforms``), from their arguments."""
     transforms: dict[str, Any] = {}
-    for group, name, layer_class in layers_in_use(config):
-        parameters = registry.parameters(layer_class).values()
+    model = config.tree.model.type
+    for group, name, component in [*layers_in_use(config), ("gt", model, registry.lookup("models", model))]:
+        parameters = registry.parameters(component).values()
         defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not UNSET}
         with config_errors(config, f"{group}.{name}"):
-            required = layer_class.required_transforms(defaults | config.component_args(group, name))
+            required = component.required_transforms(defaults | config.component_args(group, name))
             for transform_name, arguments in required.items():
                 transform = registry.construct(registry.lookup("transforms", transform_name), arguments)
                 present = transforms.setdefault(transform_name, transform)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from graphbench.contract import Capturable
@@ -48,6 +49,7 @@ class LayerContext:
         equivstable: whether the node encoder supplies ``state.stable_encoding``.
         full_graph: ``gt.full_graph``.
         gamma: ``gt.gamma``.
+        ffn: ``gnn.ffn``.
         agg: ``gnn.agg``.
         normalize_adj: ``gnn.normalize_adj``.
         self_msg: ``gnn.self_msg``.
@@ -77,6 +79,7 @@ class LayerContext:
     equivstable: bool = UNSET
     full_graph: bool = UNSET
     gamma: float = UNSET
+    ffn: bool = UNSET
     agg: str = UNSET
     normalize_adj: bool = UNSET
     self_msg: str = UNSET
@@ -95,12 +98,14 @@ class GraphLayer(nn.Module, Capturable):
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`, so that the first layer may
             be handed sparse features.
         permutation_equivariant: False where outputs depend on the order of the nodes.
+        compile_obstacle: why ``torch.compile`` cannot make one graph of it for all batches; None where it can.
     """
 
     registered_name: ClassVar[str] = ""
     needs_edges: ClassVar[bool] = False
     reads_sparse: ClassVar[bool] = False
     permutation_equivariant: ClassVar[bool] = True
+    compile_obstacle: ClassVar[str | None] = None
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -192,6 +197,31 @@ class Block(GraphLayer):
         """The same as calling the block."""
         result: tuple[Tensor, Tensor | None, GraphBatch] = self(h, e, batch)
         return result
+
+
+class ChannelwiseAttention(GlobalAttention):
+    """A global module that reads neighbours along edges, then mixes all nodes channel by channel: a convolution.
+
+    For a batch of one graph of n nodes in evaluation, ``forward(h, None, batch)[:, c]`` is ``mix_channels(near_rows(h,
+    batch), taps, c, n)``, the rows of ``taps`` those of ``tap_rows``. Memory is that of some channels of all nodes.
+
+    Attributes:
+        channels: of the result.
+    """
+
+    channels: int
+
+    @abstractmethod
+    def near_rows(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, P) what every node makes of itself and its neighbours."""
+
+    @abstractmethod
+    def tap_rows(self, position: Tensor, nodes: int) -> Tensor:
+        """(B, T) what belongs to some positions (B,) int64 in a graph of so many nodes."""
+
+    @abstractmethod
+    def mix_channels(self, near: Tensor, taps: Tensor, channels: slice, device: torch.device) -> Tensor:
+        """(n, C) of the result on the device, from all rows of one graph, (n, P) and (n, T) on the host."""
 
 
 class BlockwiseAttention(GlobalAttention):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -78,6 +78,11 @@ class Model(nn.Module, Capturable):
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gt"
     layer: ClassVar[str | None] = None
     feed_forward: ClassVar[bool] = True
+
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """As of :meth:`~graphbench.layers.contract.GraphLayer.required_transforms`, from the model's own arguments."""
+        return {}
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:

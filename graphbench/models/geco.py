@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.blockwise.forward import Blockwise
+from graphbench.blockwise.model import BlockwiseBlock
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
@@ -21,9 +23,10 @@ from graphbench.models.pre_layers import PreLayer
 from graphbench.models.stacked import GPSModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
+from graphbench.structures.node_blocks import HostRows
 
 
-class PostNormBlock(Block):
+class PostNormBlock(Block, BlockwiseBlock):
     """X <- LayerNorm(X + drop(sum of sublayers(X)));  X <- LayerNorm(X + drop(W_2 drop(act(W_1 X)))), W_i d x d.
 
     Args:
@@ -62,8 +65,23 @@ class PostNormBlock(Block):
         for layer in self.parts:
             out, e, batch = layer.step(h, e, batch)
             outputs.append(out)
-        x = self.norm(h + self.dropout(sum(outputs[1:], outputs[0])))
-        return self.norm_out(x + self.feed_forward(x)), e, batch
+        return self._finish(sum(outputs[1:], outputs[0]), h), e, batch
+
+    def forward_blockwise(self, h: HostRows, e: HostRows | None, blocks: Blockwise) -> tuple[HostRows, HostRows | None]:
+        """States behind the block, see :class:`~graphbench.blockwise.model.BlockwiseBlock`."""
+        summed: tuple[HostRows, ...] = ()
+        for layer in self.parts:
+            if isinstance(layer, LocalLayer):
+                new, e = blocks.messages(layer, h, e, *summed, then=lambda out, *before: sum(before, out))
+            else:
+                new = blocks.attend(layer, h, *summed, then=lambda out, old, *before: sum(before, out), e=e)
+            summed = (new,)
+        return blocks.rows(lambda out, old, batch: self._finish(out, old), *summed, h), e
+
+    def _finish(self, out: Tensor, h: Tensor) -> Tensor:
+        x = self.norm(h + self.dropout(out))
+        new: Tensor = self.norm_out(x + self.feed_forward(x))
+        return new
 
 
 @register("GECO")

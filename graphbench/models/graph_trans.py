@@ -133,7 +133,7 @@ class GraphTrans(EncodedModel):
         x = self.token.to(x.dtype).expand(with_token.num_nodes, -1).index_copy(0, rows, x)
         x = self._transformed(x, with_token)
         first = x.index_select(0, with_token.ragged.ptr[:-1])
-        prediction = self.head(first, batch.derived(_graphs_as_nodes))
+        prediction = self.head(first, batch.derived(graphs_as_nodes))
         return prediction
 
     def _transformed(self, x: Tensor, batch: GraphBatch) -> Tensor:
@@ -143,7 +143,7 @@ class GraphTrans(EncodedModel):
         return out
 
 
-def _graphs_as_nodes(batch: GraphBatch) -> GraphBatch:
+def graphs_as_nodes(batch: GraphBatch) -> GraphBatch:
     """Graphs of one node each, which stands for a graph of ``batch``: what is pooled from them is that node."""
     graphs = equal_sizes(batch.ragged, batch.num_graphs, 1)
     return GraphBatch(graphs, batch.edge_index.new_empty(2, 0), y=batch.y, real_graphs=batch.real_graphs)

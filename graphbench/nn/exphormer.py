@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import ArgumentError
 from graphbench.layers.attention.exphormer import Exphormer as ExphormerLayer
-from graphbench.nn.graphs import hashable, plain_graphs
+from graphbench.nn.graphs import hashable, plain_graphs, prepare
 
 
 class Exphormer(nn.Module):
@@ -76,7 +77,10 @@ class Exphormer(nn.Module):
         graphs = plain_graphs(len(x), edge_index, batch, ptr=ptr, transforms=self._transforms)
         edges = edge_attr if self.edge is None else self.edge.weight.expand(edge_index.shape[1], -1)
         e = graphs.arrange(edges)
-        out, _ = self.layer(x, e, self.pairs(x, e, graphs.batch))
+        pairs = self.pairs(x, e, graphs.batch)
+        if torch.compiler.is_compiling():
+            prepare(self.layer, x, e, pairs)
+        out, _ = self.layer(x, e, pairs)
         result: Tensor = out
         return result
 

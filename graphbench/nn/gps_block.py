@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from graphbench import registry
@@ -13,7 +14,7 @@ from graphbench.errors import unknown
 from graphbench.layers.contract import LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock as GPSBlockLayer
 from graphbench.nn.attention import ATTENTIONS
-from graphbench.nn.graphs import Transforms, plain_graphs
+from graphbench.nn.graphs import Transforms, plain_graphs, prepare
 from graphbench.nn.plain_layer import PlainAttention
 
 
@@ -96,7 +97,10 @@ class GPSBlock(nn.Module):
         if (edge_attr is not None) != self.has_edges:
             raise ValueError("edge_attr is given exactly where the block has an edge_dim")
         graphs = plain_graphs(len(x), edge_index, batch, ptr=ptr, transforms=self._transforms)
-        h, e, _ = self.layer(x, graphs.arrange(edge_attr), graphs.batch)
+        e = graphs.arrange(edge_attr)
+        if torch.compiler.is_compiling():
+            prepare(self.layer, x, e, graphs.batch)
+        h, e, _ = self.layer(x, e, graphs.batch)
         out: Tensor = h
         return (out, graphs.restore(e)) if self.has_edges else out
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.data.store import GraphStore
 from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures.memo import asking
+from graphbench.structures.reads import Reads
 from graphbench.transforms.algorithms.cache import with_outputs
 
 Transforms = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
@@ -84,6 +86,27 @@ def plain_graphs(
     return PlainGraphs(graphs.batch.derived(_transformed, transforms), graphs.order)
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def prepare(layer: nn.Module, h: Tensor, e: Tensor | None, batch: GraphBatch) -> None:
+    """Prepares a batch for a layer that is called next, in code that users compile themselves.
+
+    What it reads is found out by calling it once, without gradients and with random numbers of its own.
+
+    Args:
+        layer: called with ``(h, e, batch)``.
+        h: node states.
+        e: edge states, or None.
+        batch: prepared.
+    """
+    reads = _reads_of.setdefault(layer, {})
+    if layer.training not in reads:
+        devices = [h.device] if h.device.type == "cuda" else []
+        with torch.no_grad(), torch.random.fork_rng(devices), asking(set()) as asked:
+            layer(h, e, batch)
+        reads[layer.training] = Reads.of(batch, asked)
+    reads[layer.training].prepare(batch)
+
+
 @dataclass(frozen=True)
 class _Entry:
     """A batch and the states (counted by PyTorch) of the tensors when it was made."""
@@ -93,6 +116,7 @@ class _Entry:
 
 
 _cache: dict[tuple[int, ...], _Entry] = {}
+_reads_of: weakref.WeakKeyDictionary[nn.Module, dict[bool, Reads]] = weakref.WeakKeyDictionary()
 
 
 def _versions(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:

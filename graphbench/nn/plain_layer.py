@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
 from graphbench.layers.contract import GlobalAttention
-from graphbench.nn.graphs import PlainGraphs, Transforms, plain_graphs
+from graphbench.nn.graphs import PlainGraphs, Transforms, plain_graphs, prepare
 
 
 class PlainAttention(nn.Module):
@@ -49,7 +50,10 @@ class PlainAttention(nn.Module):
             ptr: (G+1,) first node of every graph and the total (``cu_seqlens``), in place of ``batch``.
             edge_attr: (E, D) integer edge types; only FFGT and GRPE read them.
         """
-        out: Tensor = self.layer(x, None, self._graphs(x, edge_index, batch, ptr, edge_attr).batch)
+        graphs = self._graphs(x, edge_index, batch, ptr, edge_attr).batch
+        if torch.compiler.is_compiling():
+            prepare(self.layer, x, None, graphs)
+        out: Tensor = self.layer(x, None, graphs)
         return out
 
     def attention_weights(

@@ -42,7 +42,7 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     Raises:
         ValueError: no such implementation.
     """
-    if backend == "auto" and _traced.get() and operator in LOOPS_OVER_GRAPHS:
+    if backend == "auto" and not torch.compiler.is_compiling() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
         return implementations["reference"]
     if backend == "auto":
         return implementations[next(reversed(list(implementations)))]
@@ -57,8 +57,8 @@ def on_gpu(x: Tensor) -> bool:
 
 
 def has_triton(x: Tensor) -> bool:
-    """Whether Triton kernels can be asked to run where a tensor lies."""
-    return on_gpu(x) and triton_is_installed()
+    """Whether Triton kernels can be asked to run where a tensor lies: not while a compiler traces."""
+    return not torch.compiler.is_compiling() and on_gpu(x) and triton_is_installed()
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:

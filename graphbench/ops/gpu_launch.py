@@ -12,19 +12,13 @@ import triton
 from torch import Tensor
 
 from graphbench.ops import backend
+from graphbench.ops.gpu_blocks import Block, Blocks, block_tables, table_for
 from graphbench.ops.gpu_tables import tile_table
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 from graphbench.structures.dropout_seeds import PER_OPERATOR, dropout_seeds
 
-# Queries and keys of a tile, and warps, by bytes of what is multiplied and padded width of the heads: the largest for
-# which no kernel spills registers, from what the compiler reports for sm_90.
-BLOCKS = {
-    2: {16: (32, 32, 4), 32: (32, 16, 4), 64: (32, 16, 4), 128: (16, 16, 4)},
-    4: {16: (32, 32, 4), 32: (32, 16, 4), 64: (16, 16, 4), 128: (16, 16, 8)},
-    8: dict.fromkeys((16, 32, 64, 128), (32, 16, 4)),
-}
 # Graphs, and lines of a table of tiles, that a program looks at together.
 TABLE_BLOCK = 64
 # Wider heads and their sums would not fit into the registers.
@@ -84,9 +78,15 @@ def operand_bytes(kind: torch.dtype) -> int:
     return 2 if kind == torch.bfloat16 else wide_of(kind).itemsize
 
 
-def attention_block(q: Tensor, v: Tensor) -> tuple[int, int, int]:
-    """(queries of a tile, keys of a tile, warps) for heads of these widths."""
-    return BLOCKS[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
+def attention_block(q: Tensor, v: Tensor) -> Block:
+    """(queries of a tile, keys of a tile, warps) for heads of these widths on their device."""
+    return blocks_on(q.device)[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
+
+
+@functools.cache
+def blocks_on(device: torch.device) -> Blocks:
+    """Those of its architecture; where kernels are interpreted or only compiled, those of the newest."""
+    return table_for(torch.cuda.get_device_capability(device) if device.type == "cuda" else max(block_tables())).blocks
 
 
 def span_of(width: int) -> int:

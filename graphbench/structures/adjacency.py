@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from graphbench.structures.memo import Memo
+
 NORMS = ("sym", "row", "none")
 PIECE = 32
 # Edges from which it is worth waiting for the answer whether anybody has many.
@@ -49,7 +51,7 @@ class Csr:
 
 
 @dataclass(frozen=True, eq=False)
-class Adjacency:
+class Adjacency(Memo):
     """Sparse (N, N) matrix, rows = targets, with its transpose; nothing is rebuilt in a backward pass.
 
     Worked example, the path 0 - 1 - 2 as edges 0->1, 1->0, 1->2, 2->1 (numbered 0..3)::
@@ -187,13 +189,12 @@ def adjacency(
     if self_loops and order is not None:
         by_target = _with_loops(edge_index[1], order[0], num_nodes)
         by_source = _with_loops(edge_index[0], order[1], num_nodes)
-    nodes = torch.arange(num_nodes + 1, device=source.device)
     return Adjacency(
         num_nodes,
         source,
         target,
-        _sorted(target, source, nodes, by_target),
-        _sorted(source, target, nodes, by_source),
+        _sorted(target, source, num_nodes, by_target),
+        _sorted(source, target, num_nodes, by_source),
         weight,
     )
 
@@ -229,16 +230,16 @@ def normalised(weight: Tensor, source: Tensor, target: Tensor, degree: Tensor, n
     return weight * inverse[target] * (inverse[source] if norm == "sym" else 1.0)
 
 
-def _sorted(key: Tensor, other: Tensor, nodes: Tensor, entry: Tensor | None) -> Csr:
-    """Edges grouped by ``key``; ``nodes`` are 0 .. N, ``entry`` the edges sorted by it where that is known."""
+def _sorted(key: Tensor, other: Tensor, num_nodes: int, entry: Tensor | None) -> Csr:
+    """Edges grouped by ``key``, ``entry`` the edges sorted by it where that is known."""
     if key.device.type == "cpu" and entry is None:
         entry = torch.argsort(key, stable=True)
-        count = torch.zeros_like(nodes)
+        count = key.new_zeros(num_nodes + 1)
         count.scatter_add_(0, key + 1, torch.ones_like(key))
         return Csr(count.cumsum(0), entry, other[entry])
     # On a GPU few kernels count more than what they compute.
     ordered = key.sort(stable=True) if entry is None else (key.index_select(0, entry), entry)
-    ptr = torch.searchsorted(ordered[0], nodes)
+    ptr = torch._convert_indices_from_coo_to_csr(ordered[0], num_nodes)
     return Csr(ptr, ordered[1], other.index_select(0, ordered[1]))
 
 

@@ -121,11 +121,16 @@ class RealRows:
 
     Attributes:
         mask: (R,) bool, False for padding.
-        count: () int64, number of True.
+        known: () int64, number of True; None: counted when somebody asks.
     """
 
     mask: Tensor
-    count: Tensor
+    known: Tensor | None = None
+
+    @cached_property
+    def count(self) -> Tensor:
+        """() int64, number of rows that count."""
+        return self.mask.sum() if self.known is None else self.known
 
     @classmethod
     def first(cls, count: Tensor, rows: int) -> RealRows:

@@ -275,7 +275,7 @@ def _real(batch: GraphBatch, level: Level) -> RealRows:
     # Padding edges join padding nodes.
     nodes: RealRows = batch.derived(_real, "node")
     mask = nodes.mask.index_select(0, batch.edge_index[1])
-    return RealRows(mask, mask.sum())
+    return RealRows(mask)
 
 
 def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:

@@ -63,7 +63,7 @@ class Ragged(Memo):
     @property
     def num_graphs(self) -> int:
         """G, empty graphs included."""
-        return len(self.sizes)
+        return self._ptr.shape[0] - 1
 
     @cached_property
     def num_rows(self) -> int:
@@ -123,7 +123,7 @@ class Ragged(Memo):
         """The partition in which every graph has one row more."""
         return Ragged.from_sizes([size + 1 for size in self.sizes], self.device)
 
-    @property
+    @cached_property
     def num_pairs(self) -> int:
         """P, ordered pairs of nodes of one graph."""
         return self.pair_starts[-1]

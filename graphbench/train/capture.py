@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -15,6 +14,7 @@ from graphbench.structures import AssemblesOnDevice, DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CAPTURABLE_OPTIMIZERS, CapturedSteps
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
@@ -94,7 +94,7 @@ class Capture:
 
     def _obstacle_of_steps(self) -> str | None:
         """The same for steps alone."""
-        if self.fabric.strategy.precision.precision == "16-mixed":
+        if self.fabric.precision.name == "16-mixed":
             return "precision 16-mixed looks at every gradient on the host"
         if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
             return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"

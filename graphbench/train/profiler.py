@@ -1,17 +1,20 @@
-"""A few training steps under PyTorch's profiler."""
+"""Where the time of a run goes: a table of all its steps, and a few of them under PyTorch's profiler."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from graphbench.runs import atomic
 from graphbench.train.reporter import Reporter, StartReport
+from graphbench.train.step_parts import StepClock, watch
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("graphbench")
 
 SKIPPED = 2
 """Training steps before the first that counts: the first ones allocate and compile."""
@@ -19,16 +22,22 @@ ROWS = 40
 
 
 class Profiler(Reporter):
-    """Writes ``<run>/profile/trace.json`` (chrome://tracing, Perfetto) and ``operators.txt``, the dearest first.
+    """Writes into ``<run>/profile``, and logs ``parts.txt`` at the end of the run.
 
-    What lies between two of the watched steps is watched as well: an evaluation, where an epoch ends there.
+    - ``parts.txt``: data, forward pass with its layers, backward pass, optimiser, evaluation, metrics, of all epochs;
+    - ``trace.json``: the watched steps for https://ui.perfetto.dev, in which parts and layers have their names. What
+      lies between two of them is watched as well: an evaluation, where an epoch ends there;
+    - ``operators.txt``: their operators, the dearest first.
 
     Args:
         steps: training steps that are watched.
+        model: whose layers are told apart.
     """
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
+    def __init__(self, steps: int, model: nn.Module) -> None:
+        self._steps, self._model = steps, model
+        self._clock: StepClock | None = None
+        self._stop_clock: Callable[[], None] | None = None
         self._folder: Path | None = None
         self._profile: profile | None = None
 
@@ -41,6 +50,9 @@ class Profiler(Reporter):
         watched = schedule(wait=SKIPPED - 1, warmup=1, active=self._steps, repeat=1)
         self._profile = profile(activities=activities, schedule=watched, on_trace_ready=self._write, record_shapes=True)
         self._profile.start()
+        device = next((parameter.device for parameter in self._model.parameters()), torch.device("cpu"))
+        self._clock = StepClock(device, self._model)
+        self._stop_clock = watch(self._clock)
 
     def batch(self, epoch: int, done: int, total: int) -> None:
         """Tells it that a step is over."""
@@ -52,6 +64,13 @@ class Profiler(Reporter):
         if self._profile is not None:
             self._profile.stop()
             self._profile = None
+        if self._stop_clock is not None and self._clock is not None and self._folder is not None:
+            self._stop_clock()
+            self._stop_clock = None
+            self._folder.mkdir(parents=True, exist_ok=True)
+            table = self._clock.table()
+            atomic.write_text(self._folder / "parts.txt", table)
+            logger.info("where the time went (%s):\n%s", self._folder, table.rstrip())
 
     def _write(self, finished: profile) -> None:
         assert self._folder is not None

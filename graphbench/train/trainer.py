@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -32,6 +31,7 @@ from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
     interrupted,
     is_lost_process,
@@ -48,6 +48,7 @@ from graphbench.train.settings import TrainerSettings
 from graphbench.train.signals import StopRequest
 from graphbench.train.state import TrainerState, pack, unpack
 from graphbench.train.step_graph import StepGraphs
+from graphbench.train.step_parts import DATA, EVALUATION, METRICS, each, part
 from graphbench.train.training_step import TrainingStep
 from graphbench.train.turns import Turns, without_pause
 
@@ -100,9 +101,8 @@ class Trainer:
         self.schedule = schedule
         self.settings = settings
         self.state = TrainerState()
-        self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
-        forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
-        self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
+        self._adapter = BatchAdapter(model, fabric.precision.weights)
+        self._step = TrainingStep(fabric, fabric.setup(self._adapter), optimizer, task, settings)
         self._capture = Capture(fabric, loaders, model, task, optimizer, settings, graphs)
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)
@@ -177,15 +177,17 @@ class Trainer:
         lr = self.schedule.lr
         predictions = {"train": (yield from self._train_epoch())}
         if self.settings.evaluates(self.state.epoch):
-            predictions |= yield from self._evaluate()
-        metrics = compute_metrics(
-            predictions,
-            self.task,
-            self.settings,
-            epoch=self.state.epoch,
-            num_train_batches=self.loaders.num_train_batches,
-            best=self.state.best,
-        )
+            with part(EVALUATION):
+                predictions |= yield from self._evaluate()
+        with part(METRICS):
+            metrics = compute_metrics(
+                predictions,
+                self.task,
+                self.settings,
+                epoch=self.state.epoch,
+                num_train_batches=self.loaders.num_train_batches,
+                best=self.state.best,
+            )
         if metrics.improved:
             self._keep_best(metrics, predictions)
         if "val" in metrics.values:
@@ -206,7 +208,8 @@ class Trainer:
         start = time.perf_counter()
         self._training_mode()
         num_batches = self.loaders.num_train_batches
-        for batch in islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None):
+        batches = islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None)
+        for batch in each(DATA, batches):
             done = self.state.batches_done + 1
             ends_group = done % self.settings.batch_accumulation == 0 or done == num_batches
             if ends_group and self.settings.schedule_every_step:

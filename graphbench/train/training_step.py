@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
-from lightning_fabric import Fabric
+from torch.optim import Optimizer
 
 from graphbench.structures import DeviceBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric, Forward
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.settings import TrainerSettings
+from graphbench.train.step_parts import BACKWARD, FORWARD, OPTIMIZER, part
 from graphbench.train.tally import StepOutput
 
 
@@ -21,13 +20,15 @@ class TrainingStep:
 
     Args:
         fabric: launched.
-        forward: the model as Fabric wrapped it.
-        optimizer: as Fabric wrapped it.
+        forward: of the model, from ``fabric.setup``.
+        optimizer: of its parameters.
         task: loss.
         settings: clipping.
     """
 
-    def __init__(self, fabric: Fabric, forward: Any, optimizer: Any, task: Task, settings: TrainerSettings) -> None:
+    def __init__(
+        self, fabric: Fabric, forward: Forward, optimizer: Optimizer, task: Task, settings: TrainerSettings
+    ) -> None:
         self._fabric = fabric
         self._forward = forward
         self._optimizer = optimizer
@@ -42,8 +43,8 @@ class TrainingStep:
             ends_group: whether an update follows, so that gradients cross process borders.
         """
         batch, rows = on_device.batch, on_device.rows
-        with self._gradient_sync(ends_group):
-            with seeds_drawn_together():
+        with self._fabric.gradient_sync(ends_group):
+            with part(FORWARD), seeds_drawn_together():
                 pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
             true = batch.y
@@ -56,25 +57,17 @@ class TrainingStep:
                 loss = self._task.loss(pred, true, *real)
             else:
                 loss = self._task.weighted_loss(pred, true, weight)
-            self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
+            with part(BACKWARD):
+                self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
         return StepOutput(loss.detach(), self._task.keep(pred), true)
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""
-        if self._settings.clip_grad_norm:
-            self._fabric.clip_gradients(
-                self._forward,
-                self._optimizer,
-                max_norm=self._settings.clip_grad_norm_value,
-                error_if_nonfinite=False,  # finding out would wait for the device in every step
-            )
-        self._optimizer.step()
+        with part(OPTIMIZER):
+            if self._settings.clip_grad_norm:
+                self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
+            self._fabric.precision.step(self._optimizer)
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""
         self._optimizer.zero_grad()
-
-    def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
-        if self._fabric.world_size == 1:
-            return nullcontext()
-        return self._fabric.no_backward_sync(self._forward, enabled=not enabled)

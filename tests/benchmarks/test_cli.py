@@ -20,6 +20,7 @@ from graphbench.benchmarks import (
     sgformer,
     sgformer_table4,
     sparse_flow,
+    start_up,
     tables,
 )
 from graphbench.benchmarks import cli as bench
@@ -40,6 +41,7 @@ MODULES = (
     sgformer,
     sgformer_table4,
     sparse_flow,
+    start_up,
     tables,
 )
 

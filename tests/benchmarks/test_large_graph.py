@@ -11,3 +11,4 @@ def test_it_generates_trains_and_evaluates(tmp_path: Path) -> None:
     measured = measure(400, 3000, 4, tmp_path)
     assert all(0 <= measured[f"{split}_accuracy"] <= 1 for split in ("train", "val", "test"))
     assert measured["peak_mib"] > 0
+    assert measured["sampled_edges_per_s"] > 0

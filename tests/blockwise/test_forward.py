@@ -10,12 +10,14 @@ import torch
 from torch import nn
 
 from graphbench import registry
+from graphbench.blockwise import forward
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.difformer import DIFFormer
+from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.attention.nodeformer import NodeFormer
 from graphbench.layers.attention.performer import Performer
 from graphbench.layers.attention.sgformer import SGFormer
@@ -37,6 +39,9 @@ BLOCKS = {
     "one block": {},
     "on disk": {"max_nodes": 13, "in_memory": 0},
 }
+ALONG_EDGES = [name for name in components("layers/local") if name != "SPN"]
+"""Local layers that read edges; SPN reads distances of pairs, and says that it has none."""
+
 EVERY_BLOCKS = pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
 
 
@@ -127,7 +132,7 @@ def test_attention_along_edges_in_a_branch(store, blocks):
 
 
 @EVERY_BLOCKS
-@pytest.mark.parametrize("name", components("layers/local"))
+@pytest.mark.parametrize("name", ALONG_EDGES)
 def test_every_local_layer_works_in_blocks(store, name, blocks):
     layer = make("layers/local", name).eval()
     graph, batch = StoredBlocks(store, **blocks), store.gather([0])
@@ -282,13 +287,37 @@ def test_attention_through_sums_and_along_edges(store, attention, blocks):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
+CONVOLUTIONS = {
+    "GECO": {},
+    "three convolutions": {"order": 3, "local_block": "none", "omega": 10.0},
+    "attention nearby, filters of length 1": {"local_block": "gat", "filter_norm": "l1"},
+    "a fixed order": {"permutation": "static", "filter_norm": "l2", "permutation_seed": 3},
+    "mean over orders": {"eval_permutations": 2, "filter_norm": "channels", "permutation_seed": 3},
+}
+
+
+@EVERY_BLOCKS
+@pytest.mark.parametrize("options", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_convolutions_over_all_nodes(store, options, blocks, monkeypatch):
+    """Some channels at a time: of 60 nodes, five of the twelve."""
+    monkeypatch.setattr(forward, "CELLS", 300)
+    model = two_branch(**LARGE)
+    for number in range(2):
+        model.attention_branch.layers[number] = shaken(GECO(DIM, **options).double()).eval()
+    with torch.no_grad():
+        expected = model(store.gather([0]))
+        found = model.forward_blockwise(StoredBlocks(store, **blocks))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9 * float(expected.abs().max()))
+
+
 @pytest.mark.parametrize(
     ("attention", "message"),
     [
+        (lambda: GECO(DIM, local_block="conv-3"), "GECO reads the graph as a whole"),
         (lambda: DIFFormer(DIM, 2, kernel="sigmoid"), "DIFFormer reads the graph as a whole"),
         (lambda: NodeFormer(DIM, 2, bias_order=2), "NodeFormer reads the graph as a whole"),
     ],
-    ids=["all pairs", "two hops"],
+    ids=["along the order", "all pairs", "two hops"],
 )
 def test_forms_of_an_attention_that_need_the_whole_graph_are_refused(store, attention, message):
     model = two_branch()

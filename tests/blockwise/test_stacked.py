@@ -29,6 +29,7 @@ from graphbench.models.gnn import GNN
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.stacked import GPSModel
 from graphbench.ops.propagate import propagate
+from tests.blockwise.test_forward import ALONG_EDGES
 from tests.contract import shaken
 from tests.data.large.large_graphs import one_graph
 from tests.layers.test_contract import components, make
@@ -133,13 +134,13 @@ def assert_equal(model, store, blocks, dtype=torch.float64):
 
 
 @blocks_and_types("single nodes", "more room than nodes", "blocks of nodes")
-@pytest.mark.parametrize("name", components("layers/local"))
+@pytest.mark.parametrize("name", ALONG_EDGES)
 def test_every_local_layer_in_a_gnn(store, name, blocks, dtype):
     assert_equal(gnn(name, pre_mp=1, act="gelu"), store, blocks, dtype)
 
 
 @blocks_and_types("on disk", "blocks of edges")
-@pytest.mark.parametrize("name", components("layers/local"))
+@pytest.mark.parametrize("name", ALONG_EDGES)
 def test_every_local_layer_beside_attention(store, name, blocks, dtype):
     assert_equal(gps(name, "SGFormer"), store, blocks, dtype)
 

@@ -161,6 +161,9 @@ def test_plug_ins_that_cannot_work_in_blocks_are_found_out(
     ("path", "overrides"),
     [
         (ACTOR, "gt.layer_type GCN+SGFormer"),
+        (ACTOR, "gt.layer_type GCN+GECO"),
+        (ACTOR, "model.type GECO gt.layer_type GECO"),
+        (ACTOR, "model.type GECO gt.layer_type GCN+GECO gt.GECO.permutation static gt.GECO.filter_norm l2"),
         (PHYSICS, "prep.exp false"),
         (CORA, "model.type gnn gnn.layer_type gatconv"),
     ],

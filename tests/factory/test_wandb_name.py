@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from graphbench.config import load_config
 from graphbench.factory.training import build_reporters
@@ -44,7 +45,7 @@ def test_a_run_has_its_group_and_tags(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("{name_tag: b, wandb: {use: true}, dataset: {format: PyG-Planetoid, name: Cora}}")
     info = DataInfo("Cora", "node", "classification_multi", 8, 0, 7, "accuracy", maximize=True)
-    found = build_reporters(load_config(file), "mine-b 5", info, "5")
+    found = build_reporters(load_config(file), "mine-b 5", info, "5", nn.Identity())
     (logger,) = (each for each in found if isinstance(each, WandbLogger))
     given = {key: value for key, value in logger._arguments.items() if key in ("name", "group", "tags")}
     assert given == {"name": "Planetoid-Cora.gnn.generalconv.b.r5", "group": "mine-b", "tags": ["Cora", "gnn", "b"]}

@@ -8,27 +8,32 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.encoders.node.linear import LinearNode
 from graphbench.layers.gps import GPSBlock
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures import EdgeSet, GraphBatch, Ragged
 
 DIM = 16
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "DeeperGCN": [{}, {"virtual_node": True}],
+    "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
+OF_GRAPHS = {"GraphMixer"}
+"""Models whose heads read one row per graph."""
 CASES = [
     (model, head, own, local, attention)
     for model in registry.names("models")
     for own in OWN.get(model, [{}])
     for head, local, attention in (("graph", "GINE", "Transformer"), ("node", "GCN", "SGFormer"))
+    if head == "graph" or model not in OF_GRAPHS
 ]
 every_model = pytest.mark.parametrize(("model", "head", "own", "local", "attention"), CASES)
 
@@ -72,7 +77,22 @@ def _graph(size, edges, seed):
     source, target = torch.randint(0, max(size, 1), (2, edges), generator=generator)
     loops = source == target
     edge_index = torch.stack([source[~loops], target[~loops]])
-    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=draw(size, 4), edge_attr=draw(edge_index.shape[1], 2))
+    x, edge_attr = draw(size, 4), draw(edge_index.shape[1], 2)
+    store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
+    sets = {name: registry.lookup("transforms", name)(4)(store) for name in ("Patches", "PatchEdges")}
+    edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"]) for name, out in sets.items()}
+    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=x, edge_attr=edge_attr, edge_sets=edge_sets)
+
+
+def _renumbered(graph, nodes, edges):
+    """The pairs of the edge sets with other numbers of nodes and edges."""
+    members, inside = graph.edge_sets["Patches"], graph.edge_sets["PatchEdges"]
+    facts = inside.attr.clone()
+    facts[:, 0] = edges.argsort()[facts[:, 0]]
+    return {
+        "Patches": EdgeSet(nodes.argsort()[members.index], members.ptr, members.attr),
+        "PatchEdges": EdgeSet(nodes.argsort()[inside.index], inside.ptr, facts),
+    }
 
 
 GRAPHS = [_graph(7, 12, 1), _graph(1, 0, 2), _graph(0, 0, 3), _graph(5, 8, 4), _graph(2, 0, 5)]
@@ -110,6 +130,7 @@ def test_the_numbering_of_nodes_does_not_matter(model, head, own, local, attenti
         nodes.argsort()[graph.edge_index][:, edges],
         x=graph.x[nodes],
         edge_attr=graph.edge_attr[edges],
+        edge_sets=_renumbered(graph, nodes, edges),
     )
     expected = built(graph)
     torch.testing.assert_close(built(permuted), expected[nodes] if head == "node" else expected, rtol=0, atol=1e-11)

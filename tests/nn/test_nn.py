@@ -217,11 +217,25 @@ def test_gps_conv_of_pyg_takes_our_attentions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler looks at what warns
-def test_layers_compile() -> None:
-    x, edge_index, batch = _graphs()
-    layer = copy.deepcopy(LAYERS["SGFormer"]).eval()
-    compiled = torch.compile(layer, backend="eager")
-    torch.testing.assert_close(compiled(x, edge_index, batch), layer(x, edge_index, batch))
+@pytest.mark.parametrize(
+    "name", [*("SGFormer", "SFi"), *(pytest.param(each, marks=pytest.mark.slow) for each in LAYERS if each[0] != "S")]
+)
+def test_layers_compile(name: str) -> None:
+    """The batch is built outside of the compiler; the layer behind it is one graph, which serves all batches."""
+    torch._dynamo.reset()
+    layer = copy.deepcopy(LAYERS[name])
+    compiled = torch.compile(layer, dynamic=True, backend="eager")
+    graphs = 0
+    for number, sizes in enumerate(((9, 4, 6, 3, 4), (7, 2, 12), (5, 8, 6, 2, 10), (6, 6, 11))):
+        x, edge_index, batch = _graphs(sizes)
+        out, expected = compiled(x, edge_index, batch), layer(x, edge_index, batch)
+        torch.testing.assert_close(out, expected)
+        weights = [weight for weight in layer.parameters() if weight.requires_grad]
+        received, wanted = (torch.autograd.grad(y.square().sum(), weights, allow_unused=True) for y in (out, expected))
+        torch.testing.assert_close(received, wanted)
+        compiled_until_now = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        assert number == 0 or compiled_until_now == graphs
+        graphs = compiled_until_now
 
 
 def test_every_attention_is_one_of_the_framework() -> None:

@@ -8,6 +8,7 @@ import torch
 from graphbench.ops.segment import gpu, segment_mean, segment_sum
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.test_segment import signs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EVERY = pytest.mark.parametrize("operator", [segment_sum, segment_mean], ids=lambda each: each.__name__)
@@ -44,3 +45,7 @@ def test_half_precision_sums_in_float32() -> None:
     ragged = Ragged.from_sizes([500], DEVICE)
     x = torch.full((500, 2), 1.0078125, device=DEVICE, dtype=torch.bfloat16)
     assert segment_mean(x, ragged, backend="gpu").tolist() == [[1.0078125] * 2]
+
+
+def test_signs() -> None:
+    signs("gpu", DEVICE)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import segment_max, segment_mean, segment_softmax, segment_sum
+from graphbench.ops.segment import segment_flip, segment_max, segment_mean, segment_softmax, segment_sum
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
 
@@ -71,3 +71,28 @@ def test_a_batch_keeps_graphs_apart() -> None:
         out = operator(x, Ragged.from_sizes([4, 1, 4]))
         assert out[[0, 2]].isfinite().all()
         assert out[1].isnan().all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_signs(backend: str) -> None:
+    signs(backend, "cpu")
+
+
+def signs(backend: str, device: str) -> None:
+    """One per graph and column; what is no number stays none, and nothing has a gradient."""
+    ragged = Ragged.from_sizes([2, 0, 3], device)
+    x = torch.arange(10.0, dtype=torch.float64, device=device).view(5, 2).requires_grad_()
+    with torch.no_grad():
+        x[3, 1] = torch.nan
+    coin = torch.tensor([[1, 0], [1, 1], [0, 1]], device=device)
+    out = segment_flip(x, coin, ragged, backend=backend)
+    expected = [[0.0, -1.0], [2.0, -3.0], [-4.0, 5.0], [-6.0, torch.nan], [-8.0, 9.0]]
+    torch.testing.assert_close(out.cpu(), torch.tensor(expected, dtype=torch.float64), equal_nan=True)
+    assert not out.requires_grad
+    nothing = Ragged.from_sizes([], device)
+    assert segment_flip(x[:0], coin[:0], nothing, backend=backend).shape == (0, 2)
+
+
+def test_wrong_coins_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"coin must be \(2, 4\) for x \(N, C\), received \(2, 3\) for \(3, 4\)"):
+        segment_flip(torch.zeros(3, 4), torch.ones(2, 3, dtype=torch.int64), Ragged.from_sizes([1, 2]))

@@ -20,12 +20,12 @@ __all__ = ["fresh_compiler"]  # a fixture
 
 
 @pytest.mark.usefixtures("fresh_compiler")
-@pytest.mark.parametrize("name", ["sum_rows", "spread_rows"])
+@pytest.mark.parametrize("name", ["sum_rows", "spread_rows", "flip_rows"])
 @pytest.mark.parametrize("capability", SHARED)
 def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     constants = gpu.constants(96, torch.float32, mean=True)
     options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
-    types = {"ptr": "*i64", "s_x": "i32", "s_grad": "i32"}
+    types = {"ptr": "*i64", "coin": "*i64", "s_x": "i32", "s_grad": "i32"}
     other = f"*{NAME[torch.float32]}"
     program = compile_kernel(getattr(gpu_kernels, name), constants, types, other, capability, options)
     check_program(program, torch.float32, capability)

@@ -20,7 +20,7 @@ class Asked(nn.Module):
 
 
 def test_a_cast_batch_keeps_the_state_of_every_call() -> None:
-    batch, adapter = example_batch((4,), dtype=torch.float32), BatchAdapter(Asked(), "64-true")
+    batch, adapter = example_batch((4,), dtype=torch.float32), BatchAdapter(Asked(), torch.float64)
     seen = []
     for row in (3, 1):
         prediction, _ = adapter(OpaqueBatch(batch.with_state(asked=torch.tensor([row]))))

@@ -26,7 +26,17 @@ from graphbench.errors import UserError
 from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
-_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced", "scaffold")
+_MODES = (
+    "standard",
+    "fixed",
+    "random",
+    "random-class",
+    "random-permutation",
+    "cv-kfold-K",
+    "cv-stratifiedkfold-K",
+    "sliced",
+    "scaffold",
+)
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder, PositionalEncoder
 from graphbench.encoders.inputs import precomputed
-from graphbench.encoders.mlp import ReLUStack, raw_norm
+from graphbench.encoders.mlp import ReLUStack, raw_norm, relu_linear
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.ops.segment import segment_flip
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -92,7 +93,8 @@ class LaplacianEncoder(PositionalEncoder):
         eigvecs = precomputed(batch, self.registered_name, "eigvecs", self.max_freqs).to(dtype)
         absent = torch.isnan(eigvecs)
         if self.training:
-            eigvecs = eigvecs * self._random_signs(batch, dtype)
+            coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
+            eigvecs = segment_flip(eigvecs, coin, batch.ragged)
         if self.by_frequency:
             eigvecs = eigvecs.masked_fill(absent, 0.0)
             if self.raw_norm is not None:
@@ -103,18 +105,12 @@ class LaplacianEncoder(PositionalEncoder):
         pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
         if self.raw_norm is not None:
             pairs = self.raw_norm(pairs, batch)
-        h = self.lin_in(pairs)
-        if self.mlp is not None:
-            h = self.mlp(h.relu())
-        elif len(h):  # PyTorch's layer refuses to attend over no node at all
+        h = self.lin_in(pairs) if self.mlp is None else self.mlp(relu_linear(pairs, self.lin_in))
+        if len(h):  # PyTorch's layer refuses to attend over no node at all
             for layer in self.layers:
                 h = layer(h, src_key_padding_mask=absent)
         pe: Tensor = self.post_mlp(h.masked_fill(absent[:, :, None], 0.0).sum(1))
         return pe
-
-    def _random_signs(self, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
-        coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
-        return (2 * coin - 1).to(dtype).index_select(0, batch.ragged.graph_id)
 
 
 @register("LapPE")

@@ -11,6 +11,7 @@ from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
 from graphbench.errors import check_at_least
+from graphbench.ops.segment import segment_flip
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -46,7 +47,7 @@ class SVDPE(ColumnEncoder):
         rows = precomputed(batch, "SVDPE", "vectors", self.rank).to(self.lin.weight.dtype)
         if self.training:
             coin = torch.randint(0, 2, (batch.num_graphs, self.rank), device=batch.device)
-            rows = rows * (2 * coin - 1).to(rows.dtype).index_select(0, batch.ragged.graph_id)
+            rows = segment_flip(rows, coin, batch.ragged)
         if self.raw_norm is not None:
             rows = self.raw_norm(rows, batch)
         pe: Tensor = self.lin(rows)

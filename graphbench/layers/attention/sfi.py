@@ -168,13 +168,14 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
 
     def _projections(self, x: Tensor, names: Sequence[str] = _PROBLEM) -> dict[str, Tensor]:
         """(N, heads, dim) of those of the maps of ``x`` that the mode has."""
-        maps = {name: lin for name in names if isinstance(lin := getattr(self, name, None), nn.Linear)}
+        present = {name: getattr(self, name, None) for name in names}
+        maps = {name: lin for name, lin in present.items() if isinstance(lin, nn.Linear)}
         rows = zip(maps, joint_linear(x, list(maps.values()))[0], strict=True)
         return {name: row.view(x.shape[0], self.heads, x.shape[1]) for name, row in rows}
 
     def _lam(self, batch: GraphBatch) -> Tensor:
         """The energy's lam: a scalar, or (G,) one value per graph."""
-        lam: Tensor = self.lam * self.log_lam.exp()
+        lam: Tensor = self.log_lam.exp() if self.lam == 1.0 else self.lam * self.log_lam.exp()
         if self.lam_norm == "graph":
             return lam / batch.ragged.size_tensor.clamp(min=1)
         if self.lam_norm == "batch":

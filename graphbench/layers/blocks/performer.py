@@ -38,6 +38,7 @@ class PerformerLayer(Block):
     """
 
     capturable: ClassVar[bool] = True
+    compile_obstacle: ClassVar[str | None] = "it counts its batches, to draw new directions after some of them"
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
         super().__init__()

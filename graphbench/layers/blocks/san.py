@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +14,12 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import make_norm
 from graphbench.ops.edge_attention import edge_attention
+from graphbench.ops.library import library_op
 from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
-WeightFunction = Callable[[Tensor, Tensor], Tensor]
+Weighting = Literal["clamped_exp", "softmax"]
 """Attention weights from scores (B, heads, L, L) and a mask (B, 1, L, L) of the pairs that count; 0 for the others."""
 
 
@@ -117,7 +117,7 @@ class SANLayer(Block, TiesParameters):
         weights = scores.clamp(-5.0, 5.0).exp().unsqueeze(2)
         total = sum_at_target(adj, weights * gather(adj, v, "source"))
         if self.fake_edge_emb is not None:
-            other = self._over_non_edges(h, v, batch, _clamped_exp)
+            other = self._over_non_edges(h, v, batch, "clamped_exp")
             total = (total + self.gamma * other) / (1.0 + self.gamma)
         return total[..., :-1] / (total[..., -1:] + 1e-6)
 
@@ -129,7 +129,7 @@ class SANLayer(Block, TiesParameters):
             )
         return self._heads(self.q(h)), self._heads(self.k(h)), self._heads(self.edge(e))
 
-    def _over_non_edges(self, h: Tensor, v: Tensor, batch: GraphBatch, weights_of: WeightFunction) -> Tensor:
+    def _over_non_edges(self, h: Tensor, v: Tensor, batch: GraphBatch, weighting: Weighting) -> Tensor:
         """(N, heads, width) weighted sums of v (N, heads, width) over the pairs that are no edges."""
         assert self.q_fake is not None
         assert self.k_fake is not None
@@ -137,19 +137,11 @@ class SANLayer(Block, TiesParameters):
         assert self.fake_edge_emb is not None
         if not len(h):
             return v * 0
-        ragged = batch.ragged
         feature = self._heads(self.edge_fake(self.fake_edge_emb.weight))
         q = self._heads(self.q_fake(h)) * feature
         q = q * q.shape[2] ** -0.5
         k = self._heads(self.k_fake(h))
-        masks = batch.derived(non_edges)
-        blocks = []
-        buckets = zip(masks, ragged.to_buckets(q), ragged.to_buckets(k), ragged.to_buckets(v), strict=True)
-        for mask, q_BLHd, k_BLHd, v_BLHe in buckets:
-            scores = q_BLHd.transpose(1, 2) @ k_BLHd.permute(0, 2, 3, 1)
-            weights = weights_of(scores, mask)
-            blocks.append((weights @ v_BLHe.transpose(1, 2)).transpose(1, 2))
-        return ragged.from_buckets(blocks)
+        return non_edge_attention(q, k, v, batch, weighting)
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.view(rows.shape[0], self.heads, rows.shape[1] // self.heads)
@@ -222,8 +214,22 @@ class SAN2Layer(SANLayer):
         out = edge_attention(batch.adjacency(), q, k, v, factors)
         if self.fake_edge_emb is None:
             return out
-        other = self._over_non_edges(h, v, batch, _masked_softmax)
+        other = self._over_non_edges(h, v, batch, "softmax")
         return (out + self.gamma * other) / (1.0 + self.gamma)
+
+
+@library_op(lambda q, k, v, *_: v.new_empty(v.shape))
+def non_edge_attention(q: Tensor, k: Tensor, v: Tensor, batch: GraphBatch, weighting: Weighting) -> Tensor:
+    """(N, H, e) weighted sums over the pairs that are no edges; q, k (N, H, d), v (N, H, e)."""
+    ragged, blocks = batch.ragged, []
+    weights_of = {"clamped_exp": _clamped_exp, "softmax": _masked_softmax}[weighting]
+    buckets = zip(
+        batch.derived(non_edges), ragged.to_buckets(q), ragged.to_buckets(k), ragged.to_buckets(v), strict=True
+    )
+    for mask, q_BLHd, k_BLHd, v_BLHe in buckets:
+        weights = weights_of(q_BLHd.transpose(1, 2) @ k_BLHd.permute(0, 2, 3, 1), mask)
+        blocks.append((weights @ v_BLHe.transpose(1, 2)).transpose(1, 2))
+    return ragged.from_buckets(blocks)
 
 
 def _clamped_exp(scores: Tensor, mask: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton, triton_is_installed
 from graphbench.ops.circular_conv import cpu, reference
 from graphbench.ops.circular_conv.fourier import reads_columns
+from graphbench.ops.library import library_op
 from graphbench.structures import Ragged
 from graphbench.structures.size_groups import num_taps
 
@@ -26,6 +27,7 @@ def _gpu(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Ten
 _IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": _gpu, "cpu": cpu.circular_conv}
 
 
+@library_op(lambda u, *_, **__: u.new_empty(u.shape))
 def circular_conv(
     u: Tensor, filters: Tensor, ragged: Ragged, *, gate: Tensor | None = None, backend: str = "auto"
 ) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.decay_attention import cpu, reference
 from graphbench.ops.decay_attention.mask import Decay
+from graphbench.ops.library import library_op
 from graphbench.structures import Ragged
 
 __all__ = ["Decay", "decay_attention"]
@@ -25,6 +26,7 @@ def _gpu(*arguments: Any) -> Tensor:
 _IMPLEMENTATIONS = {"reference": reference.decay_attention, "gpu": _gpu, "cpu": cpu.decay_attention}
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
 def decay_attention(
     q: Tensor,
     k: Tensor,

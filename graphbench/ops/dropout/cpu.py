@@ -56,8 +56,8 @@ class RandomKeep:
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """See :func:`graphbench.ops.dropout.dropout`; on other devices torch's own kernel is the fast one."""
-    if x.device.type != "cpu":
+    """See :func:`graphbench.ops.dropout.dropout`; elsewhere torch's own is the fast one."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.dropout(x, p, True)
     result: Tensor = _Dropout.apply(x, p, draw_seed())  # type: ignore[no-untyped-call]
     return result

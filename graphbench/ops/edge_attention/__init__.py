@@ -6,6 +6,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose
 from graphbench.ops.edge_attention import cpu, reference
+from graphbench.ops.library import library_op
 from graphbench.structures.adjacency import Adjacency
 
 __all__ = ["edge_attention"]
@@ -13,6 +14,7 @@ __all__ = ["edge_attention"]
 _IMPLEMENTATIONS = {"reference": reference.edge_attention, "cpu": cpu.edge_attention}
 
 
+@library_op(lambda adj, q, k, v, *_, **__: v.new_empty(v.shape))
 def edge_attention(
     adj: Adjacency,
     q: Tensor,

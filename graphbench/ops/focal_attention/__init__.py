@@ -10,6 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, per_head
+from graphbench.ops.library import library_op
 from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 
 __all__ = ["Relation", "focal_attention"]
@@ -29,6 +30,7 @@ _IMPLEMENTATIONS = {
 }
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
 def focal_attention(
     q: Tensor,
     k: Tensor,

@@ -116,6 +116,11 @@ class _Launch:
         """The partition of the rows."""
         return self.scope.ragged
 
+    def pair_ptr(self, bias: Tensor | None) -> Tensor:
+        """(G+1,) first pair of every graph, where anything about pairs is read."""
+        reads = bias is not None or self.index is not None or self.scope.is_limited
+        return self.ragged.pair_ptr if reads else self.ragged.ptr
+
     def arguments(
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
@@ -188,7 +193,7 @@ class _Attention(torch.autograd.Function):
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, log_sum,
+                *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, log_sum,
                 launch.seed, **constants,
             )  # fmt: skip
         ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
@@ -216,8 +221,9 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), ragged.pair_ptr, tiles, out, sums, grad, grad_sums,
-                    log_sum, along, dq, dk, dv, along if dterm is None else dterm, along if dbias is None else dbias,
-                    launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None, **constants,
+                    *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, grad,
+                    grad_sums, log_sum, along, dq, dk, dv, along if dterm is None else dterm,
+                    along if dbias is None else dbias, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None,
+                    **constants,
                 )  # fmt: skip
         return *gradients, dterm, dbias, None

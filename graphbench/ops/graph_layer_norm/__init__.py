@@ -8,6 +8,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.graph_layer_norm import cpu, reference
+from graphbench.ops.library import library_op
 from graphbench.structures import Ragged
 
 __all__ = ["graph_layer_norm"]
@@ -22,6 +23,7 @@ def _gpu(*arguments: Any) -> Tensor:
 _IMPLEMENTATIONS = {"reference": reference.graph_layer_norm, "gpu": _gpu, "cpu": cpu.graph_layer_norm}
 
 
+@library_op(lambda h, *_, **__: h.new_empty(h.shape))
 def graph_layer_norm(
     h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, *, eps: float = 1e-5, backend: str = "auto"
 ) -> Tensor:

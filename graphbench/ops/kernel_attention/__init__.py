@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import choose, compute_dtype
 from graphbench.ops.kernel_attention import cpu, reference
 from graphbench.ops.kernel_attention.sums import KeySums, kernel_attention_of_sums, kernel_attention_sums
+from graphbench.ops.library import library_op
 from graphbench.structures import Ragged
 
 __all__ = [
@@ -23,6 +24,7 @@ _OF_FEATURES = {"reference": reference.feature_attention, "cpu": cpu.feature_att
 _EDGE_WEIGHTS = {"reference": reference.edge_weights, "cpu": cpu.edge_weights}
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
 def kernel_attention(
     q: Tensor,
     k: Tensor,
@@ -67,6 +69,7 @@ def kernel_attention(
     return implementation(q, k, v, projection.detach(), ragged, eps, key_weights)
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
 def feature_attention(
     q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, *, key_weights: Tensor | None = None, backend: str = "auto"
 ) -> Tensor:
@@ -95,6 +98,11 @@ def feature_attention(
     return choose("feature_attention", backend, _OF_FEATURES)(q, k, v, ragged, key_weights)
 
 
+@library_op(
+    lambda q, k, projection, ragged, edge_index, **_: q.new_empty(
+        (edge_index.shape[1], q.shape[1]), dtype=compute_dtype(q)
+    )
+)
 def edge_weights(
     q: Tensor,
     k: Tensor,

@@ -33,8 +33,9 @@ def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor])
 
 
 def in_one_piece(h: Tensor) -> bool:
-    """Whether torch's own linear map is taken: on the CPU, and under autocast, which only knows that one."""
-    return h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type)
+    """Whether torch's own linear map is taken: on the CPU, and under autocast and compilers, which know that one."""
+    device = h.device.type
+    return device == "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled(device)
 
 
 def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.linear_attention import cpu, reference
 from graphbench.ops.linear_attention.norms import BASES, NORMS, without_cancelled
 from graphbench.ops.linear_attention.sums import Sums, linear_attention_of_sums, linear_attention_sums
@@ -25,6 +26,7 @@ def _gpu(*arguments: Any) -> Tensor:
 _IMPLEMENTATIONS = {"reference": reference.linear_attention, "gpu": _gpu, "cpu": cpu.linear_attention}
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))
 def linear_attention(
     q: Tensor,
     k: Tensor,

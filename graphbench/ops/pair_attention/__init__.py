@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from graphbench.ops.backend import choose
+from graphbench.ops.library import library_op
 from graphbench.ops.pair_attention import cpu, reference
 from graphbench.ops.pair_attention.weights import WEIGHTS
 from graphbench.structures import Ragged
@@ -16,6 +17,7 @@ __all__ = ["WEIGHTS", "pair_attention"]
 _IMPLEMENTATIONS = {"reference": reference.pair_attention, "cpu": cpu.pair_attention}
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))
 def pair_attention(
     q: Tensor,
     k: Tensor,

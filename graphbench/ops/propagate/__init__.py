@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.propagate import cpu, reference
 from graphbench.structures.adjacency import Adjacency
 
@@ -49,6 +50,11 @@ _RELU = {"reference": reference.relu_sum, "gpu": _relu_sum_on_gpu, "cpu": cpu.re
 _GATED = {"reference": reference.gated_mean, "gpu": _gated_mean_on_gpu, "cpu": cpu.gated_mean}
 
 
+def _per_node(adj: Adjacency, messages: Tensor, **_: object) -> Tensor:
+    return messages.new_empty((adj.num_nodes, *messages.shape[1:]))
+
+
+@library_op(lambda adj, h, **_: h.new_empty(h.shape))
 def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
     """``out[t] = sum over edges s -> t of weight(s, t) * h[s]``.
 
@@ -65,11 +71,13 @@ def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
     return choose("propagate", backend, _PROPAGATE)(adj, h)
 
 
+@library_op(lambda adj, h, *_, **__: h.new_empty((adj.num_edges, *h.shape[1:])))
 def gather(adj: Adjacency, h: Tensor, end: Literal["source", "target"], *, backend: str = "auto") -> Tensor:
     """(E, ...) rows of ``h`` at one end of every edge (edges in the order they were given)."""
     return choose("gather", backend, _GATHER)(adj, h, end)
 
 
+@library_op(_per_node)
 def sum_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
     """(N, ...) sum of the messages (E, ...) that arrive at every node; weights of ``adj`` are not applied."""
     return choose("sum_at_target", backend, _SUM)(adj, messages)
@@ -81,6 +89,7 @@ def mean_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -
     return sum_at_target(adj, messages, backend=backend) / arriving.view(-1, *(1 for _ in messages.shape[1:]))
 
 
+@library_op(_per_node)
 def max_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
     """(N, ...) largest of the messages (E, ...) that arrive at every node, per channel; 0 where none does.
 
@@ -89,6 +98,7 @@ def max_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") ->
     return choose("max_at_target", backend, _MAX)(adj, messages)
 
 
+@library_op(lambda adj, logits, **_: logits.new_empty(logits.shape))
 def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Tensor:
     """Softmax over the edges that share a target, per channel.
 
@@ -103,6 +113,7 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
 
 
+@library_op(lambda adj, h, e, **_: (h.new_empty(h.shape), 2))
 def relu_sum(
     adj: Adjacency, h: Tensor, e: Tensor, *, eps: Tensor | None = None, backend: str = "auto"
 ) -> tuple[Tensor, Tensor]:
@@ -124,6 +135,7 @@ def relu_sum(
     return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
 
 
+@library_op(lambda adj, target, source, edge, value, **_: (value.new_empty(value.shape), edge.new_empty(edge.shape)))
 def gated_mean(
     adj: Adjacency,
     target: Tensor,

@@ -21,7 +21,7 @@ def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: Re
 
 def batch_norm(h: Tensor, norm: Normalization) -> Tensor:
     """Batch normalisation of (R, d) or (R, d, k) as torch has it, but for fewer than two rows."""
-    batch_statistics = norm.training and h.shape[0] > 1
+    batch_statistics = True if norm.training and h.shape[0] > 1 else False
     running, parameters = (norm.running_mean, norm.running_var), (norm.weight, norm.bias)
     return nn.functional.batch_norm(h, *running, *parameters, batch_statistics, norm.momentum, norm.eps)
 

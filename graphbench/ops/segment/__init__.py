@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
-__all__ = ["segment_max", "segment_mean", "segment_softmax", "segment_sum"]
+__all__ = ["segment_flip", "segment_max", "segment_mean", "segment_softmax", "segment_sum"]
 
 
 def _sum_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
@@ -23,12 +24,24 @@ def _mean_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
     return gpu.segment_mean(x, ragged)
 
 
+def _flip_on_gpu(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
+    from graphbench.ops.segment import gpu  # needs Triton
+
+    return gpu.segment_flip(x, coin, ragged)
+
+
+_FLIP = {"reference": reference.segment_flip, "gpu": _flip_on_gpu, "cpu": cpu.segment_flip}
 _SUM = {"reference": reference.segment_sum, "gpu": _sum_on_gpu, "cpu": cpu.segment_sum}
 _MEAN = {"reference": reference.segment_mean, "gpu": _mean_on_gpu, "cpu": cpu.segment_mean}
 _MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
 _SOFTMAX = {"reference": reference.segment_softmax, "cpu": cpu.segment_softmax}
 
 
+def _per_graph(x: Tensor, ragged: Ragged, **_: object) -> Tensor:
+    return x.new_empty((ragged.num_graphs, *x.shape[1:]))
+
+
+@library_op(_per_graph)
 def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Sum of the rows of every graph.
 
@@ -43,11 +56,13 @@ def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     return choose("segment_sum", _named(backend, x), _SUM)(_checked(x, ragged), ragged)
 
 
+@library_op(_per_graph)
 def segment_mean(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Mean of the rows of every graph; arguments as :func:`segment_sum`; 0 for an empty graph."""
     return choose("segment_mean", _named(backend, x), _MEAN)(_checked(x, ragged), ragged)
 
 
+@library_op(_per_graph)
 def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Maximum over the rows of every graph, per channel; arguments as :func:`segment_sum`; 0 for an empty graph.
 
@@ -56,6 +71,25 @@ def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     return choose("segment_max", backend, _MAX)(_checked(x, ragged), ragged)
 
 
+def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """``x`` with the signs of some columns of a graph changed: those where its coin is 0. Has no gradient.
+
+    Args:
+        x: (N, C) floating, grouped by graph.
+        coin: (G, C) int64, 0 or 1.
+        ragged: the partition of the rows.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
+
+    Raises:
+        ValueError: shapes do not fit each other.
+    """
+    if x.dim() != 2 or coin.shape != (ragged.num_graphs, x.shape[1]):
+        expected = (ragged.num_graphs, x.shape[-1])
+        raise ValueError(f"coin must be {expected} for x (N, C), received {tuple(coin.shape)} for {tuple(x.shape)}")
+    return choose("segment_flip", _named(backend, x), _FLIP)(_checked(x, ragged), coin, ragged)
+
+
+@library_op(lambda x, *_, **__: x.new_empty(x.shape))
 def segment_softmax(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Softmax over the rows of every graph, per channel; arguments as :func:`segment_sum`; returns (N, ...)."""
     return choose("segment_softmax", backend, _SOFTMAX)(_checked(x, ragged), ragged)

@@ -44,6 +44,12 @@ def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
     return segment_sum(x, ragged) / sizes.view(-1, *(1 for _ in x.shape[1:]))
 
 
+@torch.no_grad()
+def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_flip`."""
+    return x * (2 * coin - 1).to(x.dtype).index_select(0, ragged.graph_id)
+
+
 def segment_max(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_max`."""
     result: Tensor = _SegmentMax.apply(x, ragged)  # type: ignore[no-untyped-call]

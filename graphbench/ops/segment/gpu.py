@@ -14,7 +14,7 @@ except ImportError as missing:
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.segment import cpu
-from graphbench.ops.segment.gpu_kernels import spread_rows, sum_rows
+from graphbench.ops.segment.gpu_kernels import flip_rows, spread_rows, sum_rows
 from graphbench.structures import Ragged
 
 # Rows of the largest graph up to which one program adds them all: 32 additions one after the other, as in cpu.py.
@@ -39,6 +39,22 @@ def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
     return _apply(x, ragged, True) if _reaches(x, ragged) else cpu.segment_mean(x, ragged)
+
+
+@torch.no_grad()
+def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_flip`; graphs of more than 1024 rows go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    if not _reaches(x, ragged):
+        return cpu.segment_flip(x, coin, ragged)
+    rows = loadable(unit_stride(x), wide_of(x.dtype))
+    out, known = x.new_empty(x.shape), constants(x.shape[1], x.dtype, False)
+    with torch.cuda.device_of(x):
+        flip_rows[_grid(ragged, known)](rows, coin.contiguous(), ragged.ptr, out, rows.stride(0), **known)
+    return out
 
 
 def _reaches(x: Tensor, ragged: Ragged) -> bool:

@@ -49,3 +49,19 @@ def spread_rows(
         o_n = i_n + tl.arange(0, ROWS)
         p_dx = dx + (bos + o_n)[:, None] * WIDTH + o_c[None, :]
         tl.store(p_dx, b_rows, mask=(o_n < n)[:, None] & m_c[None, :])
+
+
+@triton.jit
+def flip_rows(
+    x, coin, ptr, out, s_x,
+    MEAN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Rows of one graph, with another sign in the columns whose coin is 0."""
+    i_g, bos, n, _factor, o_c, m_c = graph_of_program(ptr, MEAN, ACC, WIDTH, SPAN)
+    b_coin = tl.load(coin + i_g * WIDTH + o_c, mask=m_c, other=1)
+    for i_n in range(0, n, ROWS):
+        o_n = i_n + tl.arange(0, ROWS)
+        m_x = (o_n < n)[:, None] & m_c[None, :]
+        b_x = tl.load(x + (bos + o_n)[:, None] * s_x + o_c[None, :], mask=m_x, other=0.0)
+        b_x = tl.where((b_coin == 0)[None, :], -b_x, b_x).to(out.dtype.element_ty)
+        tl.store(out + (bos + o_n)[:, None] * WIDTH + o_c[None, :], b_x, mask=m_x)

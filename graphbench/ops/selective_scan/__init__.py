@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from graphbench.ops.backend import choose
+from graphbench.ops.library import library_op
 from graphbench.ops.selective_scan import cpu, reference
 from graphbench.structures import Ragged
 
@@ -13,6 +14,7 @@ __all__ = ["selective_scan"]
 _IMPLEMENTATIONS = {"reference": reference.selective_scan, "cpu": cpu.selective_scan}
 
 
+@library_op(lambda x, *_, **__: x.new_empty(x.shape))
 def selective_scan(
     x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, ragged: Ragged, *, backend: str = "auto"
 ) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.softmax_attention import cpu, reference
 from graphbench.structures import Ragged
 
@@ -23,6 +24,7 @@ def _gpu(*arguments: Any) -> Tensor:
 _IMPLEMENTATIONS = {"reference": reference.softmax_attention, "gpu": _gpu, "cpu": cpu.softmax_attention}
 
 
+@library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
 def softmax_attention(
     q: Tensor,
     k: Tensor,

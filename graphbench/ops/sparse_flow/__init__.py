@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.library import library_op
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
 from graphbench.ops.sparse_flow.diagnostics import FlowDiagnostics
@@ -43,6 +44,7 @@ def _counted_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
 _IMPLEMENTATIONS = {"reference": reference.sparse_flow, "gpu": _gpu, "cpu": cpu.sparse_flow}
 
 
+@library_op(lambda q, k, q_friction, k_friction, v, *_, **__: v.new_empty(v.shape))
 def sparse_flow(
     q: Tensor,
     k: Tensor,

@@ -132,6 +132,8 @@ def _forward(
     with torch.cuda.device_of(q):
         smaller = 0
         for keys, rows, warps in WHOLE[operand]:
+            if smaller >= ragged.max_size:
+                break
             tiles = ragged.derived(_tiles, smaller, keys, rows)
             if len(tiles):
                 whole_rows[len(tiles), heads](
@@ -140,8 +142,8 @@ def _forward(
                 )  # fmt: skip
             smaller = keys
         rows, keys, warps = TILED[operand][_span(q, v)]
-        tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
-        if len(tiles):
+        if smaller < ragged.max_size:
+            tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
             tiled_rows[len(tiles), heads](
                 *pointers, tiles, out, state, *numbers, **constants,
                 PRECISION=PRECISION["tiles"], E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
@@ -196,7 +198,7 @@ class _Flow(torch.autograd.Function):
                 *inputs, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
                 E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
             )  # fmt: skip
-        dlam = segment_sum(row_dlam.t().contiguous(), ragged).sum(1) if ctx.needs_input_grad[5] else None
+        dlam = segment_sum(row_dlam.sum(0), ragged) if ctx.needs_input_grad[5] else None
         return dq, dk, dqf, dkf, dv, dlam, None, None, None, None
 
 

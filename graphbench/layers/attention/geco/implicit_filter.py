@@ -49,6 +49,11 @@ def positional_embedding(sizes: Sequence[int], emb_dim: int) -> Tensor:
     return _embedded(torch.arange(len(n)) - torch.repeat_interleave(first, length), n, emb_dim)
 
 
+def embedded_rows(position: Tensor, size: int, emb_dim: int) -> Tensor:
+    """(B, emb_dim) rows of :func:`positional_embedding` for positions (B,) int64 of one filter of ``size`` taps."""
+    return _embedded(position, torch.full_like(position, size), emb_dim)
+
+
 def _embedded(position: Tensor, size: Tensor, emb_dim: int) -> Tensor:
     """(M, emb_dim) rows z_k for positions k and sizes n, (M,) int64 each, where those lie."""
     bands, k = _bands(emb_dim), position.double()
@@ -110,11 +115,16 @@ def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
             channels, as Hyena's release does under ``normalized``.
     """
     if norm == "channels":
-        return taps / taps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(taps.dtype).tiny)
+        return taps / norm_over_channels(taps)
     groups = size_groups(batch.ragged).taps
     total = segment_sum(taps.abs() if norm == "l1" else taps.square(), groups).clamp(min=torch.finfo(taps.dtype).tiny)
     factor = total.reciprocal() if norm == "l1" else total.rsqrt()
     return taps * factor.index_select(0, groups.graph_id)
+
+
+def norm_over_channels(taps: Tensor) -> Tensor:
+    """(M, 1) L1 norms of the taps of a position over the channels, none of them 0."""
+    return taps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(taps.dtype).tiny)
 
 
 class ImplicitFilter(nn.Module, HasOptimizerGroup):

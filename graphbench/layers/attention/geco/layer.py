@@ -10,10 +10,16 @@ from torch import Tensor
 
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.attention.geco.by_channel import projected
-from graphbench.layers.attention.geco.implicit_filter import ImplicitFilter, normalised, positions_of
+from graphbench.layers.attention.geco.implicit_filter import (
+    ImplicitFilter,
+    embedded_rows,
+    norm_over_channels,
+    normalised,
+    positions_of,
+)
 from graphbench.layers.attention.geco.local_context import LocalContext
 from graphbench.layers.attention.geco.node_order import arrange, fixed_order, random_order, restore
-from graphbench.layers.contract import GlobalAttention
+from graphbench.layers.contract import ChannelwiseAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear
 from graphbench.ops.circular_conv import circular_conv, reads_columns
@@ -25,7 +31,7 @@ PERMUTATIONS = ("natural", "static", "dynamic")
 
 
 @register("GECO")
-class GECO(GlobalAttention):
+class GECO(ChannelwiseAttention):
     """Local propagation, then gated circular convolutions with filters as long as the graph, in O(N log N + E).
 
     Equations (Algorithms 1, 4, 5 and 7), X in the order of the nodes, n of them in a graph::
@@ -98,7 +104,7 @@ class GECO(GlobalAttention):
             raise ArgumentError(
                 "filter_norm", f"filter_norm must be one of {', '.join(FILTER_NORMS)}, received {filter_norm!r}"
             )
-        self.order = order
+        self.order, self.channels = order, dim
         self.filter_norm = filter_norm
         self.permutation = permutation
         self.eval_permutations = eval_permutations
@@ -131,6 +137,35 @@ class GECO(GlobalAttention):
         if self.filter_norm != "none":
             taps = normalised(taps, batch, self.filter_norm)
         return list(taps.chunk(self.order, dim=1))
+
+    def near_rows(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, (K + 1) dim) P_1, .., P_K, V, in the order of the nodes."""
+        x: Tensor = self.projection(self.local(h, batch, None))
+        return x
+
+    def tap_rows(self, position: Tensor, nodes: int) -> Tensor:
+        """(B, K dim) taps of F_1 .. F_K, not divided by norms over the positions."""
+        z = embedded_rows(position, nodes, self.filter.emb_dim).to(self.filter.dtype)
+        taps: Tensor = self.filter(z)
+        return taps / norm_over_channels(taps) if self.filter_norm == "channels" else taps
+
+    def mix_channels(self, near: Tensor, taps: Tensor, channels: slice, device: torch.device) -> Tensor:
+        """(n, C) of the result."""
+        graph = GraphBatch(Ragged.from_sizes([len(near)], device), torch.empty(2, 0, dtype=torch.int64, device=device))
+        *gates, v = (part[:, channels].to(device) for part in near.chunk(self.order + 1, dim=1))
+        filters = [part[:, channels].to(device) for part in taps.chunk(self.order, dim=1)]
+        if self.filter_norm in ("l1", "l2"):
+            filters = [normalised(each, graph, self.filter_norm) for each in filters]
+        total: Tensor | None = None
+        orders = self._orders(graph)
+        for order in orders:
+            mixed = arrange(v, order).to(torch.promote_types(v.dtype, torch.float32))
+            for gate, each in zip(gates, filters, strict=True):
+                mixed = circular_conv(mixed, each, graph.ragged, gate=arrange(gate, order))
+            mixed = restore(mixed.contiguous(), order)
+            total = mixed if total is None else total + mixed
+        assert total is not None
+        return (total / len(orders)).to(v.dtype)
 
     def _projections(self, h: Tensor, batch: GraphBatch, order: Tensor | None) -> tuple[Tensor, ...]:
         """P_1 .. P_K and V, (N, dim) each, in the order of the sequence."""
