@@ -1,7 +1,7 @@
 """Pictures of the report and the site for docs/screens, at desktop and phone width, light and dark.
 
-``python -m scripts.screenshots`` builds both and opens them in headless Chromium (apt-get install chromium). Look at what
-it has written before it is committed.
+``python -m scripts.screenshots`` builds both and opens them in headless Chromium (apt-get install chromium). Look at
+what it has written before it is committed.
 """
 
 from __future__ import annotations
