@@ -30,7 +30,7 @@ API = {  # page -> headings of scripts.api_reference
 
 STYLE = """\
 .md-grid { max-width: 84rem; } /* lines of 120 characters and wide tables of results are not cut */
-[data-md-color-scheme="slate"] { --md-typeset-a-color: #9fb4ff; --md-accent-fg-color: #c3d0ff; } /* contrast */
+[data-md-color-scheme="slate"] { --md-typeset-a-color: #9fb4ff; --md-accent-fg-color: #c3d0ff; } /* contrast 4.5 */
 [data-md-color-scheme="slate"] .md-nav__link--active { color: #9fb4ff; }
 .md-typeset table:not([class]) { font-size: .68rem; }
 .md-typeset table:not([class]) th, .md-typeset table:not([class]) td { min-width: 0; padding: .5em .8em; }

@@ -151,8 +151,8 @@ VAL = {
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
         "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
-        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
-        "record and table",
+        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named "
+        "in record and table",
         allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
     ),
     "node_budget": Key(
