@@ -48,7 +48,8 @@ def main() -> int:
                         time.sleep(0.5)  # fonts and the site's script
                         _save(page.screenshot(), f"{name}-{size}-{'dark' if dark else 'light'}")
             page.open(place / "report.html", width=1280, height=400)
-            page.value("document.querySelector('.filter').scrollIntoView()")
+            page.value("window.scrollTo({top: document.querySelector('.filter').offsetTop - 12, behavior: 'instant'})")
+            time.sleep(0.5)
             _save(page.screenshot(), "leaderboards")
     print(f"wrote {OUT}: {', '.join(sorted(path.name for path in OUT.iterdir()))}")
     return 0

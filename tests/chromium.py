@@ -63,8 +63,13 @@ class Page:
     def press(self, key: str, code: int) -> None:
         """A key, down and up, on what has the focus."""
         for kind in ("keyDown", "keyUp"):
-            text = {"text": {"Enter": "\r", " ": " "}[key]} if kind == "keyDown" else {}
+            text = {"text": {"Enter": "\r", " ": " "}[key]} if kind == "keyDown" and key in ("Enter", " ") else {}
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    def accessibility(self) -> list[dict[str, Any]]:
+        """What a screen reader is told: nodes with role and name."""
+        nodes: list[dict[str, Any]] = self._call("Accessibility.getFullAXTree")["nodes"]
+        return nodes
 
     def screenshot(self, path: Path | None = None) -> bytes:
         """What is seen, as PNG."""

@@ -314,3 +314,32 @@ def test_records_that_are_handed_on_without_curves_are_no_reason_to_warn(
     stored = ROOT / "results/measured/records/sgformer-table9.jsonl"
     assert report.main([str(stored), "--out", str(tmp_path / "a.html")]) == 0
     assert not [each.message for each in caplog.records if "stats.json" in each.message]
+
+
+@pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium: apt-get install chromium")
+def test_for_keyboard_and_screen_reader(tmp_path: Path) -> None:
+    for config, test in (("gcn-cora", 0.5), ("sgformer-cora", 0.7), ("mlp-cora", 0.6)):
+        for run in ("0", "1"):
+            _write(tmp_path / "runs", run, test, config=config)
+    _page(tmp_path)
+    with chromium.browser(tmp_path / "profile") as page:
+        page.open(tmp_path / "report.html", width=1280)
+        nodes = [node for node in page.accessibility() if not node.get("ignored")]
+        by_role: dict[str, list[str]] = {}
+        for node in nodes:
+            by_role.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", "").strip())
+        for role in ("button", "link", "checkbox", "textbox", "searchbox", "combobox", "image"):
+            assert all(by_role.get(role, [])), f"a {role} has no name: {by_role[role]}"
+        assert len(by_role["checkbox"]) == 3
+        assert {"main", "table", "columnheader", "rowheader"} <= set(by_role)
+        reached = []
+        for _ in range(80):  # everything that can be clicked, by Tab alone
+            page.press("Tab", 9)
+            reached.append(page.value("document.activeElement.tagName"))
+            outline = page.value("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none" or reached[-1] == "BODY", f"the focus on {reached[-1]} is not seen"
+        assert {"A", "BUTTON", "INPUT", "SUMMARY"} <= set(reached)
+        page.value("document.querySelector('#leaderboards input[type=checkbox]').focus()")
+        page.press(" ", 32)
+        assert page.value("document.activeElement.checked")
+        assert page.messages == []
