@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.accelerators import CPUAccelerator
+from lightning_fabric.plugins import Precision
 from lightning_fabric.plugins.environments import LightningEnvironment
 from lightning_fabric.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
@@ -120,9 +121,9 @@ class _Second(CPUAccelerator):
         pass
 
 
-def _fabric(config: object) -> Fabric:
+def _fabric(config: object, precision: Precision | None = None) -> Fabric:
     strategy = SingleDeviceStrategy(DEVICE, accelerator=_Second())
-    return Fabric(strategy=strategy, plugins=[LightningEnvironment()])
+    return Fabric(strategy=strategy, plugins=[LightningEnvironment(), *([] if precision is None else [precision])])
 
 
 SMALL = "dataset.SBM.train_graphs 16 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from datetime import timedelta
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.strategies.ddp import DDPStrategy
 
@@ -72,6 +74,11 @@ def make_fabric(
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     limit = timedelta(seconds=timeout)
     several = count * num_nodes > 1 or strategy == "ddp"
+    # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
+    plugins: list[Any] = [] if several else [LightningEnvironment()]
+    if precision == "16-mixed" and device_type == "cpu":  # where Fabric would take bf16-mixed in its place
+        plugins.append(MixedPrecision("16-mixed", "cpu"))
+    of_fabric = None if precision == "16-mixed" and device_type == "cpu" else precision
     with warnings.catch_warnings():
         if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
             warnings.filterwarnings("ignore", "The `srun` command is available")
@@ -81,7 +88,6 @@ def make_fabric(
             num_nodes=num_nodes,
             # A part switched off in a GPS block still owns parameters, which then never get a gradient.
             strategy=DDPStrategy(find_unused_parameters=True, timeout=limit) if several else "auto",
-            precision="32-true" if precision == "tf32" else precision,  # type: ignore[arg-type]
-            # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
-            plugins=None if several else [LightningEnvironment()],
+            precision="32-true" if precision == "tf32" else of_fabric,  # type: ignore[arg-type]
+            plugins=plugins,
         )

@@ -94,8 +94,6 @@ class Capture:
 
     def _obstacle_of_steps(self) -> str | None:
         """The same for steps alone."""
-        if self.fabric.strategy.precision.precision == "16-mixed":
-            return "precision 16-mixed looks at every gradient on the host"
         if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
             return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"
         return None

@@ -122,12 +122,14 @@ class CapturedSteps:
             self._tally.write(batch.place, output)
 
         work = Work(step, batch, self._tally, place, plan.rows)
-        before = Snapshot(self._model, self._optimizer, adds_gradients=self._accumulates)
+        before = Snapshot(
+            self._model, self._optimizer, adds_gradients=self._accumulates, precision=self._step.precision
+        )
         return _Recorded(record(self._graphs, work, before, self._rates.in_use), batch)
 
     def _make_gradients(self, plan: BatchPlan, batch: BatchInput) -> None:
         """Tensors in no graph's memory, for the parameters that get a gradient at all: the others have none."""
-        before = Snapshot(self._model)
+        before = Snapshot(self._model, precision=self._step.precision)
         known = [parameter.grad for parameter in self._model.parameters()]  # of batches that were not captured
         try:
             self._graphs.warm_up(lambda: self._backward_only(plan, batch))

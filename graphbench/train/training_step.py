@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import Precision
+from torch import nn
 
 from graphbench.structures import DeviceBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
@@ -33,6 +35,11 @@ class TrainingStep:
         self._task = task
         self._settings = settings
 
+    @property
+    def precision(self) -> Precision:
+        """Of the step; holds the scale of float16 losses."""
+        return self._fabric.strategy.precision
+
     def backward(self, on_device: DeviceBatch, *, ends_group: bool = True) -> StepOutput:
         """Forward and backward pass.
 
@@ -56,12 +63,13 @@ class TrainingStep:
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""
         if self._settings.clip_grad_norm:
-            self._fabric.clip_gradients(
-                self._forward,
-                self._optimizer,
-                max_norm=self._settings.clip_grad_norm_value,
-                error_if_nonfinite=False,  # finding out would wait for the device in every step
-            )
+            # Not by Fabric, which refuses to unscale for a fused optimizer; that takes unscaled gradients as they are.
+            scaler = getattr(self.precision, "scaler", None)
+            if scaler is not None:
+                scaler.unscale_(self._optimizer.optimizer)
+            parameters = [each for group in self._optimizer.param_groups for each in group["params"]]
+            # Finding out whether the norm is finite would wait for the device in every step.
+            nn.utils.clip_grad_norm_(parameters, self._settings.clip_grad_norm_value, error_if_nonfinite=False)
         self._optimizer.step()
 
     def forget_gradients(self) -> None:

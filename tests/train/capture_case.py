@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import Precision
 from torch import Tensor, nn
 
 from graphbench.config import load_config
@@ -102,6 +103,7 @@ def training(
     one_graph: bool = False,
     splits: Splits | None = None,
     accumulates: bool = False,
+    precision: Precision | None = None,
 ) -> Training:
     """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``.
 
@@ -115,6 +117,7 @@ def training(
         one_graph: train on the nodes of one graph instead.
         splits: of the graphs or nodes; None: all are trained on.
         accumulates: add up gradients of several batches.
+        precision: of Fabric; None: that of the parameters.
     """
     sizes = [sum(SIZES)] if one_graph else SIZES
     changes = [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides]
@@ -140,8 +143,9 @@ def training(
     )
     model = copy.deepcopy(model).to(DEVICE)
     optimizer = build_optimizer(config, model)
-    fabric = _fabric(config)
-    adapter = BatchAdapter(model, "64-true" if dtype == torch.float64 else "32-true")
+    fabric = _fabric(config, precision)
+    own = "64-true" if dtype == torch.float64 else "32-true"
+    adapter = BatchAdapter(model, own if precision is None else precision.precision)
     step = TrainingStep(fabric, *fabric.setup(adapter, optimizer), task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs
     captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE, accumulates)

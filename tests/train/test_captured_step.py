@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
+from lightning_fabric.plugins import MixedPrecision
 
 from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.structures import BatchPlan
+from graphbench.tasks.task import Task
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
 from graphbench.train.step_runner import StepRunner
 from tests.paths import ROOT
-from tests.second_device import GPU, observed, second_device
+from tests.second_device import DEVICE, GPU, observed, second_device
 from tests.train.capture_case import training
 from tests.train.step_tape import Tape, Tapes
 
@@ -55,6 +58,42 @@ def _node_methods() -> list[object]:
     first = {stem.partition("-")[0]: stem for stem in reversed(stems)}
     marks = {"polynormer": (pytest.mark.slow, pytest.mark.exhaustive), "sgformer": (), "nodeformer": ()}
     return [pytest.param(stem, marks=marks.get(name, pytest.mark.slow)) for name, stem in first.items()]
+
+
+class Scaled(MixedPrecision):
+    """Scales losses as 16-mixed does, and computes in float32: the second device has no autocast."""
+
+    def __init__(self) -> None:
+        super().__init__("16-mixed", DEVICE.type, torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127))
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@pytest.mark.parametrize("clip", [pytest.param("false", marks=pytest.mark.slow), "true"])
+def test_the_scale_of_losses_is_found_by_replays_as_by_steps(
+    clip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first it is too large for some gradients: such a step changes nothing but the scale."""
+    loss = Task.loss
+    monkeypatch.setattr(Task, "loss", lambda *arguments: 1000 * loss(*arguments))
+    options = ("optim.optimizer", "adamW", "optim.clip_grad_norm", clip, "optim.clip_grad_norm_value", "0.1")
+    with second_device():
+        ours, theirs = (
+            training(WITHOUT_ATTENTION[0], tmp_path, *options, dtype=torch.float32, precision=Scaled())
+            for _ in range(2)
+        )
+        begun = ours.parameters()
+        (first, *_) = plans = ours.plans(4)
+        ours.replayed(first)
+        assert all(torch.equal(a, b) for a, b in zip(ours.parameters()[: len(list(ours.model.parameters()))], begun))
+        theirs.eager(first)
+        for plan in plans[1:]:
+            torch.testing.assert_close(ours.replayed(plan).loss.cpu(), theirs.eager(plan).cpu(), rtol=1e-3, atol=1e-1)
+        scales = [each.step.precision.state_dict() for each in (ours, theirs)]
+    assert scales[0] == scales[1]
+    assert scales[0]["scale"] < 2.0**127
+    assert scales[0]["_growth_tracker"] > 0, "the later steps moved"
 
 
 @pytest.mark.parametrize("name", _node_methods())
