@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BENCHMARKS = (
     "distance",
+    "epochs",
     "geco",
     "gps_step",
     "gradformer_figure7",
