@@ -98,6 +98,13 @@ def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int) -> 
     return cases
 
 
+def per_step(command: Sequence[str], folder: Path, device: torch.device) -> float:
+    """Kernels of a training step by the profiler."""
+    kernels = StepKernels(WARM_UP, device)
+    Training(folder, _command(command), WARM_UP + 1, device).run(reporters=[kernels])
+    return kernels.per_step
+
+
 def timed(command: Sequence[str], folder: Path, device: torch.device, epochs: int) -> tuple[list[float], str]:
     """Seconds of every epoch, and what a GPU did in the steps of one more: nothing is said of a CPU."""
     training = Training(folder, _command(command), WARM_UP + epochs + 1, device)

@@ -15,7 +15,7 @@ from lightning_fabric.plugins import MixedPrecision
 from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.structures import BatchPlan
+from graphbench.structures import BatchPlan, GraphBatch
 from graphbench.tasks.task import Task
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
@@ -127,6 +127,22 @@ def test_two_captured_runs_are_equal_bit_for_bit(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
+@pytest.mark.slow
+def test_fifty_steps_have_the_losses_of_steps_without_a_graph(tmp_path: Path) -> None:
+    """With Adam, all classes and the last, short batch of every epoch, and batches in the order of a training."""
+    options = ("optim.optimizer", "adamW", "optim.base_lr", "0.001")
+    with second_device():
+        ours, theirs = (training(WITHOUT_ATTENTION[0], tmp_path, *options) for _ in range(2))
+        plans = ours.plans(13)
+        assert len(plans) > 50
+        losses = [(ours.replayed(plan).loss.cpu(), theirs.eager(plan).cpu()) for plan in plans]
+    for replayed, expected in losses:
+        # Rates are float32 tensors; what fifty steps make of their rounding.
+        torch.testing.assert_close(replayed, expected, rtol=1e-5, atol=1e-5)
+    first, last = (sum(float(expected) for _, expected in part) for part in (losses[:4], losses[-4:]))
+    assert last < first, "it learns"
+
+
 def test_dropout_masks_change_from_step_to_step(tmp_path: Path) -> None:
     with second_device():
         still = ("optim.base_lr", "0.0", "optim.optimizer", "sgd")
@@ -199,6 +215,29 @@ def test_work_outside_the_graph_is_noticed(name: str, tmp_path: Path) -> None:
         with pytest.raises(CaptureFailed, match="a replay is not the work itself"):
             run.replayed(run.plans(1)[0])
         assert all(torch.equal(a, b) for a, b in zip(before, run.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not GPU, reason="there is one stream")
+def test_a_kernel_on_another_stream_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs while the step is recorded, and in no replay."""
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path)
+        forward, side = run.model.forward, torch.cuda.Stream(DEVICE)
+        factor = torch.ones((), dtype=torch.float64, device=DEVICE)
+
+        def forks(batch: GraphBatch) -> torch.Tensor:
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda.synchronize(DEVICE)
+            with torch.cuda.stream(side):
+                factor.add_(1.0)  # other in every step
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda.synchronize(DEVICE)
+            prediction: torch.Tensor = forward(batch)
+            return prediction * factor
+
+        monkeypatch.setattr(run.model, "forward", forks)
+        with pytest.raises(CaptureFailed, match="a replay is not the work itself"):
+            run.replayed(run.plans(1)[0])
 
 
 def test_what_waits_for_the_device_is_trained_step_by_step(
