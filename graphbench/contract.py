@@ -51,6 +51,14 @@ class HasOptimizerGroup:
     optimizer_group: ClassVar[str]
 
 
+class ReadsTargets:
+    """A model that reads targets of training nodes (label propagation), in training and in evaluation.
+
+    Its batches say which (:func:`~graphbench.structures.known_targets.known_targets`): every training node of the run.
+    Without that, on new graphs, it predicts from features alone.
+    """
+
+
 class Capturable:
     """A component that says whether its training step can be recorded once and replayed on other batches.
 

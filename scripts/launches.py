@@ -46,7 +46,7 @@ def main() -> None:
 
 def _report(name: str, ledger: Ledger, kernels: bool) -> str:
     phases = ledger.totals()
-    of_step = [numbers for phase, numbers in phases.items() if phase not in ("assembly", "evaluation")]
+    of_step = [numbers for phase, numbers in phases.items() if phase not in ("eager", "evaluation")]
     step = [sum(values) for values in zip(*of_step, strict=True)]
     lines = [name, f"  {'':12}{'launches':>9}{'copies':>8}{'waits':>7}"]
     for phase, numbers in {**phases, "step": step}.items():

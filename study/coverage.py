@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
@@ -30,18 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
+REASONS = ROOT / "study/not_named.yaml"
 
 
-def _is_measured_whole(row: PublishedRow) -> bool:
-    """Not the epochs over amazon2m, of which the benchmark measures a step on a smaller graph."""
-    return row.model != "ANS-GT" and "mazon" not in row.dataset
-
-
-BENCHMARKS: Mapping[str, tuple[str, Callable[[PublishedRow], bool]]] = {
-    "geco_table10": ("python scripts/bench.py geco --device cuda", lambda row: True),
-    "sgformer_table4": ("python scripts/bench.py sgformer_table4 --device cuda", _is_measured_whole),
+BENCHMARKS: Mapping[str, str] = {
+    "geco_table10": "python scripts/bench.py geco --device cuda",
+    "sgformer_table4": "python scripts/bench.py sgformer_table4 --device cuda",
 }
-"""Tables of times and memory -> the command that measures them, and which of their rows."""
+"""Tables of times and memory -> the command that measures them."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
 """Metric of a cell -> metric of the cell in the same row whose runs give it, too."""
 
@@ -126,8 +124,8 @@ def _status(cell: Cell) -> str:
 
 def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> Coverage:
     """A cell that no entry names: measured by a benchmark, or with another cell's runs."""
-    if table in BENCHMARKS and BENCHMARKS[table][1](row):
-        return Coverage(table, row, config=BENCHMARKS[table][0], status="benchmark")
+    if table in BENCHMARKS:
+        return Coverage(table, row, config=BENCHMARKS[table], status="benchmark")
     other = SAME_RUNS.get(row.metric)
     for cover in found.values() if other else ():
         model = row.model.partition(" minus ")[0]
@@ -160,7 +158,27 @@ def page(cells: Sequence[Coverage]) -> str:
             lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
         lines.append(_line(f"**{paper}**", of_paper, rows=False))
     lines.append(_line("**all**", cells, rows=False))
+    lines += ["", "## What is missing for the rows not named", ""]
+    for reason, rows in _by_reason(cells).items():
+        lines.append(f"- {', '.join(rows)}: {reason}.")
     return "\n".join(lines) + "\n"
+
+
+def reasons() -> dict[tuple[str, str], str]:
+    """(table, row as printed) -> what is missing, from study/not_named.yaml."""
+    read = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+    return {(table, model): reason for table, models in read.items() for model, reason in models.items()}
+
+
+def _by_reason(cells: Sequence[Coverage]) -> dict[str, list[str]]:
+    """Reason -> rows that it holds for, with the number of their cells."""
+    stated = reasons()
+    missing = Counter((cell.table, cell.row.model) for cell in cells if cell.status == "not named")
+    rows: dict[str, list[str]] = {}
+    for (table, model), count in missing.items():
+        reason = stated.get((table, model), "no reason is stated in study/not_named.yaml")
+        rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
+    return rows
 
 
 def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:

@@ -170,9 +170,10 @@ def count(name: str, cache_dir: Path) -> Ledger:
         cache_dir: of the transforms.
 
     Returns:
-        Phases ``gather``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step; ``assembly``,
-        in place of ``gather`` where steps are captured; and ``evaluation``: another gather and a forward pass with the
-        statistics of its layers.
+        Phases ``assembly``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step that is
+        captured on a GPU, on a padded batch; ``eager``: gathering, forward, loss and backward pass of the same graphs
+        where a step is not captured; and ``evaluation``: another gather and a forward pass with the statistics of its
+        layers.
     """
     torch.manual_seed(0)
     config = load_config(ROOT / "configs" / f"{name}.yaml", [])
@@ -186,15 +187,20 @@ def count(name: str, cache_dir: Path) -> Ledger:
         model, resident = model.to(DEVICE).train(), store.to(DEVICE)
         optimizer = build_optimizer(config, model)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        for counted in (False, True):
+        padded = PaddedBatches(resident)
+        plan = padded.plan(shuffled.numpy(), padded.classes([shuffled.numpy()]))
+        content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
+        read = BatchInput(numbers_of(plan), Place(0, 0, 0), DEVICE)
+        assert plan.capacity is not None
+        for counted in (False, True):  # what depends on the capacity is copied once
             ledger.enabled = counted
-            with ledger.phase("gather"):
-                batch = resident.gather(shuffled)
-            assert batch.y is not None
+            with ledger.phase("assembly"):
+                read.set(content)
+                batch = padded.assemble(plan.capacity, read.numbers)
             with ledger.phase("forward"), seeds_drawn_together():
-                prediction = model(batch)
+                prediction = model(batch.batch)
             with ledger.phase("loss"):
-                loss = task.loss(prediction, batch.y)
+                loss = task.loss(prediction, batch.batch.y, batch.real)
                 task.keep(prediction)
             with ledger.phase("backward"):
                 loss.backward()
@@ -204,15 +210,10 @@ def count(name: str, cache_dir: Path) -> Ledger:
             with ledger.phase("optimizer"):
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-        padded = PaddedBatches(resident)
-        plan = padded.plan(shuffled.numpy(), padded.classes([shuffled.numpy()]))
-        content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
-        read = BatchInput(numbers_of(plan), Place(0, 0, 0), DEVICE)
-        assert plan.capacity is not None
-        padded.assemble(plan.capacity, read.numbers)  # what depends on the capacity is copied once
-        with ledger.phase("assembly"):
-            read.set(content)
-            padded.assemble(plan.capacity, read.numbers)
+        with ledger.phase("eager"), seeds_drawn_together():
+            gathered = resident.gather(shuffled)
+            assert gathered.y is not None
+            task.loss(model(gathered), gathered.y).backward()
         model.eval()
         observer = ForwardObserver(model, HasStatistics, ask_statistics)
         with torch.no_grad(), ledger.phase("evaluation"), observer() as answers:

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "nn": {"structures", "layers", "encoders", "data", "transforms"},
     "blockwise": {"structures", "ops", "layers", "encoders", "data"},
     "models": {"structures", "ops", "layers", "encoders", "heads", "blockwise"},
-    "tasks": {"structures"},
+    "tasks": {"structures", "ops"},
     "data": {"structures", "ops"},
     "transforms": {"structures", "data"},
     "runs": {"config"},

@@ -75,3 +75,28 @@ def test_count_of_egt() -> None:
     """89.3M printed: its atom table has 9 * 128 + 1 rows, its first map after the layers reads four virtual nodes."""
     rows, virtual_nodes = 9 * 128 + 1 - 173, 3 * 768 + 4 * 64
     assert round((parameters("egt-pcqm4m") + 768 * rows + 3 * 768 * 768 + virtual_nodes) / 1e6, 1) == 89.3
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "layers", "conv", "around"),
+    [
+        ("zinc", 64, 10, "gin", 28 * 36 + 4 * 64 + 40 + 21 * 28 + 2 * 65 * 64 + 65),
+        ("pattern", 64, 6, "gcn", 4 * 48 + 64 + 14 + 8 * 16 + 65),
+        ("cluster", 48, 16, "gcn", 8 * 32 + 48 + 12 + 7 * 16 + 49 * 6),
+    ],
+)
+def test_counts_of_lgi_gt(name: str, dim: int, layers: int, conv: str, around: int) -> None:
+    """By the constructor of its release; hidden layers of ZINC's head are narrower here, PATTERN has one logit."""
+    square = dim * (dim + 1)
+    network = 4 * dim**2 + 3 * dim
+    local = square + (network if conv == "gin" else square + dim)
+    layer = local + 4 * square + network + 6 * dim
+    assert parameters(f"lgi-gt-{name}", folder="gnnbench") == layers * layer + around
+
+
+def test_counts_of_models_that_read_labels() -> None:
+    """CPGNN's networks have no biases in its release, here one after the last map; UniMP's arithmetic."""
+    assert parameters("cpgnn-cora", folder="nodes") == 3 * 64 * (1433 + 7) + 7 + 7 * 7
+    assert parameters("cpgnn-actor", folder="nodes") == 64 * (932 + 5) + 5 + 5 * 5
+    first, last = 4 * 1434 * 128 + 3 * 128 + 256, (3 * 4 + 1) * 129 * 128 + 3 * 128
+    assert parameters("unimp-cora", folder="nodes") == 7 * 1433 + first + last + 129 * 7

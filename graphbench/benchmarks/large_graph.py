@@ -21,7 +21,7 @@ from graphbench.benchmarks.case import Case
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import PartitionLoader
+from graphbench.data.large.partition_loader import PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import NodeEncoder

@@ -1,4 +1,4 @@
-"""Training step, inference and memory of several configurations on one batch, in one run: what papers print as times.
+"""Training, inference and memory of several configurations, in one run: what papers print as times.
 
 Not a benchmark by itself: ``sgformer_table4`` and ``gradformer_figure7`` say which models on which data.
 """
@@ -9,6 +9,7 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer
+from graphbench.structures import GraphBatch
 from graphbench.train.seeding import seed_everything
 
 PAIRS = 5
@@ -43,14 +45,15 @@ class Side:
 
 
 class Prepared:
-    """One configuration with its first training batch on a device.
+    """One configuration with the batches of an epoch on a device.
 
     Args:
         side: which.
         device: where.
+        epoch: all batches of the first epoch, and of an evaluation; False: the first training batch, for both.
     """
 
-    def __init__(self, side: Side, device: torch.device) -> None:
+    def __init__(self, side: Side, device: torch.device, epoch: bool = False) -> None:
         file, *overrides = side.command
         config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
         loaded = encode(config, read_data(config))
@@ -58,7 +61,12 @@ class Prepared:
         info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
         fabric = build_fabric(config)
         fabric.launch()
-        self.batch, self.rows = next(iter(build_loaders(config, loaded, splits, 0, fabric).train(0)))
+        loaders = build_loaders(config, loaded, splits, 0, fabric)
+        self._training = list(islice(loaders.train(0), None if epoch else 1))
+        evaluated = (batch for each in loaders.passes for batch in each.batches()) if epoch else ()
+        self._evaluation = list(evaluated) or [batch for batch, _ in self._training]
+        # What layers derive from the graph of all steps is computed once, from batches that are drawn anew every time.
+        self._drawn_anew = not loaded.card.transductive or config.tree.train.sampler not in ("full_batch", "seeds")
         seed_everything(0)
         self.model = build_model(config, info).to(device)
         self._task = build_task(config, info)
@@ -66,13 +74,17 @@ class Prepared:
         self._auxiliary = [module for module in self.model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
     def train(self) -> None:
-        """A training step."""
+        """The training steps."""
         self.model.train()
+        for batch, rows in self._training:
+            self._step(self._as_drawn(batch), rows)
+
+    def _step(self, batch: GraphBatch, rows: Tensor | None) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        prediction, target = self.model(self.batch.replace()), self.batch.y
+        prediction, target = self.model(batch), batch.y
         assert target is not None
-        if self.rows is not None:
-            prediction, target = prediction[self.rows], target[self.rows]
+        if rows is not None:
+            prediction, target = prediction[rows], target[rows]
         loss: Tensor = self._task.loss(prediction, target)
         auxiliary = take_auxiliary_loss(self._auxiliary)
         (loss if auxiliary is None else loss + auxiliary).backward()
@@ -80,25 +92,33 @@ class Prepared:
 
     @torch.no_grad()
     def infer(self) -> None:
-        """A forward pass."""
+        """The forward passes."""
         self.model.eval()
-        self.model(self.batch.replace())
+        for batch in self._evaluation:
+            assert isinstance(batch, GraphBatch)
+            self.model(self._as_drawn(batch))
+
+    def _as_drawn(self, batch: GraphBatch) -> GraphBatch:
+        return batch.replace() if self._drawn_anew else batch
 
 
-def side_by_side(where: str, ours: Side, peers: Sequence[Side], device: torch.device) -> list[Case]:
-    """Training step, inference and peak memory of a training step of every peer beside ours.
+def side_by_side(
+    where: str, ours: Side, peers: Sequence[Side], device: torch.device, epoch: bool = False
+) -> list[Case]:
+    """Training, inference and peak memory of a training step of every peer beside ours.
 
     Args:
         where: the data, for the names of the cases.
         ours: the model that the paper presents.
         peers: the others.
         device: where.
+        epoch: a whole epoch, and a whole evaluation; False: a step and a forward pass.
     """
     cases = []
     for peer in peers:
-        first, second = Prepared(ours, device), Prepared(peer, device)
+        first, second = Prepared(ours, device, epoch), Prepared(peer, device, epoch)
         for what, mine, other in (
-            ("training step", first.train, second.train),
+            ("training epoch" if epoch else "training step", first.train, second.train),
             ("inference", first.infer, second.infer),
         ):
             mine()  # warm-up

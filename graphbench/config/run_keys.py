@@ -5,7 +5,6 @@ from __future__ import annotations
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 
 _RESUMES = "unfinished runs always resume here"
-_NO_SAINT = "GraphSAINT's samplers, which read it, are not offered here"
 
 TOP = {
     "out_dir": Key("results", "root of all outputs", neutral=True),
@@ -72,7 +71,7 @@ TRAIN = {
         "custom (train), inference-only, PCQM4Mv2-inference, or log-attn-weights; standard is the same as custom",
         allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
     ),
-    "batch_size": Key(16, "graphs per batch", minimum=1),
+    "batch_size": Key(16, "graphs per batch; of a sampler: nodes, edges, walks or clusters per batch", minimum=1),
     "batching": Key(
         "shuffled",
         "which graphs share a batch: any, or those of similar size (bucketed); orders depend on seed and epoch only",
@@ -95,8 +94,11 @@ TRAIN = {
     "sampler": Key(
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "
-        "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes)",
-        allowed=("full_batch", "random_node", "neighbor"),
+        "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes), "
+        "cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, saint_edge and saint_rw (GraphSAINT: "
+        "the subgraph of batch_size random nodes, edges or walks of walk_length steps, iter_per_epoch times), "
+        "seeds (not at all, with the loss of batch_size nodes per step, for models that read nodes one by one: ANSGT)",
+        allowed=("full_batch", "random_node", "neighbor", "cluster", "saint_node", "saint_edge", "saint_rw", "seeds"),
     ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(
@@ -112,10 +114,22 @@ TRAIN = {
     "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
     "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
     "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
-    "iter_per_epoch": Key(32, "", inert=_NO_SAINT, minimum=1),
-    "walk_length": Key(4, "", inert=_NO_SAINT, minimum=1),
+    "iter_per_epoch": Key(32, "batches of an epoch of GraphSAINT's samplers", minimum=1),
+    "walk_length": Key(4, "steps of a walk of saint_rw", minimum=1),
+    "sample_coverage": Key(
+        0,
+        "how often, on average, a node is sampled before training in order to estimate GraphSAINT's normalisation of "
+        "loss and aggregation; 0, GraphGym's value: neither is normalised (the paper has 50)",
+        minimum=0,
+    ),
     "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler, -1 for all", item=int),
-    "train_parts": Key(10, "parts of a partition sampler", minimum=1),
+    "train_parts": Key(10, "parts of random_node, or all clusters of cluster", minimum=1),
+    "clustering": Key(
+        "auto",
+        "how cluster finds its clusters: metis (needs pymetis), rcm (pieces of the reverse Cuthill-McKee order, "
+        "which cut more edges), or auto: metis where it is installed, else rcm with a warning",
+        allowed=("auto", "metis", "rcm"),
+    ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
     "radius": Key("extend", "", inert=NO_EFFECT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,14 @@ from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
+from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.large.clusters import Clusters
+from graphbench.data.large.loader import LargeLoader
+from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
+from graphbench.data.large.saint_loader import SaintLoader
+from graphbench.data.large.seed_loader import SeedLoader
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -20,9 +27,11 @@ from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import build_model
+from graphbench.factory.task import build_task
 from graphbench.factory.transforms import batch_transform
 from graphbench.models.contract import EncodedModel, Model
 from graphbench.structures import DataInfo, DataLoaders
+from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -43,13 +52,20 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
     if evaluation != "full_batch" and train == "full_batch":
         raise UserError(
             f"{config.where('val.sampler')}: val.sampler {evaluation} is for graphs that are cut in training as well; "
-            "set train.sampler to random_node or neighbor."
+            "set train.sampler to one that cuts them, e.g. random_node or neighbor."
         )
     if train != "full_batch" and batch_transform(config) is not None:
         raise UserError(
             f"{config.where('dataset.distances')}: dataset.distances batch measures whole graphs, and train.sampler "
             f"{train} cuts them; set train.sampler to full_batch."
         )
+    if train.startswith("saint") and config.tree.train.sample_coverage:
+        obstacle = build_task(config, info).weight_obstacle()
+        if obstacle is not None:
+            raise UserError(
+                f"{config.where('train.sample_coverage')}: GraphSAINT's normalisation weights the loss of every node, "
+                f"and {obstacle}; set train.sample_coverage to 0, or model.loss_fun to another loss."
+            )
     if evaluation == "blocks":
         if not isinstance(model, BlockwiseModel):
             raise UserError(
@@ -107,6 +123,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
         seed: of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
     """
+    loaded = _with_known_targets(config, loaded, splits)
     train = config.tree.train
     sampler = train.sampler
     process: dict[str, Any] = {
@@ -133,13 +150,47 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
                 batch_transform=batch_transform(config),
                 **process,
             )
+    return _large_loader(config, loaded.store, splits, process)
+
+
+def _large_loader(config: Config, store: GraphStore, splits: Splits, process: dict[str, Any]) -> LargeLoader:
+    train = config.tree.train
     options = {
         **process,
         "parts": train.train_parts,
         "evaluation": config.tree.val.sampler,
-        "blocks": lambda incoming: StoredBlocks(loaded.store, incoming=incoming, device=fabric.device),
+        "blocks": lambda incoming: StoredBlocks(store, incoming=incoming, device=process["device"]),
     }
-    with config_errors(config, "train.sampler", "train.train_parts", "train.neighbor_sizes", "val.sampler"):
-        if sampler == "random_node":
-            return PartitionLoader(loaded.store, splits, **options)
-        return NeighborLoader(loaded.store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
+    keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
+    with config_errors(config, *keys):
+        if train.sampler == "random_node":
+            return PartitionLoader(store, splits, **options)
+        if train.sampler == "neighbor":
+            return NeighborLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
+        if train.sampler == "seeds":
+            return SeedLoader(store, splits, batch_size=train.batch_size, **options)
+        if train.sampler == "cluster":
+            found = Clusters.of(
+                store.edge_index, store.num_nodes, train.train_parts, method=train.clustering, seed=process["seed"]
+            )
+            return ClusterLoader(store, splits, clusters=found, batch_size=train.batch_size, **options)
+        return SaintLoader(
+            store,
+            splits,
+            sampler=train.sampler,
+            batch_size=train.batch_size,
+            walk_length=train.walk_length,
+            iterations=train.iter_per_epoch,
+            coverage=train.sample_coverage,
+            **options,
+        )
+
+
+def _with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
+    """The data, with a column that names the training nodes where the model reads their targets."""
+    store, model = loaded.store, registry.lookup("models", config.tree.model.type)
+    if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
+        return loaded
+    known = torch.zeros(store.num_nodes, dtype=torch.bool)
+    known[splits.train] = True
+    return replace(loaded, store=store.replace(pe={**store.pe, KNOWN: known}))

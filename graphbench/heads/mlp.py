@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from graphbench.errors import ArgumentError
 from graphbench.layers.input_linear import InputLinear, Readable
 from graphbench.layers.module_list import Modules
+from graphbench.ops.unit_rows import unit_rows
 
 
 class PredictionMLP(nn.Module):
@@ -40,6 +40,6 @@ class PredictionMLP(nn.Module):
         """(R, out_dim) predictions."""
         *hidden, last = self.lin
         for linear in hidden:
-            h = F.normalize(linear(h).relu(), dim=-1)
+            h = unit_rows(linear(h))
         y: Tensor = last(h)
         return y

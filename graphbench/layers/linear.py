@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
-from graphbench.ops.linear import linear, linear_and_rows
+from graphbench.ops.linear import linear, linear_and_rows, linear_parts
 
 
 class Linear(nn.Linear):
@@ -26,19 +25,16 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[list[Tensor], Te
     """``[lin(h) for lin in maps]``, on a device as one product with all weights; and ``h`` for whoever reads it next.
 
     There every product is a kernel forward and up to three backward, and the gradients of ``h`` are added one by one:
-    what is computed costs less than what is launched. The results are parts of one tensor. For ``h`` see
-    :func:`graphbench.ops.linear.linear_and_rows`.
+    what is computed costs less than what is launched. For ``h`` see :func:`graphbench.ops.linear.linear_and_rows`.
 
     Args:
         h: (N, d).
-        maps: with bias, from d channels.
+        maps: with bias, from d channels, on a device to as many channels each.
     """
     biases: list[Tensor] = [lin.bias for lin in maps if lin.bias is not None]
-    if h.device.type == "cpu" or len(biases) < len(maps):
+    if h.device.type == "cpu" or len(biases) < len(maps) or len({lin.out_features for lin in maps}) > 1:
         return [lin(h) for lin in maps], h
-    weights: list[Tensor] = [lin.weight for lin in maps]
-    joined, h = linear_and_rows(h, torch.cat(weights), torch.cat(biases))
-    return list(joined.split([lin.out_features for lin in maps], dim=1)), h
+    return linear_parts(h, [lin.weight for lin in maps], biases)
 
 
 def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> tuple[Tensor, Tensor]:

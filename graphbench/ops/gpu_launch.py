@@ -12,6 +12,7 @@ import triton
 from torch import Tensor
 
 from graphbench.ops import backend
+from graphbench.ops.gpu_tables import tile_table
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
@@ -24,6 +25,8 @@ BLOCKS = {
     4: {16: (32, 32, 4), 32: (32, 16, 4), 64: (16, 16, 4), 128: (16, 16, 8)},
     8: dict.fromkeys((16, 32, 64, 128), (32, 16, 4)),
 }
+# Graphs, and lines of a table of tiles, that a program looks at together.
+TABLE_BLOCK = 64
 # Wider heads and their sums would not fit into the registers.
 WIDEST = 128
 
@@ -144,7 +147,7 @@ def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) ->
     """
     if isinstance(ragged, CapacityRagged):
         assert graphs is None
-        return tiles_on_device(ragged, rows, ragged.size_tensor)
+        return tiles_on_device(ragged, rows)
     chosen = np.arange(ragged.num_graphs) if graphs is None else np.asarray(graphs, dtype=np.int64)
     count = -(-np.asarray(ragged.sizes, dtype=np.int64)[chosen] // rows)
     within = np.arange(count.sum()) - np.repeat(count.cumsum() - count, count)
@@ -152,19 +155,21 @@ def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) ->
     return torch.from_numpy(table).to(ragged.device, non_blocking=True)
 
 
-def tiles_on_device(ragged: CapacityRagged, rows: int, sizes: Tensor) -> Tensor:
-    """The table of :func:`row_tiles` for a padded batch.
+def tiles_on_device(ragged: CapacityRagged, rows: int, smaller: int = 0, largest: int | None = None) -> Tensor:
+    """The table of :func:`row_tiles` for a padded batch, in one launch.
 
     Args:
         ragged: the partition.
         rows: of a tile.
-        sizes: (G,) rows of every graph that are cut into tiles: all of them, or none.
+        smaller: graphs of so many rows or fewer are left out.
+        largest: those of more rows as well; None: none.
     """
-    last = (sizes + (rows - 1)).div(rows, rounding_mode="floor").cumsum(0)
-    number = torch.arange(ragged.num_rows // rows + ragged.num_graphs, device=ragged.device)
-    graph = torch.searchsorted(last, number, right=True)
-    unused = graph == ragged.num_graphs
-    graph = graph.clamp_(max=ragged.num_graphs - 1)
-    before = last - (sizes + (rows - 1)).div(rows, rounding_mode="floor")
-    first = (number - before[graph]) * rows
-    return torch.stack([graph, torch.where(unused, ragged.size_tensor[-1:], first)], dim=1)
+    graphs, room = ragged.num_graphs, ragged.num_rows // rows + ragged.num_graphs
+    tiles = torch.empty(room, 2, dtype=torch.int64, device=ragged.device)
+    most = ragged.num_rows if largest is None else largest
+    with torch.cuda.device_of(tiles):
+        tile_table[(graphs + 1,)](
+            ragged.ptr, tiles, graphs, room, smaller, most, ROWS=rows, BLOCK=TABLE_BLOCK, num_warps=1,
+            enable_fp_fusion=True,
+        )  # fmt: skip
+    return tiles

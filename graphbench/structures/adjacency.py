@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -84,6 +86,63 @@ class Adjacency:
             weight = self.weight.to(dtype)
             self._cast[dtype] = (weight[self.by_target.entry], weight[self.by_source.entry])
         return self._cast[dtype]
+
+
+class LoopedAdjacency(Adjacency):
+    """D^-1/2 (A + I) D^-1/2 whose sorted lists, loops among them, are made when somebody reads them.
+
+    An operator with kernels reads :attr:`plain` instead, for which a batch needs no further lists.
+
+    Args:
+        plain: A, without weights.
+        make: the same with all lists.
+    """
+
+    def __init__(self, plain: Adjacency, make: Callable[[], Adjacency]) -> None:
+        vars(self).update(num_nodes=plain.num_nodes, plain=plain, _cast={}, _make=make)
+
+    @property
+    def plain(self) -> Adjacency:
+        """The edges as they were given."""
+        plain: Adjacency = vars(self)["plain"]
+        return plain
+
+    @cached_property
+    def _made(self) -> Adjacency:
+        made: Adjacency = vars(self)["_make"]()
+        return made
+
+    @property
+    def source(self) -> Tensor:
+        """(E + N,) int64."""
+        return self._made.source
+
+    @property
+    def target(self) -> Tensor:
+        """(E + N,) int64."""
+        return self._made.target
+
+    @property
+    def by_target(self) -> Csr:
+        """Edges and loops grouped by target."""
+        return self._made.by_target
+
+    @property
+    def by_source(self) -> Csr:
+        """Edges and loops grouped by source."""
+        return self._made.by_source
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(E + N,) float64."""
+        return self._made.weight
+
+    def inverse_root_degrees(self, compute: Callable[[Adjacency, torch.dtype], Tensor], dtype: torch.dtype) -> Tensor:
+        """(N,) diagonal of D^-1/2, computed once."""
+        known: dict[torch.dtype, Tensor] = vars(self).setdefault("roots", {})
+        if dtype not in known:
+            known[dtype] = compute(self.plain, dtype)
+        return known[dtype]
 
 
 def adjacency(

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
+from graphbench.structures.adjacency import Adjacency, LoopedAdjacency, adjacency, in_pieces
 from graphbench.structures.capacity import Level, RealRows
 from graphbench.structures.edge_set import EdgeSet
 from graphbench.structures.layer_state import LayerState
@@ -286,7 +286,13 @@ def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:
 
 def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
     order = batch.edge_order
-    sorted_edges = adjacency(batch.edge_index, batch.num_nodes, norm=norm, self_loops=self_loops, order=order)
+
+    def make() -> Adjacency:
+        return adjacency(batch.edge_index, batch.num_nodes, norm=norm, self_loops=self_loops, order=order)
+
+    if batch.device.type != "cpu" and batch.num_graphs > 1 and norm == "sym" and self_loops and order is not None:
+        return LoopedAdjacency(batch.adjacency(), make)
+    sorted_edges = make()
     # One large graph on a GPU may have hubs, whose lists are cut; many small graphs have none.
     return sorted_edges if batch.device.type == "cpu" or batch.num_graphs > 1 else in_pieces(sorted_edges)
 

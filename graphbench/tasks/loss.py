@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from graphbench.contract import Capturable
 from graphbench.errors import ArgumentError
+from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_labels, kind_of
@@ -22,6 +24,7 @@ class Loss(Capturable, ABC):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         kinds: of task that it is for.
+        row_wise: whether every row has a loss of its own, whose mean (or sum) it is, so that rows can be weighted.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -31,6 +34,7 @@ class Loss(Capturable, ABC):
 
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
+    row_wise: ClassVar[bool] = False
 
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
         self.kind = kind_of(task_type, out_dim)
@@ -59,9 +63,36 @@ class Loss(Capturable, ABC):
             check_labels(true, self.kind, self.out_dim)
         return self.value(pred, true) if real is None else self.value(pred, true, real)
 
+    def weighted(self, pred: Tensor, true: Tensor, weight: Tensor) -> Tensor:
+        """The sum over rows of weight times the loss of the row alone; for a loss that is ``row_wise``.
+
+        Args:
+            pred: (R, out_dim) raw predictions.
+            true: targets.
+            weight: (R,) of the rows; 1 / R gives the mean over rows.
+
+        Raises:
+            ValueError: the loss is not ``row_wise``, shapes that do not fit, or (on CPU) a label outside its range.
+        """
+        if not self.row_wise:
+            name = self.registered_name or type(self).__name__
+            raise ValueError(f"the loss {name} reads all rows of a batch together: they cannot be weighted")
+        pred, true = align(pred, true, self.kind, self.out_dim)
+        if true.device.type == "cpu":
+            check_labels(true, self.kind, self.out_dim)
+        of_row = torch.func.vmap(lambda p, t: self.value(p.unsqueeze(0), t.unsqueeze(0)))
+        return (weight * of_row(pred, true)).sum() if len(true) else pred.sum() * 0.0
+
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
+
+    def over_entries(
+        self, pred: Tensor, true: Tensor, kind: Kind, real: RealRows | None, *, unknown: bool = False
+    ) -> Tensor:
+        """Sum or mean over the entries that count, see :func:`graphbench.ops.entrywise_loss.entrywise_loss`."""
+        rows, mean = None if real is None else real.mask, self.size_average == "mean"
+        return entrywise_loss(pred, true, kind, mean=mean, rows=rows, unknown=unknown)
 
     def reduce(self, total: Tensor, count: int | Tensor) -> Tensor:
         """``total`` or ``total / count``; no rows at all give 0, so that an empty batch moves nothing."""

@@ -13,6 +13,7 @@ from graphbench.contract import Capturable
 from graphbench.structures import DataInfo
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.contract import MetricContext
+from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
@@ -81,6 +82,24 @@ class Task:
             ValueError: shapes that do not fit, or (on CPU) a label outside its range.
         """
         return self._loss(pred, true) if real is None else self._loss(pred, true, real)
+
+    def weighted_loss(self, pred: Tensor, true: Tensor, weight: Tensor) -> Tensor:
+        """The sum over rows of weight times loss, where :meth:`weight_obstacle` is None.
+
+        Args:
+            pred: (R, out_dim) raw predictions.
+            true: (R, ...) targets.
+            weight: (R,).
+        """
+        assert isinstance(self._loss, Loss)
+        return self._loss.weighted(pred, true, weight)
+
+    def weight_obstacle(self) -> str | None:
+        """Why rows cannot be weighted; None where they can."""
+        if isinstance(self._loss, Loss) and self._loss.row_wise:
+            return None
+        name = getattr(self._loss, "registered_name", "") or type(self._loss).__name__
+        return f"the loss {name} reads all rows of a batch together"
 
     def capture_obstacle(self) -> str | None:
         """Why the loss cannot be captured (:class:`~graphbench.contract.Capturable`); None where it can."""

@@ -7,7 +7,10 @@ evaluation is as many replays as there are batches, and one copy of what they le
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +24,7 @@ from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work
 from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.tally import Place, StepOutput, Tally
 
+T = TypeVar("T")
 logger = logging.getLogger("graphbench")
 
 
@@ -104,10 +108,22 @@ class CapturedEvaluation:
         Raises:
             UserError: it could not be captured, and had to be.
         """
+        return self._attempt(eval_pass, partial(self._replayed, by_batch=by_batch))
+
+    def prepare(self, eval_pass: EvaluationPass, by_batch: bool) -> None:
+        """Records the work of a pass before its first one; arguments and errors as for a call."""
+
+        def record_all(of_pass: _Pass) -> None:
+            for batch in of_pass.batches:
+                self._recording(of_pass, batch, by_batch)
+
+        self._attempt(eval_pass, record_all)
+
+    def _attempt(self, eval_pass: EvaluationPass, work: Callable[[_Pass], T]) -> T | None:
         if self._given_up or eval_pass.plans is None:
             return None
         try:
-            return self._replayed(self._pass_of(eval_pass), by_batch)
+            return work(self._pass_of(eval_pass))
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but evaluation could not be captured: {failed}") from failed
@@ -119,14 +135,17 @@ class CapturedEvaluation:
     def _replayed(self, of_pass: _Pass, by_batch: bool) -> PredictionBuffer:
         buffer = PredictionBuffer()
         for batch in of_pass.batches:
-            if batch.plan.capacity not in of_pass.graphs:
-                of_pass.graphs[batch.plan.capacity] = self._record(of_pass, batch, by_batch)
-            graph, read = of_pass.graphs[batch.plan.capacity]
+            graph, read = self._recording(of_pass, batch, by_batch)
             read.set(batch.content)
             graph.replay()
             output = of_pass.tally.read(batch.place, batch.plan.rows, batch.graphs)
             buffer.add(output.loss, output.kept, output.true, output.statistics)
         return buffer
+
+    def _recording(self, of_pass: _Pass, batch: _Batch, by_batch: bool) -> tuple[StepGraph, BatchInput]:
+        if batch.plan.capacity not in of_pass.graphs:
+            of_pass.graphs[batch.plan.capacity] = self._record(of_pass, batch, by_batch)
+        return of_pass.graphs[batch.plan.capacity]
 
     def _record(self, of_pass: _Pass, batch: _Batch, by_batch: bool) -> tuple[StepGraph, BatchInput]:
         read = BatchInput(self._loaders.numbers_of(batch.plan), batch.place, self._device)

@@ -99,14 +99,22 @@ class CapturedSteps:
             CaptureFailed: the model is as it was before the step.
         """
         place = self._tally.reserve(plan.rows)
-        kind = (plan.capacity, begins_group, ends_group)
-        if kind not in self._recorded:
-            self._recorded[kind] = self._record(plan, place, begins_group, ends_group)
-        recorded = self._recorded[kind]
+        recorded = self._recording(plan, place, begins_group, ends_group)
         self._rates.refresh()
         recorded.batch.set(BatchInput.content(self._loaders.numbers_of(plan), place))
         recorded.graph.replay()
         return self._tally.read(place, plan.rows)
+
+    def prepare(self, plan: BatchPlan, begins_group: bool = True, ends_group: bool = True) -> None:
+        """Records the step of such batches before an epoch begins; arguments and errors as for a call."""
+        self._tally.begin()
+        self._recording(plan, self._tally.reserve(plan.rows), begins_group, ends_group)
+
+    def _recording(self, plan: BatchPlan, place: Place, begins_group: bool, ends_group: bool) -> _Recorded:
+        kind = (plan.capacity, begins_group, ends_group)
+        if kind not in self._recorded:
+            self._recorded[kind] = self._record(plan, place, begins_group, ends_group)
+        return self._recorded[kind]
 
     def _record(self, plan: BatchPlan, place: Place, begins_group: bool, ends_group: bool) -> _Recorded:
         batch = BatchInput(self._loaders.numbers_of(plan), place, self._device)

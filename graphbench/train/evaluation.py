@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -69,12 +69,8 @@ def evaluate_in_turns(
         captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
     """
     launched: list[_LaunchedPass] = []
-    for eval_pass in passes:
-        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
-        if not splits:
-            continue
+    for eval_pass, splits, by_batch in _asked(passes, skip):
         start = time.perf_counter()
-        by_batch = any(rows is None for rows in splits.values())
         whole = None if captured is None else captured(eval_pass, by_batch)
         if whole is None:
             whole = _predictions(predict, task, eval_pass, by_batch)
@@ -90,6 +86,22 @@ def evaluate_in_turns(
             gathered = buffer.gathered(fabric)
             results[split] = SplitPredictions(gathered, time.perf_counter() - start, batches=len(each.whole.preds))
     return results
+
+
+def prepare(passes: Iterable[EvaluationPass], captured: CapturedEvaluation, skip: tuple[str, ...] = ("train",)) -> None:
+    """Records what :func:`evaluate` replays; arguments as there, the model in evaluation mode."""
+    for eval_pass, _splits, by_batch in _asked(passes, skip):
+        captured.prepare(eval_pass, by_batch)
+
+
+def _asked(
+    passes: Iterable[EvaluationPass], skip: tuple[str, ...]
+) -> Iterator[tuple[EvaluationPass, dict[str, Tensor | None], bool]]:
+    """Passes that serve a split that is not left out, with their rows, and whether one has all rows of a batch."""
+    for eval_pass in passes:
+        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
+        if splits:
+            yield eval_pass, splits, any(rows is None for rows in splits.values())
 
 
 @dataclass(frozen=True)

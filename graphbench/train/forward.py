@@ -59,8 +59,8 @@ class BatchAdapter(nn.Module):
         if not isinstance(batch, GraphBatch):
             return self._forward_blockwise(batch)
         if self.dtype is not None:
-            # Kept with the batch: a graph that is one batch for the whole run is cast once.
-            batch = batch.derived(_cast, self.dtype)
+            # Kept with the batch: a graph that is one batch for the whole run is cast once, whatever its state.
+            batch = batch.derived(_cast, self.dtype).with_state(batch.state)
         prediction: Tensor = self.model(batch)
         return prediction
 

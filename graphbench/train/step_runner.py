@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 from graphbench.errors import UserError
 from graphbench.structures import AssemblesOnDevice, BatchPlan, DataLoaders, DeviceBatch
@@ -12,6 +15,7 @@ from graphbench.train.recording import CaptureFailed
 from graphbench.train.tally import StepOutput
 from graphbench.train.training_step import TrainingStep
 
+T = TypeVar("T")
 logger = logging.getLogger("graphbench")
 
 
@@ -34,6 +38,29 @@ class StepRunner:
         self._required = required
         self._told = False
         self._begins_group = True
+
+    def prepare(self, epoch: int, group: int) -> None:
+        """Records the steps of all kinds of batches, so that no kernel is compiled in the middle of an epoch.
+
+        Args:
+            epoch: that comes next; its batches and those of the one after are looked at, a plan at a time.
+            group: batches whose gradients are added up.
+
+        Raises:
+            UserError: a step could not be captured, and had to be.
+        """
+        if self._captured is None or not isinstance(self._loaders, AssemblesOnDevice):
+            return
+        last = self._loaders.num_train_batches
+        plans = chain.from_iterable(self._loaders.train_plans(each) for each in (epoch, epoch + 1))
+        for number, plan in enumerate(plans):
+            done = number % last + 1
+            begins_group, ends_group = (done - 1) % group == 0, done % group == 0 or done == last
+            captured = self._captured
+            if captured is None:
+                return
+            if plan.is_captured:
+                self._attempt(partial(captured.prepare, plan, begins_group, ends_group), begins_group)
 
     def batches(self, epoch: int) -> Iterator[BatchPlan | DeviceBatch]:
         """The batches of an epoch, or their plans where steps are captured."""
@@ -77,13 +104,17 @@ class StepRunner:
                 logger.info("a batch is larger than those that the captured steps were made for: not captured.")
                 self._told = True
             return None
+        return self._attempt(partial(self._captured, plan, begins_group, ends_group), begins_group)
+
+    def _attempt(self, work: Callable[[], T], begins_group: bool) -> T | None:
+        """What captured work returns; None, and no captured steps from here on, where it cannot be captured."""
         try:
-            return self._captured(plan, begins_group, ends_group)
+            return work()
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
             logger.info("training step by step, without capturing: %s", failed)
-            if begins_group:
+            if begins_group and self._captured is not None:
                 self._captured.forget_gradients()
             self._captured = None
             return None

@@ -9,6 +9,7 @@ every step and wherever they are about to wait for the device: other trainings g
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -28,8 +29,9 @@ from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
+from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
-from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns
+from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
 from graphbench.train.failures import (
     interrupted,
     is_lost_process,
@@ -48,6 +50,8 @@ from graphbench.train.state import TrainerState, pack, unpack
 from graphbench.train.step_graph import StepGraphs
 from graphbench.train.training_step import TrainingStep
 from graphbench.train.turns import Turns, without_pause
+
+logger = logging.getLogger("graphbench")
 
 CHECK_EVERY = 100
 """Batches between two looks at the losses, each of which waits for the device."""
@@ -131,6 +135,7 @@ class Trainer:
             with self._stop:
                 self._resume()
                 self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
+                self._prepare()
                 self._log.start(self.state.epoch)
                 while self.state.ended is None:
                     yield from self._epoch()
@@ -144,6 +149,26 @@ class Trainer:
             raise out_of_memory(state.epoch, state.batches_done, self.fabric.device, error, last) from error
         finally:
             self._log.close()
+
+    def _prepare(self) -> None:
+        """Records all captured work, which compiles all kernels, before the first epoch; nothing else is changed."""
+        start = time.perf_counter()
+        with compiled_kernels() as kernels:
+            self._training_mode()
+            self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
+            if self._captured_evaluation is not None:
+                self._adapter.eval()
+                prepare(self.loaders.passes, self._captured_evaluation)
+        if kernels:
+            seconds = time.perf_counter() - start
+            logger.info(
+                "%d kernels were made ready in %.1f s, before epoch %d", len(kernels), seconds, self.state.epoch
+            )
+
+    def _training_mode(self) -> None:
+        self._adapter.train()
+        for norm in self._frozen_norms:
+            norm.eval()
 
     # ------------------------------------------------------------------ one epoch
 
@@ -179,9 +204,7 @@ class Trainer:
     def _train_epoch(self) -> Turns[SplitPredictions]:
         """One pass over the training batches; its predictions are what the training metrics are computed from."""
         start = time.perf_counter()
-        self._adapter.train()
-        for norm in self._frozen_norms:
-            norm.eval()
+        self._training_mode()
         num_batches = self.loaders.num_train_batches
         for batch in islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None):
             done = self.state.batches_done + 1

@@ -11,6 +11,7 @@ from torch import nn
 
 from graphbench.structures import DeviceBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
+from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.settings import TrainerSettings
@@ -53,10 +54,15 @@ class TrainingStep:
                 pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
             true = batch.y
+            weight = batch.node_weight if isinstance(batch, SampledGraph) else None
             if rows is not None:
                 pred, true = pred.index_select(0, rows), true.index_select(0, rows)
-            real = () if on_device.real is None else (on_device.real,)
-            loss = self._task.loss(pred, true, *real)
+                weight = None if weight is None else weight.index_select(0, rows)
+            if weight is None:
+                real = () if on_device.real is None else (on_device.real,)
+                loss = self._task.loss(pred, true, *real)
+            else:
+                loss = self._task.weighted_loss(pred, true, weight)
             self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
         return StepOutput(loss.detach(), self._task.keep(pred), true)
 

@@ -198,7 +198,7 @@ def test_none_is_written_in_many_ways(write, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["round", "cfg_dest", "train.iter_per_epoch", "train.walk_length", "gnn.skip_every", "gnn.att_heads",
+    "key", ["round", "cfg_dest", "gnn.skip_every", "gnn.att_heads",
             "gnn.att_final_linear", "gnn.att_final_linear_bn"]
 )  # fmt: skip
 def test_what_nothing_reads_says_so_and_does_not_count(write, key: str) -> None:

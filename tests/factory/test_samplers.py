@@ -29,6 +29,10 @@ BLOCKS = "train.sampler random_node val.sampler blocks"
         "train.sampler random_node train.train_parts 4 val.sampler blocks",
         "train.sampler random_node train.train_parts 4 val.sampler full_batch",
         "train.sampler neighbor train.neighbor_sizes [5,-1] train.batch_size 64 val.sampler random_node",
+        "train.sampler cluster train.train_parts 8 train.batch_size 2 val.sampler blocks",
+        "train.sampler saint_node train.batch_size 600 train.iter_per_epoch 4 train.sample_coverage 5",
+        "train.sampler saint_edge train.batch_size 400 train.iter_per_epoch 4 val.sampler blocks",
+        "train.sampler saint_rw train.batch_size 200 train.walk_length 3 train.iter_per_epoch 4",
     ],
 )
 def test_a_graph_is_trained_in_pieces(overrides: str, tmp_path: Path, monkeypatch, data_root: Path) -> None:
@@ -64,7 +68,12 @@ def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, 
         ),
         (PHYSICS, BLOCKS, "expander edges and virtual nodes are not cut into blocks; set prep.exp to false"),
         (GRAPHORMER, BLOCKS, "GraphormerBias leaves something with the whole graph for the layers"),
-        (CORA, "train.sampler cluster", "Allowed: full_batch, random_node, neighbor"),
+        (
+            CORA,
+            "train.sampler saint_rw train.sample_coverage 5 model.loss_fun weighted_cross_entropy",
+            "weights the loss of every node, and the loss weighted_cross_entropy reads all rows",
+        ),
+        (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, cluster, saint_node"),
     ],
 )
 def test_samplers_that_do_not_fit_show_without_data(path: Path, overrides: str, message: str) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench.ops.linear import cpu, gpu, linear, linear_and_rows
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
 from tests.ops.tensor_cores import products_in_parts
-from tests.ops.test_linear import case
+from tests.ops.test_linear import case, parts_case
 
 __all__ = ["products_in_parts"]  # a fixture
 
@@ -73,3 +73,12 @@ def test_rows_handed_on_add_their_gradient(few: int, monkeypatch: pytest.MonkeyP
         return run
 
     assert_same(of("gpu"), of("reference"), inputs)
+
+
+@pytest.mark.parametrize("few", [2048, 0])
+def test_parts(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted rows lie on the CPU, where torch's own map would be taken."""
+    monkeypatch.setattr(gpu, "FEW", few)
+    monkeypatch.setattr(cpu, "in_one_piece", lambda h: False)
+    using, inputs = parts_case(DEVICE)
+    assert_same(using("gpu"), using("reference"), inputs)

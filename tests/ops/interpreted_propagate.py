@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -9,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.propagate import cpu, gated_mean, gpu, relu_sum
-from graphbench.structures.adjacency import Adjacency, adjacency, in_pieces
+from graphbench.ops.propagate import cpu, gated_mean, gpu, propagate, relu_sum
+from graphbench.structures.adjacency import Adjacency, LoopedAdjacency, adjacency, in_pieces
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 from tests.ops.test_propagate import GRAPHS
 
@@ -73,6 +74,20 @@ def test_equals_reference(graph: Callable[[], tuple[Tensor, int]], name: str) ->
     edge_index, n = graph()
     function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
     assert_same(partial(function, backend="gpu"), partial(function, backend="reference"), inputs)
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("shape", [(WIDTH,), (2, 3)], ids=str)
+def test_loops_and_normalisation_without_lists(
+    graph: Callable[[], tuple[Tensor, int]], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reads the plain lists; the others are not made."""
+    edge_index, n = graph()
+    edge_index = torch.cat([edge_index, edge_index[:1, :2].expand(2, -1)], dim=1).to(DEVICE)  # two loops
+    expected = adjacency(edge_index, n, norm="sym", self_loops=True)
+    found = LoopedAdjacency(adjacency(edge_index, n), lambda: pytest.fail("made") if n else expected)
+    h = [part(normal(n, WIDTH)).detach().to(DEVICE)[:, : math.prod(shape)].view(n, *shape).requires_grad_()]
+    assert_same(lambda h: propagate(found, h, backend="gpu"), lambda h: propagate(expected, h, backend="reference"), h)
 
 
 @pytest.mark.parametrize("name", ["relu_sum", "gated_mean_and_logit"])

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import normal, values_and_gradients
+from tests.ops.flow_terms import terms_of_lam
+from tests.ops.ragged_inputs import assert_within_budget, normal, uneven_seed, values_and_gradients
 from tests.ops.tensor_cores import products_in_parts
 
 __all__ = ["products_in_parts"]  # a fixture
@@ -95,10 +96,9 @@ def test_default_blocks_and_a_width_that_is_no_power_of_two() -> None:
     inputs = inputs_for(ragged, 68, 20, heads=1)
     found = errors(ragged, 0.1, inputs)
     assert max(found.values()) < 1e-12, found
-    single = [x.detach().float().requires_grad_() for x in inputs]
-    ours, theirs = errors(ragged, 0.1, single), errors(ragged, 0.1, single, reference.sparse_flow)
-    roundings = 8 * torch.finfo(torch.float32).eps
-    assert all(ours[name] <= 2 * theirs[name] + roundings for name in NAMES), (ours, theirs)
+    terms = terms_of_lam(ragged, inputs, uneven_seed(inputs[4]), 0.1)
+    both = (call(function, ragged, 0.1) for function in (gpu.sparse_flow, reference.sparse_flow))
+    assert_within_budget(*both, inputs, draws=4, terms={NAMES.index("lam"): terms})
 
 
 @pytest.mark.exhaustive

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.linear import Linear
-from graphbench.ops.linear import linear
+from graphbench.ops.linear import linear, linear_parts
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 
 
@@ -35,6 +35,26 @@ def test_error_in_float32() -> None:
     assert_within_budget(using("cpu"), using("reference"), inputs)
 
 
+def parts_case(device: str = "cpu") -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+    """(backend -> function of rows, weights and biases, these); the rows are read again."""
+    shapes = [(33, 20), *[(7, 20)] * 3, *[(7,)] * 3]
+    inputs = [torch.randn(shape, dtype=torch.float64).to(device).requires_grad_() for shape in shapes]
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        def run(h: Tensor, *parameters: Tensor) -> Tensor:
+            (a, _unread, c), rows = linear_parts(h, parameters[:3], parameters[3:], backend=backend)
+            return torch.cat([a, a * c, rows], dim=1)
+
+        return run
+
+    return using, inputs
+
+
+def test_parts_equal_the_equation() -> None:
+    using, inputs = parts_case()
+    assert_same(using("cpu"), using("reference"), inputs)
+
+
 def test_the_module_is_that_of_torch() -> None:
     torch.manual_seed(0)
     ours = Linear(5, 3)
@@ -51,5 +71,9 @@ def test_refused_arguments() -> None:
         linear(h, weight.t())
     with pytest.raises(ValueError, match=r"bias must be \(3,\), received \(4,\)"):
         linear(h, weight, torch.ones(4))
+    with pytest.raises(ValueError, match=r"received \[\(2, 5\), \(3, 5\)\] and \(4, 5\)"):
+        linear_parts(h, [weight, weight[:2]], [weight[:, 0]] * 2)
+    with pytest.raises(ValueError, match=r"as many as weights, received \[\(3,\)\]"):
+        linear_parts(h, [weight, weight], [weight[:, 0]])
     with pytest.raises(ValueError, match="received 'gelu'"):
         linear(h, weight, act="gelu")

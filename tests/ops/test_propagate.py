@@ -25,7 +25,7 @@ from graphbench.ops.propagate import (
     sum_at_target,
 )
 from graphbench.structures import graph_batch
-from graphbench.structures.adjacency import PIECE, Adjacency, adjacency, in_pieces
+from graphbench.structures.adjacency import PIECE, Adjacency, LoopedAdjacency, adjacency, in_pieces
 from tests.contract import example_batch
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 from tests.paths import ROOT
@@ -253,3 +253,21 @@ def test_mean_and_maximum_by_hand() -> None:
     assert top.flatten().tolist() == [-2.0, 0.0]
     top.sum().backward()
     assert messages.grad.flatten().tolist() == [0.5, 0.0, 0.5]
+
+
+def test_lists_with_loops_are_made_when_they_are_read() -> None:
+    edge_index, made = torch.tensor([[0, 1, 2, 2], [1, 2, 2, 0]]), []
+    expected = adjacency(edge_index, 3, norm="sym", self_loops=True)
+
+    def make() -> Adjacency:
+        made.append(True)
+        return expected
+
+    looped = LoopedAdjacency(adjacency(edge_index, 3), make)
+    assert looped.plain.num_edges == 4
+    assert not made
+    assert looped.num_edges == 7
+    assert looped.weight is expected.weight
+    assert looped.by_target is expected.by_target
+    assert torch.equal(looped.sorted_weights(torch.float32)[1], expected.sorted_weights(torch.float32)[1])
+    assert len(made) == 1

@@ -20,6 +20,8 @@ from graphbench.ops.propagate import gpu, gpu_kernels  # isort: skip
 
 # Every kernel with the flags that select its code.
 KERNELS: dict[str, dict[str, Any]] = {
+    "inverse_roots": {},
+    "sum_with_loops": {},
     "relu_sum": {"OWN": True},
     "relu_sum_backward": {"OWN": True, "EDGES": True},
     "gated_mean": {"EPS": 1e-6},

@@ -24,9 +24,9 @@ from graphbench.ops.sparse_flow import (
     zero_fraction,
 )
 from graphbench.ops.sparse_flow.refined import RefinedRows
-from graphbench.ops.sparse_flow.scores import scores
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.flow_terms import terms_of_lam
+from tests.ops.ragged_inputs import AWKWARD, EPS, ROUNDINGS_OF_TERMS, assert_same, assert_within_budget, normal
 
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 ALPHAS = pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, math.inf])
@@ -172,7 +172,7 @@ def test_gradients_in_float32_at_any_spread(spread: float, of_friction: float, a
         (*ours, ours_lam), (*truth, truth_lam) = results
         assert all((a - b).norm() <= 1e-4 * b.norm() for a, b in zip(ours, truth, strict=True))
         if not p:
-            assert (ours_lam - truth_lam).norm() <= 1e-4 * _terms_of_lam(ragged, exact, seed, alpha).norm()
+            assert (ours_lam - truth_lam).norm() <= 1e-4 * terms_of_lam(ragged, exact, seed, alpha).norm()
 
 
 @pytest.mark.parametrize(("spread", "most"), [(0.1, 3), (1.0, 7), (8.0, 30)])
@@ -261,19 +261,6 @@ def test_error_in_float32(sizes: list[int], scale: float) -> None:
     assert_within_budget(kept("cpu"), kept("reference"), inputs)
 
 
-def _terms_of_lam(ragged: Ragged, inputs: list[Tensor], seed: Tensor, alpha: float) -> Tensor:
-    """(G,) sum of the magnitudes that the gradient of lam is the sum of: that of a lam of every row."""
-    totals = []
-    *tensors, lam = (x.detach() for x in inputs)
-    for size, strength, *parts in zip(ragged.sizes, lam, *(x.split(ragged.sizes) for x in (*tensors, seed))):
-        q, k, qf, kf, v, grad = parts
-        of_rows = strength.expand(q.shape[1], size, 1).clone().requires_grad_()
-        z = reference.solve(scores(q, k), scores(qf, kf), of_rows, alpha)
-        (terms,) = torch.autograd.grad(torch.einsum("hij,jhe->ihe", z, v), of_rows, grad)
-        totals.append(terms.abs().sum())
-    return torch.stack(totals)
-
-
 def test_error_of_the_gradient_of_lam_in_float32() -> None:
     """A sum over rows that cancels: every term may be wrong by a few roundings, and these may add up."""
     for size, scale in itertools.product((8, 65, 444), (0.6, 1.0)):
@@ -285,8 +272,8 @@ def test_error_of_the_gradient_of_lam_in_float32() -> None:
         exact = [x.detach().double().requires_grad_() for x in inputs]
         seed = seed.float().double()
         (truth,) = torch.autograd.grad(call(ragged, backend="reference")(*exact), exact[5], seed)
-        most = _terms_of_lam(ragged, exact, seed, 0.1)
-        assert (found - truth).abs() <= 8 * torch.finfo(torch.float32).eps * most
+        most = terms_of_lam(ragged, exact, seed, 0.1)
+        assert (found - truth).abs() <= ROUNDINGS_OF_TERMS * EPS * most
 
 
 @pytest.mark.parametrize("alpha", [0.1, math.inf])

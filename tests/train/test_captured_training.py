@@ -143,6 +143,25 @@ def test_captured_and_not_learn_the_same(accumulation: str, tmp_path: Path) -> N
         torch.testing.assert_close(weights(captured)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize("accumulation", ["1", "2"])
+def test_everything_is_recorded_before_the_first_epoch(
+    accumulation: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of batches that begin and end a group and of those that do not, and both evaluations."""
+    recorded: list[int] = []
+    made: list[int] = []
+    with second_device(), caplog.at_level(logging.INFO, logger="graphbench"):
+        graphs = step_graphs()
+        new = graphs.new
+        monkeypatch.setattr(graphs, "new", lambda: made.append(1) or new())
+        run = trainer(tmp_path, "optim.batch_accumulation", accumulation, graphs=graphs)
+        epoch = run._epoch
+        monkeypatch.setattr(run, "_epoch", lambda: (recorded.append(len(made)), epoch()))
+        run.run()
+    assert recorded[0] == len(made) > 3
+    assert not [record.message for record in caplog.records if "capturing" in record.message]
+
+
 class PluginLayer(GatedGCNBlock):
     """Writes forward anew, so that the promise of its base does not cover it."""
 

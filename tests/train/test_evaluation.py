@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from graphbench.blockwise import stored
 from graphbench.contract import HasStatistics
 from graphbench.data.large.generator import power_law
-from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.partition_loader import PartitionLoader
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import UserError
 from graphbench.heads.node import NodeHead

@@ -95,5 +95,5 @@ def _count(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
 def _chunks(edge_index: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
     for first in range(0, edge_index.shape[1], CHUNK):
         last = min(first + CHUNK, edge_index.shape[1])
-        source, target = edge_index[:, first:last].to(torch.int64)
+        source, target = (end[first:last].to(torch.int64).contiguous() for end in edge_index)
         yield first, last, source, target

@@ -91,6 +91,19 @@ class NeighborSampler:
         return row, first[row] + offset
 
 
+def in_edges(ptr: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All in-edges of some nodes: the row of its target and its position in the list sorted by target.
+
+    Args:
+        ptr: (N+1,) first edge of every node.
+        nodes: (n,) int64.
+    """
+    first = ptr[nodes]
+    degree = ptr[nodes + 1] - first
+    row = np.repeat(np.arange(len(nodes)), degree)
+    return row, np.arange(len(row)) + np.repeat(first - (np.cumsum(degree) - degree), degree)
+
+
 def _choose(counts: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """(R, size) different numbers below each count, all subsets equally likely; every count is above ``size``.
 

@@ -29,7 +29,7 @@ class Partition:
     """Nodes in disjoint parts.
 
     Attributes:
-        part: (N,) int16, the part of every node.
+        part: (N,) int16 (int32 for more than 2^15 - 1 parts), the part of every node.
         nodes: (N,) int32, the nodes of part 0, of part 1, ..., ascending inside a part (files are read forwards).
         ptr: (K+1,) int64, first entry of every part in ``nodes`` and the total.
     """
@@ -54,6 +54,18 @@ class Partition:
         part = torch.repeat_interleave(torch.arange(parts, dtype=torch.int16), ptr.diff(), output_size=num_nodes)
         part = torch.from_numpy(rng.permutation(part.numpy()))
         return cls(part, torch.from_numpy(np.argsort(part.numpy(), kind="stable").astype(np.int32)), ptr)
+
+    @classmethod
+    def of_parts(cls, part: Tensor, parts: int) -> Partition:
+        """The partition with given parts.
+
+        Args:
+            part: (N,) integer, the part of every node.
+            parts: K.
+        """
+        ptr = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(part, minlength=parts).cumsum(0)])
+        narrow = torch.int16 if parts <= MAX_PARTS else torch.int32
+        return cls(part.to(narrow), part.argsort(stable=True).to(torch.int32), ptr)
 
     @property
     def parts(self) -> int:

@@ -13,6 +13,7 @@ from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.linear import Linear, joint_linear
+from graphbench.ops.blend import blend
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
 from graphbench.registry import FromContext, register
@@ -141,8 +142,10 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         mixed = propagate(batch.adjacency(norm="sym", self_loops=True), v) if self.adjacency else None
         if self.mode != "none":
             flow = self._flow(h, projected, v, batch)
-            fraction = (self.gamma / (1 + self.gamma)).to(flow.dtype)
-            mixed = fraction * flow if mixed is None else torch.lerp(mixed, flow, fraction)
+            if mixed is None:
+                mixed = (self.gamma / (1 + self.gamma)).to(flow.dtype) * flow
+            else:
+                mixed = blend(mixed, flow, self.gamma)
         assert mixed is not None  # refused by the constructor
         out: Tensor = self.out(mixed.flatten(1))
         return out

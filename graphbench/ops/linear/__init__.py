@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.linear import cpu, reference
 
-__all__ = ["linear", "linear_and_rows"]
+__all__ = ["linear", "linear_and_rows", "linear_parts"]
 
 
 def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
@@ -18,6 +19,13 @@ def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     return gpu.linear_and_rows(*arguments)
 
 
+def _parts_on_gpu(*arguments: Any) -> tuple[list[Tensor], Tensor]:
+    from graphbench.ops.linear import gpu  # needs Triton
+
+    return gpu.linear_parts(*arguments)
+
+
+_PARTS = {"reference": reference.linear_parts, "gpu": _parts_on_gpu, "cpu": cpu.linear_parts}
 _IMPLEMENTATIONS = {"reference": reference.linear_and_rows, "gpu": _gpu, "cpu": cpu.linear_and_rows}
 Act = Literal["identity", "relu"]
 
@@ -66,3 +74,30 @@ def linear_and_rows(
     if backend == "auto" and has_triton(h):
         backend = "gpu"
     return choose("linear", backend, _IMPLEMENTATIONS)(h, weight, bias, act == "relu")
+
+
+def linear_parts(
+    h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], *, backend: str = "auto"
+) -> tuple[list[Tensor], Tensor]:
+    """``[h W^T + b for W, b in zip(weights, biases)]``, on a device as one product; and ``h`` for the next reader.
+
+    Args:
+        h: (R, d).
+        weights: at least one, (f, d) each.
+        biases: as many, (f,) each.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
+
+    Returns:
+        (R, f) each, in one piece of memory, and ``h`` as from :func:`linear_and_rows`.
+
+    Raises:
+        ValueError: shapes do not fit each other.
+    """
+    shapes = {tuple(weight.shape) for weight in weights}
+    if h.dim() != 2 or len(shapes) != 1 or any(len(shape) != 2 or shape[1] != h.shape[1] for shape in shapes):
+        raise ValueError(f"weights must be (f, d) for h (R, d), received {sorted(shapes)} and {tuple(h.shape)}")
+    if [tuple(bias.shape) for bias in biases] != [weights[0].shape[:1]] * len(weights):
+        raise ValueError(f"biases must be (f,), as many as weights, received {[tuple(bias.shape) for bias in biases]}")
+    if backend == "auto" and has_triton(h):
+        backend = "gpu"
+    return choose("linear_parts", backend, _PARTS)(h, weights, biases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,14 +11,30 @@ from torch.nn import functional as F
 
 from graphbench.ops.backend import first_order
 
+Gradients = Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
+"""A function like :func:`gradients`."""
+
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_and_rows`."""
-    if h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type):
+    if in_one_piece(h):
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
-    result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
     return result
+
+
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """See :func:`graphbench.ops.linear.linear_parts`."""
+    if in_one_piece(h):
+        return [F.linear(h, weight, bias) for weight, bias in zip(weights, biases, strict=True)], h
+    *parts, rows = LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
+    return parts, rows
+
+
+def in_one_piece(h: Tensor) -> bool:
+    """Whether torch's own linear map is taken: on the CPU, and under autocast, which only knows that one."""
+    return h.device.type == "cpu" or torch.is_autocast_enabled(h.device.type)
 
 
 def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
@@ -28,13 +45,41 @@ def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tens
     return torch._addmm_activation(bias, h, weight.t()) if relu else torch.addmm(bias, h, weight.t())
 
 
+def gradients(
+    h: Tensor,
+    weight: Tensor,
+    out: Tensor | None,
+    grad: Tensor,
+    of_rows: Tensor | None,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """Gradients of the rows, of the weight and of the bias.
+
+    Args:
+        h: (R, d).
+        weight: (f, d).
+        out: (R, f) what ReLU left, or None without ReLU.
+        grad: (R, f) of the output.
+        of_rows: (R, d) gradient of the rows that were handed on, or None.
+        wanted: whether the rows and the bias have a gradient.
+    """
+    if out is not None:
+        grad = torch.ops.aten.threshold_backward(grad, out, 0)
+    if wanted[0]:
+        of_rows = grad @ weight if of_rows is None else torch.addmm(of_rows, grad, weight)
+    return of_rows, grad.t() @ h, grad.sum(0) if wanted[1] else None
+
+
 class Linear(torch.autograd.Function):
     """Saves rows and weight, with ReLU the output, from which it is differentiated."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, compute: Gradients
+    ) -> tuple[Tensor, Tensor]:
         """The product, and the rows."""
         out = _product(h, weight, bias, relu)
+        ctx.compute = compute
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)
         return out, h.view_as(h)
@@ -44,10 +89,36 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
         """Of the rows, weight and bias."""
         if grad is None:
-            return of_rows, None, None, None
+            return of_rows, None, None, None, None
         h, weight, out = ctx.saved_tensors
-        if out is not None:
-            grad = torch.ops.aten.threshold_backward(grad, out, 0)
-        if ctx.needs_input_grad[0]:
-            of_rows = grad @ weight if of_rows is None else torch.addmm(of_rows, grad, weight)
-        return of_rows, grad.t() @ h, grad.sum(0) if ctx.needs_input_grad[2] else None, None
+        wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[2])
+        return *ctx.compute(h, weight, out, grad, of_rows, wanted), None, None
+
+
+class LinearParts(torch.autograd.Function):
+    """Several maps of the same rows: one copy of the parameters, one batched product, each part in one piece."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, compute: Gradients, *parameters: Tensor) -> tuple[Tensor, ...]:
+        """The products, and the rows."""
+        maps, (f, d) = len(parameters) // 2, parameters[0].shape
+        joined = torch.cat([each.reshape(-1) for each in parameters])
+        weight, bias = joined[: maps * f * d].view(maps, f, d), joined[maps * f * d :].view(maps, 1, f)
+        parts = torch.baddbmm(bias, h.expand(maps, *h.shape), weight.transpose(1, 2))
+        ctx.compute = compute
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(h, weight)
+        return *parts.unbind(0), h.view_as(h)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Of the rows, then of all weights and all biases."""
+        h, weight = ctx.saved_tensors
+        (maps, f, d), (*of_parts, of_rows) = weight.shape, grads
+        if all(grad is None for grad in of_parts):
+            return of_rows, None, *[None] * (2 * maps)
+        grad = torch.cat([h.new_zeros(len(h), f) if grad is None else grad for grad in of_parts], dim=1)
+        wanted = (ctx.needs_input_grad[0], True)
+        of_h, of_weight, of_bias = ctx.compute(h, weight.view(maps * f, d), None, grad, of_rows, wanted)
+        return of_h, None, *of_weight.split(f), *of_bias.split(f)

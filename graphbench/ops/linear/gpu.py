@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,7 +13,6 @@ try:
 except ImportError as missing:
     raise ImportError("backend 'gpu' of linear needs Triton: pip install triton") from missing
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import backward
 
@@ -28,12 +28,30 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
-    capable = has_kernels("linear", h) and 0 < len(h) <= FEW and 0 < max(weight.shape) <= WIDEST
-    alike = {x.dtype for x in (h, weight, bias) if x is not None} in ({torch.float32}, {torch.float64})
-    if not capable or not alike or not min(weight.shape) or torch.is_autocast_enabled(h.device.type):
+    if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
         return cpu.linear_and_rows(h, weight, bias, relu)
-    result: tuple[Tensor, Tensor] = _Linear.apply(unit_stride(h), weight.contiguous(), bias, relu)  # type: ignore[no-untyped-call]
+    arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
+    result: tuple[Tensor, Tensor] = cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
+
+
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    f, d = weights[0].shape
+    if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
+        return cpu.linear_parts(h, weights, biases)
+    *parts, rows = cpu.LinearParts.apply(unit_stride(h), gradients, *weights, *biases)  # type: ignore[no-untyped-call]
+    return parts, rows
+
+
+def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:
+    capable = has_kernels("linear", h) and 0 < len(h) <= FEW and 0 < max(shape) <= WIDEST and min(shape) > 0
+    alike = {x.dtype for x in (h, *parameters)} in ({torch.float32}, {torch.float64})
+    return capable and alike and not torch.is_autocast_enabled(h.device.type)
 
 
 def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
@@ -51,25 +69,25 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
     }
 
 
-class _Linear(cpu.Linear):
-    """With all gradients from one kernel."""
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        if grad is None:
-            return of_rows, None, None, None
-        h, weight, out = ctx.saved_tensors
-        grad, wanted = unit_stride(grad), ctx.needs_input_grad[0]
-        plus = h if of_rows is None else unit_stride(of_rows)
-        known = constants(weight.shape[1], weight.shape[0], h.dtype)
-        rows, columns = -(-len(h) // ROWS), -(-weight.shape[1] // known["SPAN_IN"])
-        dh = h.new_empty(h.shape) if wanted else h
-        dweight, dbias = torch.empty_like(weight), h.new_empty(len(weight))
-        tiles = columns * (-(-len(weight) // known["SPAN_OUT"]) + (rows if wanted else 0))
-        with torch.cuda.device_of(h):
-            backward[(tiles,)](
-                h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, len(h), h.stride(0),
-                grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted, PLUS=of_rows is not None, **known,
-            )  # fmt: skip
-        return dh if wanted else None, dweight, dbias if ctx.needs_input_grad[2] else None, None
+def gradients(
+    h: Tensor,
+    weight: Tensor,
+    out: Tensor | None,
+    grad: Tensor,
+    of_rows: Tensor | None,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """All gradients from one kernel, see :func:`graphbench.ops.linear.cpu.gradients`."""
+    grad = unit_stride(grad)
+    plus = h if of_rows is None else unit_stride(of_rows)
+    known = constants(weight.shape[1], weight.shape[0], h.dtype)
+    rows, columns = -(-len(h) // ROWS), -(-weight.shape[1] // known["SPAN_IN"])
+    dh = h.new_empty(h.shape) if wanted[0] else h
+    dweight, dbias = torch.empty_like(weight), h.new_empty(len(weight))
+    tiles = columns * (-(-len(weight) // known["SPAN_OUT"]) + (rows if wanted[0] else 0))
+    with torch.cuda.device_of(h):
+        backward[(tiles,)](
+            h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, len(h), h.stride(0),
+            grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None, **known,
+        )  # fmt: skip
+    return dh if wanted[0] else None, dweight, dbias if wanted[1] else None

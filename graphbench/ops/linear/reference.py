@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 
@@ -10,3 +12,8 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     out = h @ weight.t()
     out = out if bias is None else out + bias
     return (out.clamp(min=0) if relu else out), h
+
+
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """See :func:`graphbench.ops.linear.linear_parts`."""
+    return [h @ weight.t() + bias for weight, bias in zip(weights, biases, strict=True)], h

@@ -22,6 +22,12 @@ __all__ = [
 ]
 
 
+def _propagate_on_gpu(adj: Adjacency, h: Tensor) -> Tensor:
+    from graphbench.ops.propagate import gpu  # needs Triton
+
+    return gpu.propagate(adj, h)
+
+
 def _relu_sum_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     from graphbench.ops.propagate import gpu  # needs Triton
 
@@ -34,7 +40,7 @@ def _gated_mean_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     return gpu.gated_mean(*arguments)
 
 
-_PROPAGATE = {"reference": reference.propagate, "cpu": cpu.propagate}
+_PROPAGATE = {"reference": reference.propagate, "gpu": _propagate_on_gpu, "cpu": cpu.propagate}
 _GATHER = {"reference": reference.gather, "cpu": cpu.gather}
 _SUM = {"reference": reference.sum_at_target, "cpu": cpu.sum_at_target}
 _MAX = {"reference": reference.max_at_target, "cpu": cpu.max_at_target}
@@ -49,11 +55,13 @@ def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
     Args:
         adj: see :class:`~graphbench.structures.Adjacency`.
         h: (N, ...) floating.
-        backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
         (N, ...); 0 for a node without incoming edges.
     """
+    if backend == "auto" and has_triton(h):
+        backend = "gpu"
     return choose("propagate", backend, _PROPAGATE)(adj, h)
 
 

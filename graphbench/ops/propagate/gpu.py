@@ -8,16 +8,30 @@ import torch
 from torch import Tensor
 
 try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, unit_stride
+    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 except ImportError as missing:
     raise ImportError("backend 'gpu' of propagate needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.propagate import cpu, gpu_kernels
-from graphbench.structures.adjacency import Adjacency, Csr
+from graphbench.structures.adjacency import Adjacency, Csr, LoopedAdjacency
 
 # Nodes and channels of a tile.
 ROWS, COLUMNS = 16, 64
+
+
+def propagate(adj: Adjacency, h: Tensor) -> Tensor:
+    """See :func:`graphbench.ops.propagate.propagate`; adjacencies that have their lists go through torch code.
+
+    Raises:
+        ValueError: the tensors lie on a device that Triton cannot reach.
+    """
+    if not isinstance(adj, LoopedAdjacency) or not h.numel() or not _reaches("propagate", adj.plain, h.flatten(1)):
+        return cpu.propagate(adj, h)
+    plain = adj.plain
+    roots = adj.inverse_root_degrees(_inverse_roots, wide_of(h.dtype))
+    out: Tensor = _WithLoops.apply(plain, unit_stride(h.flatten(1)), roots)  # type: ignore[no-untyped-call]
+    return out.view(h.shape)
 
 
 def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -70,6 +84,34 @@ def _launch(kernel: Any, adj: Adjacency, width: int, like: Tensor, *arguments: A
 
 def _lists(lists: Csr) -> tuple[Tensor, Tensor, Tensor]:
     return lists.ptr, lists.entry, lists.other
+
+
+def _inverse_roots(plain: Adjacency, dtype: torch.dtype) -> Tensor:
+    """(N,) 1 / sqrt(1 + edges from other nodes)."""
+    roots = torch.empty(plain.num_nodes, dtype=dtype, device=plain.by_target.ptr.device)
+    _launch(gpu_kernels.inverse_roots, plain, 1, roots, *_lists(plain.by_target), roots, plain.num_nodes)
+    return roots
+
+
+class _WithLoops(torch.autograd.Function):
+    """The transposed matrix has the same form."""
+
+    @staticmethod
+    def forward(ctx: Any, plain: Adjacency, h: Tensor, roots: Tensor) -> Tensor:
+        ctx.plain, ctx.roots = plain, roots
+        return _with_loops(plain, plain.by_target, h, roots)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, _with_loops(ctx.plain, ctx.plain.by_source, unit_stride(grad), ctx.roots), None
+
+
+def _with_loops(plain: Adjacency, lists: Csr, h: Tensor, roots: Tensor) -> Tensor:
+    out, wide = h.new_empty(h.shape), loadable(h, wide_of(h.dtype))
+    numbers = (plain.num_nodes, wide.stride(0))
+    _launch(gpu_kernels.sum_with_loops, plain, h.shape[1], wide, wide, roots, *_lists(lists), out, *numbers)
+    return out
 
 
 class _ReluSum(torch.autograd.Function):

@@ -51,6 +51,38 @@ def sigmoid(b_x):
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
+def inverse_roots(
+    ptr, entry, other, roots, num_nodes,
+    WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """1 / sqrt(1 + number of edges from other nodes) of every node."""
+    o_n, m_n, b_first, b_edges, _o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
+    b_degree = tl.zeros([ROWS], dtype=ACC) + 1.0
+    for i in range(0, tl.max(b_edges, 0)):
+        _b_edge, b_source, m_e = load_edge(entry, other, b_first, b_edges, i)
+        b_degree += (m_e & (b_source != o_n)).to(ACC)
+    tl.store(roots + o_n, 1.0 / tl.sqrt(b_degree), mask=m_n)
+
+
+@triton.jit(do_not_specialize=["num_nodes"])
+def sum_with_loops(
+    h, roots, ptr, entry, other, out, num_nodes, s_h,
+    WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """D^-1/2 (A + I) D^-1/2 h: a loop among the edges does not count, the one of every node does."""
+    o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
+    b_root = tl.load(roots + o_n, mask=m_n, other=0.0)
+    # [ROWS, SPAN]
+    b_out = b_root[:, None] * load_rows(h, o_n, m_n, s_h, o_c, WIDTH, ACC)
+    for i in range(0, tl.max(b_edges, 0)):
+        _b_edge, b_source, m_e = load_edge(entry, other, b_first, b_edges, i)
+        m_e = m_e & (b_source != o_n)
+        b_weight = tl.load(roots + b_source, mask=m_e, other=0.0)
+        b_out += b_weight[:, None] * load_rows(h, b_source, m_e, s_h, o_c, WIDTH, ACC)
+    store_rows(out, b_root[:, None] * b_out, o_n, m_n, o_c, WIDTH)
+
+
+@triton.jit(do_not_specialize=["num_nodes"])
 def relu_sum(
     h, e, eps, ptr, entry, other, out, num_nodes, s_h, s_e,
     OWN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,

@@ -38,6 +38,12 @@ def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
     return result
 
 
+def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_mean`."""
+    sizes = ragged.size_tensor.clamp(min=1).to(x.dtype)
+    return segment_sum(x, ragged) / sizes.view(-1, *(1 for _ in x.shape[1:]))
+
+
 def segment_max(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_max`."""
     result: Tensor = _SegmentMax.apply(x, ragged)  # type: ignore[no-untyped-call]

@@ -15,6 +15,12 @@ def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
     return _reduce(x, ragged, lambda rows: rows.sum(0))
 
 
+def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_mean`."""
+    sizes = ragged.size_tensor.clamp(min=1).to(x.dtype)
+    return segment_sum(x, ragged) / sizes.view(-1, *(1 for _ in x.shape[1:]))
+
+
 def segment_max(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_max`."""
     return _reduce(x, ragged, lambda rows: rows.amax(0))

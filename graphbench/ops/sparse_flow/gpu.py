@@ -227,7 +227,6 @@ def _span(q: Tensor, v: Tensor) -> int:
 def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
     """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
     if isinstance(ragged, CapacityRagged):
-        sizes = ragged.size_tensor
-        return tiles_on_device(ragged, rows, torch.where((sizes > smaller) & (sizes <= largest), sizes, 0))
+        return tiles_on_device(ragged, rows, smaller, largest)
     graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
     return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))

@@ -24,6 +24,7 @@ class CrossEntropy(Loss):
 
     kinds = ("binary", "multiclass", "multilabel", "subtoken")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
@@ -32,10 +33,7 @@ class CrossEntropy(Loss):
             label = true if real is None else real.select(true, _IGNORED)
             return self.reduce(F.cross_entropy(pred, label, reduction="sum", ignore_index=_IGNORED), rows)
         if self.kind == "binary":
-            if real is None:
-                return self.reduce(F.binary_cross_entropy_with_logits(pred, true, reduction="sum"), rows)
-            losses = F.binary_cross_entropy_with_logits(pred, true, reduction="none")
-            return self.reduce(real.select(losses).sum(), rows)
+            return self.over_entries(pred, true, "bce", real)
         if self.kind == "subtoken":
             unknown = self.out_dim - 2
             word = true[:, : pred.shape[1]]
@@ -43,9 +41,7 @@ class CrossEntropy(Loss):
             word = (word if real is None else real.select(word, _IGNORED)).flatten()
             total = F.cross_entropy(pred.flatten(0, 1), word, reduction="sum", ignore_index=_IGNORED)
             return self.reduce(total, rows * pred.shape[1])
-        known = ~true.isnan() if real is None else ~true.isnan() & real.mask[:, None]
-        losses = F.binary_cross_entropy_with_logits(pred, true.nan_to_num(0.0), reduction="none")
-        return self.reduce(losses.masked_fill(~known, 0.0).sum(), known.sum())
+        return self.over_entries(pred, true, "bce", real, unknown=True)
 
 
 @register("weighted_cross_entropy")

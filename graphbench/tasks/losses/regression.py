@@ -6,10 +6,7 @@ GraphGPS accepts the two absolute losses for binary targets as well (a published
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphbench.registry import register
 from graphbench.structures.capacity import RealRows
@@ -22,10 +19,11 @@ class SquaredError(Loss):
 
     kinds = ("regression",)
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return _reduced(self, F.mse_loss, pred, true, real)
+        return self.over_entries(pred, true, "mse", real)
 
 
 @register("l1")
@@ -34,10 +32,11 @@ class AbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return _reduced(self, F.l1_loss, pred, true, real)
+        return self.over_entries(pred, true, "l1", real)
 
 
 @register("smoothl1")
@@ -46,15 +45,8 @@ class SmoothAbsoluteError(Loss):
 
     kinds = ("regression", "binary")
     capturable = True
+    row_wise = True
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return _reduced(self, F.smooth_l1_loss, pred, true, real)
-
-
-def _reduced(loss: Loss, distance: Callable[..., Tensor], pred: Tensor, true: Tensor, real: RealRows | None) -> Tensor:
-    """Sum or mean of the distances of all rows, or of those that count: the distance of 0 and 0 is 0."""
-    if real is None:
-        return loss.reduce(distance(pred, true, reduction="sum"), true.numel())
-    total = distance(real.select(pred), real.select(true), reduction="sum")
-    return loss.reduce(total, real.count * (true.numel() // len(true)))
+        return self.over_entries(pred, true, "smoothl1", real)

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from graphbench.blockwise.stored import StoredBlocks
-from graphbench.data.large.loader import NeighborLoader, PartitionLoader
+from graphbench.data.large.clusters import Clusters
+from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
 from graphbench.structures.node_blocks import NodeBlocks
@@ -27,6 +29,15 @@ def neighbor(store=None, splits=None, **options):
     return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
 
 
+def cluster(store=None, splits=None, **options):
+    store = one_graph() if store is None else store
+    options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
+    found = Clusters.of(store.edge_index, store.num_nodes, 9, method="rcm")
+    return ClusterLoader(
+        store, splits or split_of(store), clusters=found, **{"batch_size": 4, "parts": 4, "seed": 0, **options}
+    )
+
+
 def trained(loader, epoch=0):
     """Numbers of the nodes (the first feature) on which the loss of every batch is computed."""
     return [batch.x[rows, 0].long().tolist() for batch, rows in loader.train(epoch)]
@@ -36,7 +47,7 @@ def flat(lists):
     return list(chain.from_iterable(lists))
 
 
-MAKERS = pytest.mark.parametrize("make", [partition, neighbor])
+MAKERS = pytest.mark.parametrize("make", [partition, neighbor, cluster])
 
 
 @MAKERS

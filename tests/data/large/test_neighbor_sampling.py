@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
+from math import prod
 
 import numpy as np
 import pytest
+import torch
 
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler, _choose
@@ -78,3 +80,40 @@ def test_seeds_without_neighbours(graph):
 def test_bad_sizes(graph, sizes):
     with pytest.raises(ValueError, match=r"train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1"):
         NeighborSampler(graph[1], sizes)
+
+
+def _all_samples(neighbours, frontier, sizes, reached):
+    """Sets of sampled edges of all hops with their probabilities, by the definition of PyG's NeighborLoader.
+
+    Without replacement, not disjoint: a node is expanded once, by the size of the hop after the one that met it first.
+    """
+    if not sizes or not frontier:
+        return {frozenset(): 1.0}
+    choices = [list(combinations(neighbours[node], min(sizes[0], len(neighbours[node])))) for node in frontier]
+    found = Counter()
+    for drawn in product(*choices):
+        edges = frozenset((s, t) for t, sources in zip(frontier, drawn) for s in sources)
+        new = sorted({s for s, _ in edges} - reached)
+        share = 1 / prod(map(len, choices))
+        for rest, probability in _all_samples(neighbours, new, sizes[1:], reached | set(new)).items():
+            found[edges | rest] += share * probability
+    return found
+
+
+def test_samples_have_the_distribution_of_pygs_loader():
+    """Chi-square over all possible samples of two hops; ten standard deviations above its mean at a fixed seed."""
+    neighbours = {0: [1, 2, 3], 1: [0, 2], 2: [0, 3, 4, 5], 3: [2], 4: [0, 1, 5], 5: []}
+    edges = torch.tensor([(s, t) for t, sources in neighbours.items() for s in sources]).T
+    sampler = NeighborSampler(IncomingEdges.of(edges, 6, numbered=False), [2, 2])
+    expected = _all_samples(neighbours, [0, 4], [2, 2], {0, 4})
+    assert sum(expected.values()) == pytest.approx(1)
+    draws, rng, found = 4_000, np.random.default_rng(0), Counter()
+    for _ in range(draws):
+        sample = sampler(np.array([0, 4]), rng)
+        nodes = sample.nodes.tolist()
+        found[frozenset((nodes[s], nodes[t]) for s, t in sample.edge_index.T.tolist())] += 1
+    assert set(found) <= set(expected)
+    chi_square = sum((found[edges] - draws * p) ** 2 / (draws * p) for edges, p in expected.items())
+    freedom = len(expected) - 1
+    assert min(expected.values()) * draws > 5
+    assert chi_square < freedom + 10 * (2 * freedom) ** 0.5

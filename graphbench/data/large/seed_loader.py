@@ -1,0 +1,61 @@
+"""Training on the whole of one large graph, with the loss of some nodes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from graphbench.data.large.loader import LargeLoader, LoaderOptions
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.structures import GraphBatch
+
+
+class SeedLoader(LargeLoader):
+    """Mini-batches of training nodes of a graph that is never cut (``train.sampler: seeds``).
+
+    Every batch is the whole graph, the same one as in evaluation, so that what layers derive from it is computed once;
+    ``batch.state.asked`` names the nodes that train, for models that read each node by itself.
+
+    With several processes, each takes its shard of the training nodes, filled up to equal length.
+
+    Args:
+        store: see :class:`LargeLoader`.
+        splits: node numbers.
+        batch_size: training nodes per batch and process (``train.batch_size``).
+        options: see :class:`LoaderOptions`; evaluation is ``full_batch``.
+
+    Raises:
+        ValueError: a store that has no targets per node, another evaluation, or no nodes in a batch.
+    """
+
+    def __init__(self, store: GraphStore, splits: Splits, *, batch_size: int, **options: Unpack[LoaderOptions]) -> None:
+        evaluation = options.get("evaluation", "full_batch")
+        if evaluation != "full_batch":
+            raise ValueError(f"sampler seeds keeps the graph whole: set val.sampler full_batch, received {evaluation}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        super().__init__(store, splits, "seeds", options)
+        self._batch_size = batch_size
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
+
+    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The graph, once for every batch of training nodes of one epoch, and these nodes."""
+        return self.sample(epoch)
+
+    def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """As :meth:`train`: nothing is cut that could be prepared beside the training."""
+        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
+        train_nodes = torch.from_numpy(order[self._shard(len(order))])
+        graph = next(batch for eval_pass in self.passes for batch in eval_pass.batches())
+        assert isinstance(graph, GraphBatch)
+        for rows in train_nodes.split(self._batch_size):
+            asked = rows.to(self._device)
+            yield graph.with_state(asked=asked), asked

@@ -1,0 +1,11 @@
+"""ANS-GT, a Transformer on sequences of nodes (https://arxiv.org/abs/2210.03930).
+
+- ``surroundings``, ``proximity``: what is computed once per graph: candidates of the samplers, super-nodes, powers of
+  the adjacency.
+- ``bandit``, ``sequences``: shares of the samplers, and the sequences of a round.
+- ``block``, ``model``: the Transformer.
+"""
+
+from graphbench.models.ans_gt.model import ANSGT
+
+__all__ = ["ANSGT"]

@@ -1,0 +1,182 @@
+"""ANS-GT: a Transformer on sequences of nodes, drawn by samplers whose shares follow a bandit.
+
+Zhang et al., Hierarchical Graph Transformer with Adaptive Node Sampling, https://arxiv.org/abs/2210.03930.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.errors import check_at_least
+from graphbench.heads.contract import Head
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.input_linear import InputLinear
+from graphbench.layers.module_list import Modules
+from graphbench.models.ans_gt.bandit import SamplerBandit
+from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
+from graphbench.models.ans_gt.sequences import Drawn, Surroundings, surroundings
+from graphbench.models.contract import EncodedModel
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch, Ragged
+
+CHUNK = 2048
+"""Sequences that are passed through the Transformer at a time."""
+DEFAULTS = SequenceSettings()
+
+
+@register("ANSGT")
+class ANSGT(EncodedModel):
+    r"""A node is read from S sequences: itself, K drawn nodes, its super-node and learned global tokens.
+
+    Equations, x_i the encoded features, C(i) the super-node of i, t the tokens of one sequence of i::
+
+        t_0 = W x_i + b,   t_1 .. t_K = W x_j + b for the drawn j,   t_{K+1} = mean of W x_j + b over C(i)
+        phi_ab = (A^_ab, .., A^^M_ab),  for super-nodes of the coarse graph,  for global tokens a learned vector
+        z_i = mean over the sequences of LN(Blocks(t, phi))_0,   y_i = head(z_i)
+
+    j is drawn without replacement from sum_m p_m w_m(j | i), the samplers of :class:`.Candidates`. Their shares p
+    follow :class:`.SamplerBandit`, whose a_j is :meth:`.SequenceBlock.significance` in the last block.
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        dim: width of the tokens (``gnn.dim_inner``).
+        layers: blocks (``gt.layers``).
+        head: factory of the head, a linear map (``gnn.layers_post_mp: 1``).
+        dropout: of the blocks (``gnn.dropout``).
+        sequences: keys of their own, see :class:`SequenceSettings`.
+
+    Shape:
+        batch -> prediction of the head. With ``batch.state.asked`` (``train.sampler: seeds``) other rows are those of
+        a head on zeros.
+
+    Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers.
+
+    Differences from the paper and the released code: a training step reads one sequence per node, drawn anew, in place
+    of all S (the expected gradient is the same); evaluation averages their states where there sequences vote. Samplers
+    begin with equal shares as in the paper (the code begins with PageRank), choose from ``candidates`` nodes each, and
+    are rewarded on the nodes of training steps in place of those of validation. A node with fewer than K candidates has
+    a shorter sequence (there repeated nodes fill it up). ``W_B`` has no bias, which softmax cancels. Super-nodes beside
+    that of the node itself, which the paper allows, are not drawn, as in the code. Rows are read on the host.
+    """
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        dropout: FromContext[float] = 0.0,
+        sequences: SequenceSettings = DEFAULTS,
+    ) -> None:
+        super().__init__(encoder)
+        sequences.check()
+        check_at_least(1, layers=layers)
+        self.settings = sequences
+        self.lin_in = InputLinear(dim_encoded, dim)
+        self.input_dropout = Dropout(sequences.input_dropout)
+        self.blocks: Modules[SequenceBlock] = Modules(SequenceBlock(dim, dropout, sequences) for _ in range(layers))
+        self.norm = nn.LayerNorm(dim)
+        self.global_tokens = nn.Embedding(sequences.global_nodes, dim)
+        self.global_encodings = nn.Embedding(sequences.global_nodes, sequences.orders)
+        self.head = head(dim)
+        s = sequences
+        self.bandit = SamplerBandit(s.update_period, s.min_share, s.bandit_rate, s.exploration)
+        self._drawn: Drawn | None = None
+        self._initialise(layers)
+
+    def _initialise(self, layers: int) -> None:
+        """Normal with deviation 0.02, of maps divided by sqrt(layers), as released."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02 * layers**-0.5)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        asked = batch.state.asked
+        x, _, batch = self.encode(batch)
+        h = self.lin_in(x)
+        around = batch.derived(surroundings, self.settings, h.dtype)
+        drawn = self._sequences(around)
+        if around.cluster is not None:
+            h = torch.cat([h, _cluster_means(h, around.cluster)])
+        rows = torch.arange(batch.num_nodes) if asked is None else asked.to("cpu")
+        every = 1 if self.training else self.settings.samples
+        states = []
+        for part in rows.split(max(1, CHUNK // every)):
+            picks = torch.randint(self.settings.samples, (len(part), 1)) if self.training else torch.arange(every)
+            first = self._first_tokens(h, drawn, part.view(-1, 1).expand(-1, every), picks.expand(len(part), every))
+            states.append(first.unflatten(0, (len(part), every)).mean(1))
+        z = h.new_zeros(batch.num_nodes, h.shape[1])
+        if len(rows):
+            z = z.index_copy(0, rows.to(h.device), torch.cat(states))
+        if self.training and self.settings.update_period:
+            self.bandit.end_step()
+        prediction: Tensor = self.head(z, batch)
+        return prediction
+
+    def _first_tokens(self, h: Tensor, drawn: Drawn, rows: Tensor, picks: Tensor) -> Tensor:
+        """(rows.numel(), dim) states of the nodes ``rows``, each from its sequence number ``picks``."""
+        rows, picks = rows.reshape(-1), picks.reshape(-1)
+        nodes = torch.cat([rows.unsqueeze(1), drawn.node[rows, picks]], 1)
+        tokens, encodings, there = self._tokens(h, nodes, drawn.of)
+        sizes = there.sum(1)
+        sequences = GraphBatch(Ragged.from_sizes(sizes.numpy(), h.device), rows.new_empty(2, 0).to(h.device))
+        pairs = (there.unsqueeze(2) & there.unsqueeze(1)).to(h.device)
+        t, phi = self.input_dropout(tokens[there.to(h.device)]), encodings[pairs]
+        *before, last = self.blocks
+        for block in before:
+            t = block(t, phi, sequences)
+        if self.training and self.settings.update_period:
+            significance = t.new_zeros(there.shape)
+            significance[there.to(h.device)] = last.significance(t, phi, sequences)
+            weight = drawn.weight[rows, picks].to(t)
+            self.bandit.add(significance[:, 1 : 1 + weight.shape[1]], weight)
+        t = last(t, phi, sequences)
+        first: Tensor = self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
+        return first
+
+    def _tokens(self, h: Tensor, nodes: Tensor, around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens (S, T, dim), encodings (S, T, T, orders), and (S, T) bool on the host, which tokens there are."""
+        there, phi = nodes >= 0, around.proximity(nodes)
+        index = nodes.clamp(min=0)
+        if around.cluster is not None and around.coarse is not None:
+            count = len(around.cluster)
+            cluster = torch.cat([around.cluster[index], around.cluster[index[:, :1]]], 1).to(h.device)
+            to_own = around.coarse[:, cluster[:, :1], cluster].permute(1, 2, 0)
+            phi = torch.cat([phi, to_own[:, :-1].unsqueeze(1)], 1)
+            phi = torch.cat([phi, to_own.unsqueeze(2)], 2)
+            index = torch.cat([index, count + around.cluster[index[:, :1]]], 1)
+            there = torch.cat([there, there[:, :1]], 1)
+        tokens = h[index.to(h.device)]
+        extra, (count, length) = self.settings.global_nodes, index.shape
+        learned = self.global_encodings.weight
+        phi = torch.cat([phi, learned.view(1, extra, 1, -1).expand(count, -1, length, -1)], 1)
+        phi = torch.cat([phi, learned.view(1, 1, extra, -1).expand(count, length + extra, -1, -1)], 2)
+        tokens = torch.cat([tokens, self.global_tokens.weight.expand(count, -1, -1)], 1)
+        return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
+
+    def _sequences(self, around: Surroundings) -> Drawn:
+        """Of this round; those of the last call where nothing has changed."""
+        key = self.bandit.key
+        if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:
+            self._drawn = Drawn.round(around, key, self.bandit.shares(), self.settings)
+        return self._drawn
+
+
+def _cluster_means(h: Tensor, cluster: Tensor) -> Tensor:
+    """(C, dim) mean states of the members of every super-node."""
+    index = cluster.to(h.device)
+    count = h.new_zeros(int(cluster.max()) + 1 if len(cluster) else 0, 1)
+    size = count.index_add(0, index, h.new_ones(len(h), 1))
+    return h.new_zeros(len(count), h.shape[1]).index_add(0, index, h) / size

@@ -1,0 +1,69 @@
+"""Sequences of nodes that ANS-GT reads, drawn round by round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.models.ans_gt.block import SequenceSettings
+from graphbench.models.ans_gt.proximity import Proximities
+from graphbench.models.ans_gt.surroundings import Candidates, coarse_powers, coarsened, normalised_adjacency
+from graphbench.structures import GraphBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Everything that sequences are made from; computed once per graph.
+
+    Attributes:
+        candidates: of the samplers.
+        proximity: of pairs of nodes.
+        cluster: (N,) super-node of every node, or None.
+        coarse: (orders, C, C) proximities of super-nodes, or None.
+    """
+
+    candidates: Candidates
+    proximity: Proximities
+    cluster: Tensor | None
+    coarse: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Sequences between two updates.
+
+    Attributes:
+        of: what they were drawn from.
+        key: seed and number of the round, and whatever else decided them.
+        node: (N, S, K) int64 on the host, -1 where a node has fewer candidates.
+        weight: (N, S, K, 4) of the samplers.
+    """
+
+    of: Surroundings
+    key: tuple[int, int]
+    node: Tensor
+    weight: Tensor
+
+    @classmethod
+    def round(cls, around: Surroundings, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
+        """Draws all sequences of a graph from the random stream of ``key``."""
+        share, rng = shares.to("cpu", torch.float64).numpy(), np.random.default_rng(key)
+        drawn = [around.candidates.draw(share, settings.length, rng) for _ in range(settings.samples)]
+        node, weight = (torch.from_numpy(np.stack(parts, 1)) for parts in zip(*drawn, strict=True))
+        return cls(around, key, node, weight)
+
+
+def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> Surroundings:
+    """Of a batch; its graphs do not see each other."""
+    adjacency, like = normalised_adjacency(batch), torch.empty(0, dtype=dtype, device=batch.device)
+    s = settings
+    candidates = Candidates.of(batch, adjacency, s.candidates, s.teleport, s.ppr_steps)
+    proximity = Proximities(adjacency, s.orders, like)
+    if not s.coarsening:
+        return Surroundings(candidates, proximity, None, None)
+    cluster = coarsened(batch, s.coarsening)
+    coarse = coarse_powers(batch, cluster, s.orders).to(like)
+    return Surroundings(candidates, proximity, torch.from_numpy(cluster), coarse)

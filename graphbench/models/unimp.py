@@ -1,0 +1,166 @@
+"""UniMP: attention along edges over features and the labels of training nodes (https://arxiv.org/abs/2009.03509)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.contract import ReadsTargets
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.errors import ArgumentError, check_at_least
+from graphbench.heads.contract import Head
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.module_list import Modules
+from graphbench.models.contract import EncodedModel
+from graphbench.ops.edge_attention import edge_attention
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.known_targets import known_targets
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """Attention heads and labels; every field is a key of the model.
+
+    Attributes:
+        num_heads: attention heads, which divide the width.
+        classes: of the labels that are embedded; 0: labels are not read.
+        label_rate: share of the training nodes whose label is an input of a training step; the others have the loss.
+    """
+
+    num_heads: int = 4
+    classes: int = 0
+    label_rate: float = 0.625
+
+
+class GatedEdgeAttention(nn.Module):
+    r"""Attention along edges, with a gated residual.
+
+    Per head c, with N(i) the sources of edges into i:
+
+    .. math:: a_{ij} = \mathrm{softmax}_{j \in N(i)} \frac{(W_q h_i + b_q)_c \cdot (W_k h_j + b_k)_c}{\sqrt d}, \qquad
+        \hat h_i = \sum_j a_{ij} (W_v h_j + b_v)_c
+
+    .. math:: \beta_i = \sigma(w \cdot [\hat h_i; r_i; \hat h_i - r_i]), \quad r_i = W_r h_i + b_r, \qquad
+        h'_i = (1 - \beta_i) \hat h_i + \beta_i r_i
+
+    Heads are concatenated, each with d = dim / heads channels, or averaged, each with d = dim.
+
+    Args:
+        dim_in: width of the input.
+        dim: width of the output.
+        heads: attention heads.
+        average: mean of the heads.
+
+    Shape:
+        h (N, dim_in) -> (N, dim)
+    """
+
+    def __init__(self, dim_in: int, dim: int, heads: int, *, average: bool) -> None:
+        super().__init__()
+        self.heads, self.average = heads, average
+        width = heads * dim if average else dim
+        self.lin_query = nn.Linear(dim_in, width)
+        self.lin_key = nn.Linear(dim_in, width)
+        self.lin_value = nn.Linear(dim_in, width)
+        self.lin_residual = nn.Linear(dim_in, dim)
+        self.gate = nn.Linear(3 * dim, 1, bias=False)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """States (N, dim)."""
+        q, k, v = (lin(h).unflatten(1, (self.heads, -1)) for lin in (self.lin_query, self.lin_key, self.lin_value))
+        around = edge_attention(batch.adjacency(), q, k, v)
+        around = around.mean(1) if self.average else around.flatten(1)
+        residual = self.lin_residual(h)
+        beta = self.gate(torch.cat([around, residual, around - residual], 1)).sigmoid()
+        mixed: Tensor = (1 - beta) * around + beta * residual
+        return mixed
+
+
+@register("UniMP")
+class UniMP(EncodedModel, ReadsTargets):
+    r"""Labels of training nodes are added to the features of a stack of :class:`GatedEdgeAttention`.
+
+    Equations, M the nodes whose label is an input::
+
+        h_0 = X + 1[i in M] E[y_i],   h_l = drop(relu(LN(attention_l(h_{l-1})))),   y = head(attention_L(h_{L-1}))
+
+    Masked label prediction: a training step draws M, ``label_rate`` of the training nodes, and learns from the others;
+    evaluation reads the labels of all training nodes. The gradient is that of the mean loss over the nodes that are not
+    in M, whatever rows the loss is computed on; its reported value has all of them.
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        dim: width of the layers (``gnn.dim_inner``).
+        layers: L (``gt.layers``); the last one averages its heads.
+        head: factory of the head.
+        dropout: between layers (``gnn.dropout``).
+        labels: keys of their own, see :class:`LabelSettings`.
+
+    Shape:
+        batch -> prediction of the head
+
+    Differences from the paper: its last layer has the width of the prediction, here ``dim``, and the head maps it.
+    """
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        dropout: FromContext[float] = 0.0,
+        labels: LabelSettings = LabelSettings(),
+    ) -> None:
+        super().__init__(encoder, keep_sparse=False)
+        check_at_least(1, layers=layers, num_heads=labels.num_heads)
+        check_at_least(0, classes=labels.classes)
+        if dim % labels.num_heads:
+            raise ArgumentError(
+                "num_heads", f"num_heads must divide the width {dim} (gnn.dim_inner), received {labels.num_heads}"
+            )
+        if not 0 <= labels.label_rate < 1:
+            raise ArgumentError("label_rate", f"label_rate must lie in [0, 1), received {labels.label_rate}")
+        self.label_rate = labels.label_rate
+        self.labels = nn.Embedding(labels.classes, dim_encoded) if labels.classes else None
+        self.layers: Modules[GatedEdgeAttention] = Modules(
+            GatedEdgeAttention(dim if i else dim_encoded, dim, labels.num_heads, average=i == layers - 1)
+            for i in range(layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers - 1))
+        self.dropout = Dropout(dropout)
+        self.head = head(dim)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        x, _, batch = self.encode(batch)
+        h = as_dense(x)
+        known = known_targets(batch)
+        if self.labels is None or known is None or batch.y is None:
+            prediction: Tensor = self.head(self._states(h, batch), batch)
+            return prediction
+        given = known & (torch.rand(known.shape, device=known.device) < self.label_rate) if self.training else known
+        label = self.labels(batch.y.view(-1).long().clamp(0, self.labels.num_embeddings - 1))
+        prediction = self.head(self._states(h + given.unsqueeze(1) * label, batch), batch)
+        return _learning_from_others(prediction, known, given) if self.training else prediction
+
+    def _states(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        for layer, norm in zip(self.layers, self.norms):
+            h = self.dropout(norm(layer(h, batch)).relu())
+        *_, last = self.layers
+        states: Tensor = last(h, batch)
+        return states
+
+
+def _learning_from_others(prediction: Tensor, known: Tensor, given: Tensor) -> Tensor:
+    """The same numbers; the gradient of a mean over ``known`` rows becomes that of the mean over those not given."""
+    asked = known & ~given
+    scale = (known.sum() / asked.sum().clamp(min=1)) * asked
+    kept = prediction.detach()
+    return kept + scale.unsqueeze(1).to(kept.dtype) * (prediction - kept)

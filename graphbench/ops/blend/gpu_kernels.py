@@ -1,0 +1,30 @@
+"""Triton kernels of mixtures. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["size"])
+def forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
+    """Entries of the mixture."""
+    o_x = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
+    share = tl.load(gamma).to(ACC)
+    b_a = tl.load(a + o_x, mask=o_x < size, other=0.0).to(ACC)
+    b_b = tl.load(b + o_x, mask=o_x < size, other=0.0).to(ACC)
+    b_out = b_a + (share / (1.0 + share)) * (b_b - b_a)
+    tl.store(out + o_x, b_out.to(out.dtype.element_ty), mask=o_x < size)
+
+
+@triton.jit(do_not_specialize=["size"])
+def backward(a, b, gamma, grad, da, db, parts, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
+    """Gradients of both, and a part of that of ``gamma``."""
+    o_x = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
+    rest = 1.0 / (1.0 + tl.load(gamma).to(ACC))
+    b_a = tl.load(a + o_x, mask=o_x < size, other=0.0).to(ACC)
+    b_b = tl.load(b + o_x, mask=o_x < size, other=0.0).to(ACC)
+    b_grad = tl.load(grad + o_x, mask=o_x < size, other=0.0).to(ACC)
+    tl.store(da + o_x, (b_grad * rest).to(da.dtype.element_ty), mask=o_x < size)
+    tl.store(db + o_x, (b_grad * (1.0 - rest)).to(db.dtype.element_ty), mask=o_x < size)
+    tl.store(parts + tl.program_id(0), tl.sum(b_grad * (b_b - b_a), 0) * rest * rest)

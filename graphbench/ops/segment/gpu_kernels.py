@@ -1,0 +1,51 @@
+"""Triton kernels of sums over the rows of every graph. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def graph_of_program(ptr, MEAN: tl.constexpr, ACC: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
+    """(graph, its first row, its rows, factor of the sum, [SPAN] channels, which of them exist)."""
+    i_g = tl.program_id(0).to(tl.int64)
+    bos = tl.load(ptr + i_g)
+    n = tl.load(ptr + i_g + 1) - bos
+    factor = tl.full([], 1.0, dtype=ACC)
+    if MEAN:
+        factor = 1.0 / tl.maximum(n, 1).to(ACC)
+    o_c = tl.program_id(1) * SPAN + tl.arange(0, SPAN)
+    return i_g, bos, n, factor, o_c, o_c < WIDTH
+
+
+@triton.jit
+def sum_rows(
+    x, ptr, out, s_x,
+    MEAN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Sum or mean of one graph: every lane adds each ROWS-th row, and then the lanes are added."""
+    i_g, bos, n, factor, o_c, m_c = graph_of_program(ptr, MEAN, ACC, WIDTH, SPAN)
+    # [ROWS, SPAN]
+    b_sum = tl.zeros([ROWS, SPAN], dtype=ACC)
+    for i_n in range(0, n, ROWS):
+        o_n = i_n + tl.arange(0, ROWS)
+        p_x = x + (bos + o_n)[:, None] * s_x + o_c[None, :]
+        b_sum += tl.load(p_x, mask=(o_n < n)[:, None] & m_c[None, :], other=0.0).to(ACC)
+    b_out = tl.sum(b_sum, 0) * factor
+    tl.store(out + i_g * WIDTH + o_c, b_out.to(out.dtype.element_ty), mask=m_c)
+
+
+@triton.jit
+def spread_rows(
+    grad, ptr, dx, s_grad,
+    MEAN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """The gradient of one graph, for each of its rows."""
+    i_g, bos, n, factor, o_c, m_c = graph_of_program(ptr, MEAN, ACC, WIDTH, SPAN)
+    b_grad = tl.load(grad + i_g * s_grad + o_c, mask=m_c, other=0.0).to(ACC) * factor
+    b_rows = (tl.zeros([ROWS, SPAN], dtype=ACC) + b_grad[None, :]).to(dx.dtype.element_ty)
+    for i_n in range(0, n, ROWS):
+        o_n = i_n + tl.arange(0, ROWS)
+        p_dx = dx + (bos + o_n)[:, None] * WIDTH + o_c[None, :]
+        tl.store(p_dx, b_rows, mask=(o_n < n)[:, None] & m_c[None, :])

@@ -1,0 +1,42 @@
+"""Cases of test_entrywise_loss_gpu.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.ops.entrywise_loss import KINDS, gpu
+from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.test_entrywise_loss import CASES, by_hand, case, nothing
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several steps of the program."""
+    monkeypatch.setattr(gpu, "ENTRIES", 16)
+
+
+@pytest.mark.parametrize(("kind", "mean", "masked", "unknown"), CASES)
+def test_equals_reference(kind: str, mean: bool, masked: bool, unknown: bool) -> None:
+    using, inputs = case(kind, mean, masked, unknown, DEVICE)
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_error_in_float32(kind: str) -> None:
+    using, inputs = case(kind, True, True, True, DEVICE, shape=(30, 4))
+    assert_within_budget(using("gpu"), using("reference"), inputs, draws=4)
+
+
+def test_corner_cases() -> None:
+    nothing("gpu", DEVICE)
+    by_hand("gpu", DEVICE)
+
+
+def test_many_entries_take_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "MOST", 44)
+    monkeypatch.setattr(gpu, "loss_and_gradient", None)
+    using, inputs = case("bce", True, True, True, DEVICE)
+    assert_same(using("gpu"), using("reference"), inputs)

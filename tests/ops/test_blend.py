@@ -1,0 +1,44 @@
+"""Mixtures against the equation. The kernels: interpreted_blend.py, test_blend_gpu.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops.blend import blend
+from tests.ops.ragged_inputs import assert_same, assert_within_budget
+
+
+def case(rows: int, device: str = "cpu") -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+    """(backend -> function of the inputs, inputs)."""
+    inputs = [*torch.randn(2, rows, 3, 5, dtype=torch.float64), torch.tensor(0.7, dtype=torch.float64)]
+    return lambda backend: lambda *x: blend(*x, backend=backend), [x.to(device).requires_grad_() for x in inputs]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 33])
+def test_equals_the_equation(rows: int) -> None:
+    using, inputs = case(rows)
+    assert_same(using("cpu"), using("reference"), inputs)
+
+
+def within_budget(backend: str, device: str) -> None:
+    """The gradient of gamma is a sum that cancels: its terms are ``g (b - a) / (1 + gamma)^2``."""
+    using, inputs = case(33, device)
+    a, b, gamma = (x.detach() for x in inputs)
+    terms = (b - a).abs().sum() / (1 + gamma) ** 2  # the weights of the loss are at most 1
+    assert_within_budget(using(backend), using("reference"), inputs, draws=4, terms={3: terms})
+
+
+def test_error_in_float32() -> None:
+    within_budget("cpu", "cpu")
+
+
+def test_refused_arguments() -> None:
+    x = torch.ones(3, 2)
+    with pytest.raises(ValueError, match=r"received \(3, 2\), \(3, 2\) and \(1,\)"):
+        blend(x, x, torch.ones(1))
+    with pytest.raises(ValueError, match=r"received \(3, 2\), \(3,\) and \(\)"):
+        blend(x, x[:, 0], torch.ones(()))
