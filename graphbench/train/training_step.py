@@ -14,6 +14,7 @@ from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
 from graphbench.train.forward import OpaqueBatch
+from graphbench.train.gradient_exchange import GradientExchange
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.tally import StepOutput
 
@@ -27,6 +28,9 @@ class TrainingStep:
         optimizer: as Fabric wrapped it.
         task: loss.
         settings: clipping.
+
+    Attributes:
+        exchange: averages the gradients of several processes before an update; None: DDP does, in the backward pass.
     """
 
     def __init__(self, fabric: Fabric, forward: Any, optimizer: Any, task: Task, settings: TrainerSettings) -> None:
@@ -35,6 +39,7 @@ class TrainingStep:
         self._optimizer = optimizer
         self._task = task
         self._settings = settings
+        self.exchange: GradientExchange | None = None
 
     @property
     def precision(self) -> Precision:
@@ -68,6 +73,8 @@ class TrainingStep:
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""
+        if self.exchange is not None:
+            self.exchange.average()
         if self._settings.clip_grad_norm:
             # Not by Fabric, which refuses to unscale for a fused optimizer; that takes unscaled gradients as they are.
             scaler = getattr(self.precision, "scaler", None)
@@ -80,9 +87,12 @@ class TrainingStep:
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""
-        self._optimizer.zero_grad()
+        if self.exchange is not None:
+            self.exchange.forget()
+        else:
+            self._optimizer.zero_grad()
 
     def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
         if self._fabric.world_size == 1:
             return nullcontext()
-        return self._fabric.no_backward_sync(self._forward, enabled=not enabled)
+        return self._fabric.no_backward_sync(self._forward, enabled=not enabled or self.exchange is not None)
