@@ -60,8 +60,9 @@ def components(namespaces: Sequence[str]) -> Iterator[Item]:
 
 
 def datasets() -> Iterator[Item]:
-    """A line per data set that declares what it looks like: task, metric, licence."""
-    for name in registry.names("data/datasets"):
+    """A line per data set that declares what it looks like: task, metric, licence; then what PyG reads."""
+    known = registry.names("data/datasets")
+    for name in known:
         builder = registry.lookup("data/datasets", name)
         for dataset in builder.names:
             try:
@@ -72,7 +73,13 @@ def datasets() -> Iterator[Item]:
             yield Item(f"{name}/{dataset}", about, "" if card is None else card.licence)
         if not builder.names:
             yield Item(f"{name}/...", (inspect.getdoc(builder) or "").partition("\n")[0])
-    yield Item("PyG-<Class>/...", "Any other class of torch_geometric.datasets, read by the library and measured.")
+    from torch_geometric import datasets as library  # a second
+
+    for name in library.__all__:
+        if f"PyG-{name}" not in known:
+            text = " ".join((inspect.getdoc(getattr(library, name)) or "").split())
+            about = re.sub(r":\w+:`+~?([^`]*)`+", r"\1", re.split(r"(?<=\.)\s", text)[0]).replace("``", "")
+            yield Item(f"PyG-{name}/...", about, "read by PyTorch Geometric, measured")
 
 
 def configurations() -> Iterator[Item]:

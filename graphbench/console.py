@@ -33,16 +33,29 @@ COMMANDS = {
 }
 """Word -> module whose ``main(arguments)`` does it, and one line."""
 
-_COMPLETION = """\
+NAMED = {"train": "configs", "check": "configs", "prepare": "configs", "sweep": "sweeps", "list": "topics"}
+"""Words whose arguments may be shipped names, and which."""
+
+_BASH = """\
 _graphbench() {{
+    local word="${{COMP_WORDS[1]}}" current="${{COMP_WORDS[$COMP_CWORD]}}"
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{words}" -- "${{COMP_WORDS[1]}}"))
+        COMPREPLY=($(compgen -W "{words}" -- "$current"))
+    elif [[ "$current" == -* ]]; then
+        COMPREPLY=($(compgen -W "$(graphbench "$word" --help 2>/dev/null | grep -oE -- '--[a-z_]+')" -- "$current"))
     else
-        COMPREPLY=($(compgen -f -- "${{COMP_WORDS[$COMP_CWORD]}}"))
+        COMPREPLY=($(compgen -W "$(graphbench completion names "$word" 2>/dev/null)" -- "$current") \
+                   $(compgen -f -- "$current"))
     fi
 }}
 complete -o filenames -F _graphbench graphbench
 """
+_ZSH = "autoload -U +X bashcompinit && bashcompinit\n" + _BASH
+_FISH = """\
+complete -c graphbench -n __fish_use_subcommand -f -a "{words}"
+complete -c graphbench -n "__fish_seen_subcommand_from {named}" -a "(graphbench completion names (commandline -opc)[2])"
+"""
+SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,16 +96,31 @@ def _usage() -> str:
             "",
             *lines,
             "",
-            "graphbench COMMAND --help says more; graphbench --version; graphbench completion bash|zsh prints what the",
-            'shell reads: eval "$(graphbench completion bash)".',
+            "graphbench COMMAND --help says more; graphbench --version; graphbench completion bash|zsh|fish prints",
+            'what the shell reads: eval "$(graphbench completion bash)".',
         ]
     )
 
 
 def _completion(rest: Sequence[str]) -> int:
-    if list(rest) not in (["bash"], ["zsh"]):
-        print(f"error: completion takes bash or zsh, received '{' '.join(rest)}'.", file=sys.stderr)
+    """A shell's script, or ``names WORD``: what its script asks for."""
+    given = list(rest)
+    if given[:1] == ["names"]:
+        print("\n".join(_names(NAMED.get((*given, "")[1], ""))))
+        return 0
+    if len(given) != 1 or given[0] not in SHELLS:
+        print(f"error: completion takes {', '.join(SHELLS)}, received '{' '.join(given)}'.", file=sys.stderr)
         return 2
-    head = "autoload -U +X bashcompinit && bashcompinit\n" if rest[0] == "zsh" else ""
-    print(head + _COMPLETION.format(words=" ".join([*COMMANDS, "completion"])), end="")
+    print(SHELLS[given[0]].format(words=" ".join([*COMMANDS, "completion"]), named=" ".join(NAMED)), end="")
     return 0
+
+
+def _names(kind: str) -> list[str]:
+    """Shipped names, read from the folders alone."""
+    from graphbench import shipped
+
+    if kind == "topics":
+        return list(importlib.import_module("graphbench.catalogue").TOPICS)
+    if kind == "sweeps":
+        return [path.stem for path in shipped.sweeps()]
+    return [path.stem for path in shipped.configurations()] if kind == "configs" else []

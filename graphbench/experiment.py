@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 
 from graphbench.config import Config
@@ -23,6 +22,7 @@ from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import final_line, results_table
 from graphbench.single_run import Surroundings, work_on
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
 from graphbench.train.reporter import Reporter
 from graphbench.train.signals import StopRequest
@@ -76,9 +76,9 @@ def run(
         around = Surroundings(checked, data, overwrite, reporters, number, StopRequest())
         if number > 1:
             _run_together(all_inputs, around, fabric)
-        scale = fabric.strategy.precision.state_dict()  # of float16 losses: every run begins with the same
+        scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
         for inputs in all_inputs if number == 1 else ():
-            fabric.strategy.precision.load_state_dict(scale)
+            fabric.precision.load_state_dict(scale)
             without_pause(work_on(inputs, around, fabric))
         if not fabric.is_global_zero:
             return None

@@ -30,10 +30,9 @@ from graphbench.structures import DataInfo
 from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
     from graphbench.models.contract import Model
     from graphbench.tasks.task import Task
+    from graphbench.train.fabric import Fabric
 
 
 MOST_MODULES = 100_000

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphbench.config import Config
+from graphbench.config import Config, load_config
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
-from graphbench.factory.data import build_splits
+from graphbench.factory.data import build_splits, read_data
 from graphbench.preflight import Run, declared_identity
-from graphbench.runs.identity import RunIdentity
+from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.train.pretrained import find_run, read_best
 
@@ -76,10 +76,50 @@ def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     return RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), facts)
 
 
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a finished run was made of.
+
+    Attributes:
+        record: of the run.
+        config: of the run, with its seed and split.
+        raw: the data, without encodings.
+        splits: its examples.
+    """
+
+    record: RunRecord
+    config: Config
+    raw: LoadedDataset
+    splits: Splits
+
+
+def read_finished(path: Path) -> FinishedRun:
+    """Reads record, configuration, data and split of a finished run once more.
+
+    Args:
+        path: its run directory.
+
+    Raises:
+        UserError: no record, or the data, the split or a plug-in is another one today.
+    """
+    record = RunRecord.read(path / "record.json")
+    if record is None:
+        raise UserError(f"{path}: record.json is missing or unreadable.")
+    config = load_config(path / "config.yaml")
+    raw = read_data(config)
+    made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
+    different = record.identity.differences(dataclasses.replace(made.identity, config_hash=record.config_hash))
+    if different:
+        raise UserError(f"{path}: was made of another {described(different)}; its model cannot be shown on this.")
+    return FinishedRun(record, config, raw, made.splits)
+
+
 def split_name(facts: Mapping[str, Any]) -> str:
     """Under which name a run's split is among its inputs: runs that share it must have the same examples."""
-    seed = facts.get("split_seed")
-    return f"split {facts['split_index']}" if seed is None else f"split of seed {seed}"
+    seed, index = facts.get("split_seed"), facts["split_index"]
+    if seed is None:
+        return f"split {index}"
+    return f"split {index} of seed {seed}" if index else f"split of seed {seed}"
 
 
 def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model, layer_names
@@ -29,6 +29,7 @@ from graphbench.runs.split_text import split_texts
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
@@ -156,8 +157,12 @@ def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabri
     )
     for note in (*inputs.notes, *(parts.pretrained.notes if parts.pretrained else ())):
         logger.info(note)
+    previous = directory.record if resumes else None
+    if previous is not None and previous.sampling != parts.loaders.sampling:
+        began, now = previous.sampling, parts.loaders.sampling
+        raise UserError(f"{directory.path}: this run began with {began}, and would go on with {now}: train.clustering.")
     record = RunRecord.start(
-        previous=directory.record if resumes else None,
+        previous=previous,
         config=config.name,
         config_hash=config.hash,
         settings=config.settings,
@@ -169,6 +174,8 @@ def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabri
         data=inputs.facts,
         inputs=inputs.identity.inputs,
         together=around.together,
+        approximation=parts.loaders.approximation,
+        sampling=parts.loaders.sampling,
     )
     if fabric.is_global_zero:
         atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")

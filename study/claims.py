@@ -16,6 +16,7 @@ from pathlib import Path
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
+from graphbench.runs.record_index import indexed
 from study.judging.document import document
 from study.judging.verdicts import ROOT, VERDICTS, decide, read_claims
 
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "claims.md", metavar="FILE")
     options = parser.parse_args(arguments)
     try:
-        verdicts = [decide(claim, options.records) for claim in read_claims(options.claims)]
+        with indexed([options.records]):
+            verdicts = [decide(claim, options.records) for claim in read_claims(options.claims)]
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return UserError.exit_code

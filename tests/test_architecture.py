@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "single_run": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight", "run_inputs"},
     "experiment": {"config", "factory", "data", "train", "runs", "preflight", "run_inputs", "single_run"},
     "comparison": {"config", "preflight", "runs"},
-    "predict": {"structures", "ops", "config", "data", "transforms", "factory", "runs", "train"},
+    "predict": {"structures", "ops", "config", "data", "transforms", "factory", "run_inputs", "runs", "train"},
     "__main__": {"console"},
     "console": set(),
     "catalogue": {"data"},

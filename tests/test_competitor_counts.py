@@ -66,9 +66,13 @@ def test_count_of_the_graph_transformer() -> None:
     assert parameters("gt-pattern", folder="gnnbench") == 522_982 + 80 - 21
 
 
-def test_counts_of_the_leaderboard_of_molhiv() -> None:
+def test_counts_of_the_leaderboards_of_molecules() -> None:
     assert parameters("deepergcn-molhiv") == 531_976
+    assert parameters("deepergcn-molpcba") == 5_550_208
     assert parameters("pna-molhiv") == 326_081
+    assert parameters("pna-molpcba") == 6_550_839
+    assert parameters("dgn-molhiv") == 114_065
+    assert parameters("dgn-molpcba") == 6_732_696
 
 
 def test_count_of_egt() -> None:
@@ -100,3 +104,10 @@ def test_counts_of_models_that_read_labels() -> None:
     assert parameters("cpgnn-actor", folder="nodes") == 64 * (932 + 5) + 5 + 5 * 5
     first, last = 4 * 1434 * 128 + 3 * 128 + 256, (3 * 4 + 1) * 129 * 128 + 3 * 128
     assert parameters("unimp-cora", folder="nodes") == 7 * 1433 + first + last + 129 * 7
+
+
+def test_counts_of_grit_s_other_files() -> None:
+    """On PCQM4Mv2 the original builds 11,824,129: a misspelt key leaves two maps out."""
+    assert parameters("grit-zinc", "dataset.node_encoder_num_types", "21", folder="gnnbench") == 473_473
+    five = ("ogb_atom_vocabulary", "5")
+    assert parameters("grit-pcqm4m", *five) == 11_824_129 + 2 * 16 * 256

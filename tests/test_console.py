@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,22 +46,53 @@ def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert capsys.readouterr().out == f"graphbench {__version__}\n"
     assert console.main(["trian"]) == 2
     assert "unknown command 'trian'. Did you mean 'train'?" in capsys.readouterr().err
-    assert console.main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    words = subprocess.run(
-        ["bash", "-c", f'{script}COMP_WORDS=(graphbench tr); COMP_CWORD=1; _graphbench; echo "${{COMPREPLY[@]}}"'],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert words.stdout.strip() == "train"
-    assert console.main(["completion", "fish"]) == 2
+    assert console.main(["completion", "names", "check"]) == 0
+    assert {"quickstart", "sgformer-cora"} <= set(capsys.readouterr().out.split())
+    assert console.main(["completion", "names", "sweep"]) == 0
+    assert "sgformer-table2" in capsys.readouterr().out.split()
+    assert console.main(["completion", "ksh"]) == 2
+    assert "completion takes bash, zsh, fish, received 'ksh'" in capsys.readouterr().err
     assert module.main is console.main
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("graphbench tr", {"train"}),
+        ("graphbench check sgformer-co", {"sgformer-cora", "sgformer-cora-4layers"}),
+        ("graphbench list met", {"metrics"}),
+        ("graphbench train --dry", {"--dry_run"}),
+        ("graphbench predict new", {"new.pt"}),
+    ],
+)
+def test_bash_completes_words_names_options_and_files(
+    line: str, expected: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new.pt").touch()
+    (tmp_path / "graphbench").write_text(f'#!/bin/sh\nexec {sys.executable} -m graphbench "$@"\n')
+    (tmp_path / "graphbench").chmod(0o755)
+    assert console.main(["completion", "bash"]) == 0
+    script = f"{capsys.readouterr().out}COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _graphbench\n"
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", script + 'printf "%s\\n" "${COMPREPLY[@]}"'], cwd=tmp_path, env=path, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert expected <= set(done.stdout.split())
+    assert all(each.startswith(line.split()[-1]) for each in done.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_reads_its_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out + "complete -C 'graphbench tra'\n"
+    assert "train" in subprocess.run(["fish", "-c", script], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
+        (("datasets", "PyG-K*"), ["PyG-KarateClub/...", "Zachary", "[read by PyTorch Geometric, measured]"]),
         (("layers", "S[FG]*"), ["SFi ", "SGFormer  Attention without softmax, in O(N).  [arXiv:2306.10759]"]),
         (("metrics", "auc"), ["auc  Probability that a positive label scores higher"]),
         (("datasets", "PyG-ZINC/*"), ["PyG-ZINC/subset  graph regression, mae"]),

@@ -13,6 +13,7 @@ from scripts.notebooks import cells, notebook, pages
 from tests.paths import ROOT
 
 PRINTS = {  # what a page must have printed
+    "fine-tuning": ("fine-tuned 0.", "head alone 0.", "from scratch 0."),
     "own-data": ("GIN+SFi {", " chords |", "tensor([["),
     "own-attention": ("MeanField {", "Transformer {", "wrote report.html: 6 finished runs"),
     "layers-in-pyg": ("9 0.", "torch.Size([2, 20, 20])"),

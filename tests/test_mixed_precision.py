@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_fabric.plugins import MixedPrecision
 
 from graphbench.config import load_config
 from graphbench.experiment import run
 from graphbench.factory.training import build_settings
 from graphbench.train.checkpointer import read_checkpoint
+from graphbench.train.precision import Precision
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
 from tests.own_graphs import write_rings
@@ -34,7 +34,7 @@ def test_runs_do_not_depend_on_what_ran_before_or_beside_them(
 ) -> None:
     """With clipping, dropout and groups of batches; killed between two checkpoints of one epoch."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("graphbench.train.accelerator.MixedPrecision", _scaled_too_much)
+    monkeypatch.setattr("graphbench.train.accelerator.Precision", _scaled_too_much)
     options = (
         f"precision {precision} gt.dropout 0.4 gnn.dropout 0.4 optim.max_epoch 4 train.batch_size 2 "
         "optim.clip_grad_norm true optim.clip_grad_norm_value 0.1 optim.batch_accumulation 2 optim.base_lr 0.05"
@@ -66,8 +66,9 @@ def test_runs_do_not_depend_on_what_ran_before_or_beside_them(
         assert scale(first) == {}
 
 
-def _scaled_too_much(precision: Any, device: str) -> MixedPrecision:
-    return MixedPrecision(precision, device, torch.amp.GradScaler(device, init_scale=LARGEST))
+def _scaled_too_much(name: str, device: torch.device) -> Precision:
+    scaler = torch.amp.GradScaler(device.type, init_scale=LARGEST) if name == "16-mixed" else None
+    return Precision(name, device, scaler)
 
 
 def _checkpoint_after_every_step(*arguments: Any) -> TrainerSettings:

@@ -1,9 +1,10 @@
 """Shipped baselines have exactly the parameters of the models they reproduce.
 
 ``published_counts.json`` was measured on 2026-11-21 by running the original code on the original YAML files: GraphGPS
-at commit 2801570, Exphormer at 1b43962 and the LRGB re-tuning of Toenshoff et al. at c3500cb, all with ogb >= 1.3.6
-(five chirality classes), while the numbers GraphGPS published are those of the four classes before. SFi-Former released
-no code; its numbers are those of its paper (https://arxiv.org/abs/2504.20666, Tables 5 and 6).
+at commit 2801570, Exphormer at 1b43962 and the LRGB re-tuning of Toenshoff et al. at c3500cb; GRIT at 6c988ea on
+2026-11-24. All with ogb >= 1.3.6 (five chirality classes), while the numbers GraphGPS published are those of the four
+classes before. SFi-Former released no code; its numbers are those of its paper (https://arxiv.org/abs/2504.20666,
+Tables 5 and 6).
 """
 
 from __future__ import annotations

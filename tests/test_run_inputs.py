@@ -207,6 +207,15 @@ def test_runs_over_splits_with_another_seed_are_other_runs(folder: Path, command
     assert "of another seed (0 there, 1 here)" in commands.refused(*over_splits, "seed", "1")
 
 
+def test_runs_over_draws_of_one_seed_are_averaged(folder: Path, commands: Commands) -> None:
+    write_nodes()
+    draws = ("dataset.split_mode", "random-permutation", "dataset.split_seed", "5", "run_multiple_splits", "[0, 1]")
+    commands.run("nodes.yaml", *draws)
+    first, second = (record_of(f"nodes/{number}")["inputs"] for number in (0, 1))
+    assert first["split of seed 5"] != second["split 1 of seed 5"]
+    assert len(aggregate("results/nodes").runs) == 2
+
+
 def test_a_split_that_does_not_exist_shows_before_the_first_run(folder: Path, commands: Commands) -> None:
     write_nodes()
     message = commands.refused("nodes.yaml", "run_multiple_splits", "[0, 10]")

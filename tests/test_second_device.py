@@ -11,11 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.accelerators import CPUAccelerator
-from lightning_fabric.plugins import Precision
-from lightning_fabric.plugins.environments import LightningEnvironment
-from lightning_fabric.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 
 from graphbench import experiment
@@ -28,6 +23,8 @@ from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures import GraphBatch, Ragged
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric
+from graphbench.train.precision import Precision
 from tests.contract import tensors_of
 from tests.second_device import DEVICE, GPU, Elsewhere, second_device, triton_stubbed
 from tests.synthetic_batch import SIZES, batch_like
@@ -114,16 +111,8 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
             assert error < 1e-3, f"gradient of {name}: {error:.1e} of the largest"
 
 
-class _Second(CPUAccelerator):
-    """Accepts a device that is none of Lightning's."""
-
-    def setup_device(self, device: torch.device) -> None:
-        pass
-
-
 def _fabric(config: object, precision: Precision | None = None) -> Fabric:
-    strategy = SingleDeviceStrategy(DEVICE, accelerator=_Second())
-    return Fabric(strategy=strategy, plugins=[LightningEnvironment(), *([] if precision is None else [precision])])
+    return Fabric(DEVICE, precision or Precision("32-true", DEVICE))
 
 
 SMALL = "dataset.SBM.train_graphs 16 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4"

@@ -23,7 +23,7 @@ QUICK = ("optim.max_epoch", "1", "optim.num_warmup_epochs", "0", "dataset.SBM.tr
     [
         (("--help",), SLOW | COMPILER | LIGHTNING | {"torch", "numpy", "yaml"}),
         (("--cfg", "configs/quickstart.yaml", "--dry_run"), SLOW | COMPILER | LIGHTNING),
-        (("--cfg", "configs/quickstart.yaml", *QUICK, "out_dir", "{folder}"), SLOW - {"rich"}),
+        (("--cfg", "configs/quickstart.yaml", *QUICK, "out_dir", "{folder}"), SLOW - {"rich"} | COMPILER | LIGHTNING),
     ],
     ids=["help", "dry run", "training"],
 )

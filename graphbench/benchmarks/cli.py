@@ -36,7 +36,7 @@ BENCHMARKS = (
 )
 """Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
 
-HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "tables")
+HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "records", "tables")
 """Work of the host, without a GPU: modules with ``run()``."""
 
 

@@ -84,7 +84,9 @@ class Config:
 
     def dump(self) -> str:
         """The complete configuration as YAML; loading it gives the same configuration."""
-        return yaml.safe_dump(self.plain(), sort_keys=False, default_flow_style=None, width=120)
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where PyYAML has libyaml
+        text: str = yaml.dump(self.plain(), Dumper=dumper, sort_keys=False, default_flow_style=None, width=120)
+        return text
 
 
 def nested(values: Mapping[str, Any]) -> CfgNode:

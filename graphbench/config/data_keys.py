@@ -22,7 +22,9 @@ DATASET = {
     "train_fraction": Key(
         1.0, "share of the split's training examples that trains, drawn with the seed of the split; 1: all", minimum=0.0
     ),
-    "split_mode": Key("standard", "standard (the public split), random, random-class, cv-kfold-K, ..."),
+    "split_mode": Key(
+        "standard", "standard (the public split), random, random-class, random-permutation, cv-kfold-K, ..."
+    ),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),
@@ -161,6 +163,7 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         **ENCODING,
         "dim_pe": Key(0, "always 0: this encoding takes no columns", minimum=0),
         "node_degrees_only": Key(False, "encode degrees, without a bias of attention"),
+        "degrees": Key(True, "encode degrees at all"),
         "num_spatial_types": Key(None, "distances that are told apart", holds=int, optional=True, minimum=1),
         "num_in_degrees": Key(None, "in-degrees that are told apart", holds=int, optional=True, minimum=1),
         "num_out_degrees": Key(None, "out-degrees that are told apart", holds=int, optional=True, minimum=1),
@@ -169,6 +172,14 @@ ENCODINGS: dict[str, dict[str, Key]] = {
         "enable": ENCODING["enable"],
         "layers": Key(2, "layers of the network that embeds the encoding", minimum=1),
         **_EIGEN,
+    },
+    "posenc_RRWP": {
+        "enable": ENCODING["enable"],
+        "ksteps": Key(21, "random-walk probabilities per pair of nodes", minimum=1),
+        "add_identity": Key(True, "the first of them is that of no step"),
+        "spd": Key(False, "", inert="random-walk probabilities are not reduced to shortest paths"),
+        "add_node_attr": Key(False, "", inert=NO_EFFECT),
+        "add_inverse": Key(False, "", inert=NO_EFFECT),
     },
     "posenc_ERN": _RESISTANCE,
     "posenc_ERE": _RESISTANCE,

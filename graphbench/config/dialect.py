@@ -70,3 +70,14 @@ def infer(
     for fork, why in signs.items():
         return fork, f"{why}, which only {fork} has: read with compat {fork} (set compat to choose otherwise)."
     return None
+
+
+def name_encoders(values: dict[str, Any]) -> None:
+    """Writes an encoder that is only switched on into the key that names the encoders: GRIT's files do not name RRWP.
+
+    Args:
+        values: as in :func:`infer`; changed in place.
+    """
+    names = values["dataset.node_encoder_name"].split("+")
+    if values["model.type"] == "GritTransformer" and values["posenc_RRWP.enable"] and "RRWP" not in names:
+        values["dataset.node_encoder_name"] = "+".join([*names, "RRWP"])

@@ -66,6 +66,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         if inferred is not None:
             values["compat"], notice = inferred
             notices.append(notice)
+    dialect.name_encoders(values)
     if "dataset.split" not in leaves:
         builder = registry.lookup("data/datasets", values["dataset.format"])
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))

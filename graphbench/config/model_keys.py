@@ -69,6 +69,7 @@ GT = {
     ),
     "batch_norm": Key(True, "BatchNorm after each part; exclusive with layer_norm"),
     "residual": Key(True, "residual connections of SAN layers (GPS layers always have them)"),
+    "update_e": Key(True, "", inert="GRIT updates the states of pairs"),
     "full_graph": Key(True, "SAN layers attend to all pairs, not to edges only"),
     "gamma": Key(1e-5, "weight of pairs that are no edges in SAN layers", minimum=0.0),
     "dim_edge": Key(None, "width of the edge state; none: as gt.dim_hidden", holds=int, optional=True, minimum=1),
@@ -78,6 +79,21 @@ GT = {
     "pna_degrees": Key(
         [], "in-degree histogram for layers that scale by degree (PNA here does not); empty: measured", item=int
     ),
+}
+
+ATTN = {
+    "use": Key(True, "", inert=NO_EFFECT),
+    "sparse": Key(False, "", inert="GRIT attends to all pairs"),
+    "full_attn": Key(True, "", inert="GRIT attends to all pairs"),
+    "deg_scaler": Key(True, "scale what attention returns by the degree"),
+    "use_bias": Key(False, "biases of keys and values"),
+    "clamp": Key(5.0, "bound of the scores", minimum=0.0),
+    "act": Key("relu", "activation of the scores"),
+    "norm_e": Key(True, "normalise the states of pairs"),
+    "O_e": Key(True, "linear map of what the scores add to the states of pairs"),
+    "edge_enhance": Key(True, "add a map of the scores to the values"),
+    "signed_sqrt": Key(True, "", inert="the signed root of the scores is always taken, as in GRIT's code"),
+    "fwl": Key(False, "", inert=NO_EFFECT),
 }
 
 GRAPHORMER = {

@@ -71,7 +71,7 @@ TRAIN = {
         "custom (train), inference-only, PCQM4Mv2-inference, or log-attn-weights; standard is the same as custom",
         allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
     ),
-    "batch_size": Key(16, "graphs per batch; of a sampler: nodes, edges, walks or clusters per batch", minimum=1),
+    "batch_size": Key(16, "graphs per batch; of a sampler: nodes, pairs, edges, walks or clusters", minimum=1),
     "batching": Key(
         "shuffled",
         "which graphs share a batch: any, or those of similar size (bucketed); orders depend on seed and epoch only",
@@ -94,10 +94,11 @@ TRAIN = {
     "sampler": Key(
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "
-        "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes), "
-        "cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, saint_edge and saint_rw (GraphSAINT: "
-        "the subgraph of batch_size random nodes, edges or walks of walk_length steps, iter_per_epoch times), "
-        "seeds (not at all, with the loss of batch_size nodes per step, for models that read nodes one by one: ANSGT)",
+        "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes, or "
+        "of the ends of batch_size pairs), cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, "
+        "saint_edge and saint_rw (GraphSAINT: the subgraph of batch_size random nodes, edges or walks of walk_length "
+        "steps, iter_per_epoch times), seeds (not at all, with the loss of batch_size nodes per step, for models that "
+        "read nodes one by one: ANSGT)",
         allowed=("full_batch", "random_node", "neighbor", "cluster", "saint_node", "saint_edge", "saint_rw", "seeds"),
     ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
@@ -143,8 +144,10 @@ VAL = {
     "sampler": Key(
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
-        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN)",
-        allowed=("full_batch", "blocks", "random_node"),
+        "(models gnn, GPSModel, TwoBranch, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by part, "
+        "without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named in "
+        "record and table",
+        allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
     ),
     "node_budget": Key(
         0,

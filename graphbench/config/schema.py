@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphbench.config.data_keys import DATASET, ENCODINGS, PREP
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
-from graphbench.config.model_keys import BIGBIRD, GNN, GRAPHORMER, GT, MODEL
+from graphbench.config.model_keys import ATTN, BIGBIRD, GNN, GRAPHORMER, GT, MODEL
 from graphbench.config.run_keys import MLFLOW, OPTIM, PRETRAINED, TOP, TRAIN, VAL, WANDB
 
 GROUPS: dict[str, dict[str, Key]] = {
@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, Key]] = {
     "prep": PREP,
     "graphormer": GRAPHORMER,
     "gt.bigbird": BIGBIRD,
+    "gt.attn": ATTN,
     **ENCODINGS,
     "share": {name: Key(1, "", inert=AT_RUN_TIME, neutral=True) for name in ("dim_in", "dim_out", "num_splits")},
     "mlflow": MLFLOW,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from graphbench.data.store import GraphStore
 
@@ -220,7 +220,7 @@ def _is_connected(adjacency: np.ndarray) -> bool:
     """Whether a graph is connected; an isolated node, the common case, is noticed in a tenth of the time."""
     if len(adjacency) > 1 and not adjacency.any(0).all():
         return False
-    return bool(connected_components(adjacency, directed=False, return_labels=False) == 1)
+    return bool(scipy.sparse.csgraph.connected_components(adjacency, directed=False, return_labels=False) == 1)
 
 
 def _symmetric(rng: np.random.Generator, probability: np.ndarray | np.float32, size: int | None = None) -> np.ndarray:

@@ -4,6 +4,7 @@
 |---|---|
 | ``torch_geometric.data.Dataset`` | its graphs, one by one |
 | ``(data, slices)`` or ``(data, slices, class)``, as ``InMemoryDataset.save`` writes them | the same |
+| ``HeteroData`` | one graph of several kinds of nodes (:mod:`graphbench.data.heterogeneous`) |
 | ``Data``, or a mapping of tensors or lists | one graph |
 | row of a HuggingFace data set of graphs (``node_feat`` are its features) | one graph |
 | ``networkx`` graph with the attributes ``x``, ``y`` (nodes), ``edge_attr`` (edges), ``y`` (graph) | one graph |
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from graphbench.data.graph_records import GraphLike, GraphObject
+from graphbench.data.heterogeneous import homogeneous
 
 
 def graph_list(value: Any) -> list[GraphLike]:
@@ -33,11 +35,15 @@ def graph_list(value: Any) -> list[GraphLike]:
     Raises:
         TypeError: it, or one of its entries, is none of these; the message names the entry.
     """
-    from torch_geometric.data import Dataset  # a second, and only who has such graphs needs it
+    from torch_geometric.data import Dataset, HeteroData  # a second, and only who has such graphs needs it
 
     # A data set of PyG also answers to the attributes of one Data, its graphs concatenated: it has to be asked first.
     if isinstance(value, Dataset):
-        return [value[number] for number in range(len(value))]
+        value = [value[number] for number in range(len(value))]
+    if isinstance(value, HeteroData):
+        return [homogeneous(value)]
+    if isinstance(value, list) and value and isinstance(value[0], HeteroData):
+        value = [homogeneous(graph) for graph in value]
     dgl = sys.modules.get("dgl")  # whoever has such objects
     if dgl is not None and isinstance(value, dgl.data.DGLDataset):
         value = [value[number] for number in range(len(value))]

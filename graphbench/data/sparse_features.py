@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 import torch
-from scipy import sparse
 
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, SparseRows, as_dense
@@ -46,9 +46,9 @@ def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> 
     return store.with_features(as_dense(x) if isinstance(x, SparseRows) else SparseRows.of(x))
 
 
-def sparse_rows(matrix: sparse.spmatrix | sparse.sparray) -> SparseRows:
+def sparse_rows(matrix: scipy.sparse.spmatrix | scipy.sparse.sparray) -> SparseRows:
     """A matrix of SciPy as float32 sparse rows."""
-    csr = sparse.csr_array(matrix, dtype=np.float32)
+    csr = scipy.sparse.csr_array(matrix, dtype=np.float32)
     ptr, column = (torch.from_numpy(array.astype(np.int64)) for array in (csr.indptr, csr.indices))
     return SparseRows(ptr, column, torch.from_numpy(csr.data), csr.shape[1])
 

@@ -1,8 +1,8 @@
 """Protocols that make a split: one function each, and :func:`make_splits`, which calls the one that is named.
 
 Names are GraphGPS's where it has them: ``standard`` (published with the data), ``random``, ``cv-kfold-K``,
-``cv-stratifiedkfold-K``, ``fixed``, ``sliced``; ours are ``random-class`` and the names under which a data set
-publishes further splits (``geom-gcn``, ``folds``).
+``cv-stratifiedkfold-K``, ``fixed``, ``sliced``; ours are ``random-class``, ``random-permutation`` and the names under
+which a data set publishes further splits (``geom-gcn``, ``folds``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from graphbench.errors import UserError, unknown
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
 _FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
 _ALIASES = {"public": "standard"}
-_DRAWN = ("random", "random-class")
-_SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000)}
+_DRAWN = ("random", "random-class", "random-permutation")
+_SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
 
 
 def default_sizes(mode: str) -> tuple[float, ...]:
@@ -81,8 +81,9 @@ def make_splits(
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
         seed: for the random protocols; the folds of cross-validation do not depend on it.
-        sizes: ``dataset.split``: ratios or counts (random), ``[per class, val, test]`` (random-class), counts (fixed
-            without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's default.
+        sizes: ``dataset.split``: ratios (random, random-permutation) or counts (random), ``[per class, val, test]``
+            (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's
+            default.
         split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
         published: splits that came with the data, by mode.
         allowed: the card's ``split_modes``; None allows everything.
@@ -224,6 +225,29 @@ def _random_class(request: SplitRequest) -> Splits:
     return Splits.of(torch.cat(train), left[: int(val)], left[int(val) : int(val + test)])
 
 
+def _random_permutation(request: SplitRequest) -> Splits:
+    """One permutation of the labelled examples, cut into train, val and all the rest.
+
+    ``rand_train_test_idx`` of LINKX's release (github.com/CUAI/Non-Homophily-Large-Scale), which those of NodeFormer,
+    DIFFormer and SGFormer share: numpy's legacy generator with the release's seed makes these its very nodes. For one
+    seed, a smaller training part lies inside a larger one. ``split_index`` counts the permutations that the release
+    drew from the same generator before, one per run.
+    """
+    ratios = _three(request, default_sizes("random-permutation"), "three ratios, e.g. [0.5, 0.25, 0.25]")
+    if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
+        raise UserError(
+            f"split_mode 'random-permutation': ratios must be positive and add up to 1, received {list(ratios)}."
+        )
+    if request.index < 0:
+        raise UserError(f"split_mode 'random-permutation': split_index must be 0 or more, received {request.index}.")
+    examples = _labelled(request)
+    generator = np.random.RandomState(request.seed)
+    for _ in range(request.index + 1):
+        order = examples[generator.permutation(len(examples))]
+    train, val = (int(len(examples) * ratio) for ratio in ratios[:2])
+    return Splits.of(order[:train], order[train : train + val], order[train + val :])
+
+
 def _fixed(request: SplitRequest) -> Splits:
     """Read from a file; without one, the first, next and last counts of ``dataset.split`` in the data's own order."""
     if request.split_file is not None:
@@ -280,6 +304,7 @@ PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
     "standard": lambda request: _published("standard", request),
     "random": _random,
     "random-class": _random_class,
+    "random-permutation": _random_permutation,
     "fixed": _fixed,
     "sliced": _sliced,
     "cv-kfold-K": _kfold,

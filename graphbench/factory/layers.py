@@ -272,6 +272,7 @@ class LayerFactory:
             attn_dropout=tree.gt.attn_dropout,
             hidden_dropout=tree.gt.dropout,
             act=tree.gnn.act,
+            hidden_act=tree.gnn.act,
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=spec.edges in (None, "exp") or spec.attribute is not None,

@@ -15,8 +15,9 @@ from graphbench.config import Config
 from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.clusters import Clusters
-from graphbench.data.large.loader import LargeLoader
+from graphbench.data.large.loader import SamplingLoader
 from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.pair_loader import PairLoader
 from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.large.saint_loader import SaintLoader
 from graphbench.data.large.seed_loader import SeedLoader
@@ -34,7 +35,7 @@ from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
+    from graphbench.train.fabric import Fabric
 
 
 def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
@@ -53,6 +54,13 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
         raise UserError(
             f"{config.where('val.sampler')}: val.sampler {evaluation} is for graphs that are cut in training as well; "
             "set train.sampler to one that cuts them, e.g. random_node or neighbor."
+        )
+    if info.task != "link_pred" and evaluation == "neighbor":
+        raise UserError(f"{config.where('val.sampler')}: val.sampler neighbor is for link tasks; use blocks.")
+    if info.task == "link_pred" and not {train, evaluation} <= {"full_batch", "neighbor"}:
+        raise UserError(
+            f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch or neighbor; "
+            f"received {train} and {evaluation}."
         )
     if train != "full_batch" and batch_transform(config) is not None:
         raise UserError(
@@ -153,7 +161,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
     return _large_loader(config, loaded.store, splits, process)
 
 
-def _large_loader(config: Config, store: GraphStore, splits: Splits, process: dict[str, Any]) -> LargeLoader:
+def _large_loader(config: Config, store: GraphStore, splits: Splits, process: dict[str, Any]) -> SamplingLoader:
     train = config.tree.train
     options = {
         **process,
@@ -163,17 +171,20 @@ def _large_loader(config: Config, store: GraphStore, splits: Splits, process: di
     }
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
     with config_errors(config, *keys):
+        if store.y_level == "pair" and train.sampler == "neighbor":
+            return PairLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
+        if "cluster" in (train.sampler, config.tree.val.sampler):
+            ends, seed = store.edge_index, process["seed"]
+            found = Clusters.of(ends, store.num_nodes, train.train_parts, method=train.clustering, seed=seed)
+            options["clusters"] = found
         if train.sampler == "random_node":
             return PartitionLoader(store, splits, **options)
+        if train.sampler == "cluster":
+            return ClusterLoader(store, splits, batch_size=train.batch_size, **options)
         if train.sampler == "neighbor":
             return NeighborLoader(store, splits, sizes=train.neighbor_sizes, batch_size=train.batch_size, **options)
         if train.sampler == "seeds":
             return SeedLoader(store, splits, batch_size=train.batch_size, **options)
-        if train.sampler == "cluster":
-            found = Clusters.of(
-                store.edge_index, store.num_nodes, train.train_parts, method=train.clustering, seed=process["seed"]
-            )
-            return ClusterLoader(store, splits, clusters=found, batch_size=train.batch_size, **options)
         return SaintLoader(
             store,
             splits,

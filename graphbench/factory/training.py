@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from graphbench import registry
@@ -15,6 +14,7 @@ from graphbench.factory.wandb_name import wandb_name, wandb_tags
 from graphbench.structures import DataInfo
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.contract import OptimizerContext, ScheduleContext
+from graphbench.train.fabric import Fabric
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from graphbench.train.mlflow_logger import MLflowLogger
 from graphbench.train.parameter_groups import parameter_groups

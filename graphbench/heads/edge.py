@@ -16,6 +16,9 @@ from graphbench.heads.mlp import PredictionMLP
 from graphbench.registry import FromContext, register
 from graphbench.structures import EdgeSet, GraphBatch
 
+PIECE = 2**20
+"""Pairs scored at a time where no gradient is asked for."""
+
 DECODINGS = ("dot", "cosine_similarity", "concat")
 
 
@@ -62,12 +65,19 @@ class EdgeHead(Head):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(P, out_dim) predictions of the labelled pairs."""
-        source, target = labelled_pairs(batch).index
+        pairs = labelled_pairs(batch).index
+        z = h if self.decoding == "concat" else self._embed(h)
+        if torch.is_grad_enabled():
+            return self._score(z, pairs)
+        # Nothing is kept for a backward pass: rows of a piece of the pairs, and one number per pair.
+        return torch.cat([self._score(z, piece) for piece in pairs.split(PIECE, dim=1)])
+
+    def _score(self, z: Tensor, pairs: Tensor) -> Tensor:
+        source, target = (z.index_select(0, end) for end in pairs)
         if self.decoding == "concat":
-            y: Tensor = self.mlp(torch.cat([h.index_select(0, source), h.index_select(0, target)], dim=1))
+            y: Tensor = self.mlp(torch.cat([source, target], dim=1))
             return y
-        z = self._embed(h)
-        return (z.index_select(0, source) * z.index_select(0, target)).sum(1, keepdim=True)
+        return (source * target).sum(1, keepdim=True)
 
     def _embed(self, h: Tensor) -> Tensor:
         """(N, dim_in) rows whose inner products are the predictions."""

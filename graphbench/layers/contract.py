@@ -38,6 +38,7 @@ class LayerContext:
         hidden_dropout: ``gt.dropout``.
         mlp_dropout: ``graphormer.mlp_dropout``.
         act: activation (``gnn.act``).
+        hidden_act: the same, of feed-forward networks in layers whose own key ``act`` is another.
         norm: ``batch``, ``layer``, ``node``, ``graph`` or ``none`` (``gt.*_norm``, ``gnn.batchnorm``).
         batchnorm: ``gnn.batchnorm``.
         residual: ``gt.residual`` or ``gnn.residual``.
@@ -66,6 +67,7 @@ class LayerContext:
     hidden_dropout: float = UNSET
     mlp_dropout: float = UNSET
     act: str = UNSET
+    hidden_act: str = UNSET
     norm: str = UNSET
     batchnorm: bool = UNSET
     residual: bool = UNSET

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
@@ -15,6 +16,8 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EncodedModel
+from graphbench.models.virtual_node import virtual_update
+from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
 
@@ -25,7 +28,10 @@ class DeeperGCN(EncodedModel):
 
     Equations::
 
-        h_1 = CONV_1(h_0, e),   h_l = h_{l-1} + CONV_l(drop(relu(BN(h_{l-1}))), e),   y = head(drop(BN(h_L)))
+        h_1 = CONV_1(h_0 [+ v_1], e),   h_l = h_{l-1} + CONV_l(x_l [+ v_l], e),   y = head(drop(BN(h_L)))
+        x_l = drop(relu(BN(h_{l-1}))),   v_l = drop(MLP_l(v_{l-1} + sum over the nodes of the graph of x_l))
+
+    In brackets what a virtual node adds: v_1 a learned row that starts at 0, MLP = W, BN, ReLU, W, BN, ReLU.
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
@@ -38,11 +44,12 @@ class DeeperGCN(EncodedModel):
         dropout: probability (``gnn.dropout``).
         edge_tables: ``shared``, or ``per_layer`` as in
             :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
+        virtual_node: a node per graph that hears all others and speaks to all.
 
     Shape:
         batch -> prediction of the head
 
-    Differences from the paper: BatchNorm in place of a choice of norms; no virtual node.
+    Differences from the paper: BatchNorm in place of a choice of norms.
     """
 
     capturable: ClassVar[bool] = True
@@ -60,16 +67,22 @@ class DeeperGCN(EncodedModel):
         *,
         dropout: FromContext[float] = 0.0,
         edge_tables: Literal["shared", "per_layer"] = "shared",
+        virtual_node: bool = False,
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=False)
         if local is None or layers < 1:
             raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
         if edge_tables not in ("shared", "per_layer"):
             raise ArgumentError("edge_tables", f"edge_tables must be shared or per_layer, received '{edge_tables}'")
+        if virtual_node and dim_encoded != dim:
+            widths = f"received {dim_encoded} and {dim} columns"
+            raise ArgumentError(("dim_encoded", "dim"), f"virtual_node is added to encoded nodes and states, {widths}")
         self.layers: Modules[LocalLayer] = Modules(
             local(dim if number else dim_encoded, dim) for number in range(layers)
         )
         self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(layers))
+        self.virtual = nn.Parameter(torch.zeros(1, dim)) if virtual_node else None
+        self.virtual_updates = nn.ModuleList(virtual_update(dim, dim) for _ in range(layers - 1 if virtual_node else 0))
         self.dropout = Dropout(dropout)
         self.per_layer = edge_tables == "per_layer"
         self.dim = dim
@@ -78,13 +91,17 @@ class DeeperGCN(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         x, e, batch = self.encode(batch)
-        h = as_dense(x)
+        h, graph = as_dense(x), batch.ragged.graph_id
+        v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
         for number, layer in enumerate(self.layers):
             edges = e if e is None or not self.per_layer else e[:, number * self.dim : (number + 1) * self.dim]
-            if number == 0:
-                h, _ = layer(h, edges, batch)
-            else:
-                new, _ = layer(self.dropout(self.norms[number - 1](h, batch).relu()), edges, batch)
-                h = h + new
+            state = self.dropout(self.norms[number - 1](h, batch).relu()) if number else h
+            if v is not None:
+                if number:
+                    heard = v + segment_sum(state, batch.ragged)
+                    v = self.dropout(self.virtual_updates[number - 1](heard, batch, "graph"))
+                state = state + v.index_select(0, graph)
+            new, _ = layer(state, edges, batch)
+            h = h + new if number else new
         prediction: Tensor = self.head(self.dropout(self.norms[-1](h, batch)), batch)
         return prediction

@@ -6,6 +6,7 @@
 ``custom_gnn``      ``gnn.layers_mp`` layers ``gnn.layer_type``                    https://arxiv.org/abs/2205.12454
 ``SANTransformer``  ``SANLayer`` or ``SAN2Layer`` (``gt.layer_type``)              https://arxiv.org/abs/2106.03893
 ``Graphormer``      ``GraphormerLayer``, described by ``graphormer.*``             https://arxiv.org/abs/2106.05234
+``GritTransformer``  ``GritTransformer`` (``gt.layer_type``)                       https://arxiv.org/abs/2305.17589
 ``BigBird``         ``BigBirdLayer``                                               https://arxiv.org/abs/2007.14062
 ``Performer``       ``PerformerLayer``                                             https://arxiv.org/abs/2009.14794
 ``MultiModel``      any number of parallel sublayers (``gt.layer_type: a+b+c``)    https://arxiv.org/abs/2303.06147
@@ -45,6 +46,11 @@ class Graphormer(GPSModel):
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "graphormer"
     layer: ClassVar[str | None] = "GraphormerLayer"
+
+
+@register("GritTransformer")
+class GritTransformer(GPSModel):
+    """:class:`~graphbench.models.stacked.GPSModel` of GRIT's layers, with the encoder ``RRWP``."""
 
 
 @register("BigBird")

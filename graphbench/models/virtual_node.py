@@ -105,7 +105,7 @@ class MessagePassing(nn.Module):
         self.dropout = Dropout(dropout)
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if settings.virtual_node else None
         self.virtual_updates = nn.ModuleList(
-            _virtual_update(dim, settings.virtual_expansion * dim)
+            virtual_update(dim, settings.virtual_expansion * dim)
             for _ in range(layers - 1 if settings.virtual_node else 0)
         )
         self.settings = settings
@@ -141,7 +141,8 @@ class MessagePassing(nn.Module):
         return e[:, number * self.dim : (number + 1) * self.dim]
 
 
-def _virtual_update(dim: int, inner: int) -> NormedSequential:
+def virtual_update(dim: int, inner: int) -> NormedSequential:
+    """The MLP of a virtual node: W, BN, ReLU, W, BN, ReLU, of width ``inner`` inside."""
     return NormedSequential(
         nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim), BatchNorm(dim), nn.ReLU()
     )

@@ -2,6 +2,7 @@
 
 ``traingap``: the difference between training and test metric over the epochs, for one or several configurations.
 ``attention``: the attention pattern of a trained model on one graph, exactly-zero entries in white.
+``flows``: attention weights or SFi flows, drawn on the graph itself; molecules by RDKit.
 ``surrogate``: the matrices that stand for attention in a GECO model, on one graph.
 ``focal``: a test metric over the focal length of FFGT or GRPE.
 ``decay``: Gradformer's decay mask over distance, and its start points over the epochs.
@@ -39,7 +40,7 @@ class FigureModule(Protocol):
         """Prints the numbers behind the figure and returns it with its name."""
 
 
-FIGURES = ("traingap", "attention", "surrogate", "decay", "focal", "layers", "scaling")
+FIGURES = ("traingap", "attention", "flows", "surrogate", "decay", "focal", "layers", "scaling")
 """Modules of :mod:`graphbench.plots`; the one that is asked for is imported."""
 
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
-from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.errors import UserError
-from graphbench.factory.data import encode, read_data
+from graphbench.factory.data import encode
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
-from graphbench.preflight import Run
-from graphbench.run_inputs import data_inputs
-from graphbench.runs.identity import described
-from graphbench.runs.record import RunRecord
+from graphbench.run_inputs import read_finished
 from graphbench.structures import GraphBatch
 from graphbench.train.pretrained import find_run, load_parameters, read_best
 from graphbench.train.seeding import seed_everything
@@ -75,16 +71,8 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         best = read_best(run)
     except UserError as error:  # written for the key that usually names a run
         raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
-    record = RunRecord.read(run / "record.json")
-    if record is None:
-        raise UserError(f"{run}: record.json is missing or unreadable.")
-    config = load_config(run / "config.yaml")
-    raw = read_data(config)
-    made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
-    different = record.identity.differences(replace(made.identity, config_hash=record.config_hash))
-    if different:
-        raise UserError(f"{run}: was made of another {described(different)}; its model cannot be shown on this.")
-    splits = made.splits
+    finished = read_finished(run)
+    record, config, raw, splits = finished.record, finished.config, finished.raw, finished.splits
     examples = splits.parts()[split]
     count = raw.store.num_graphs if raw.card.transductive else len(examples)
     if not 0 <= graph < count:

@@ -3,6 +3,9 @@
 RUN is ``results/<config>`` (the mean over its runs, with deviations) or ``results/<config>/<run>``. DATA is what
 ``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are
 not needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
+
+``--calibrate`` adds what the prediction leaves open: probabilities after temperature scaling, and sets of classes
+(``set_k``) or intervals (``lower_k``, ``upper_k``) that hold ``--coverage`` of the true targets.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--device", default="cpu", help="default: cpu")
     parser.add_argument("--batch_size", type=int, metavar="N", help="graphs at a time; default: as in training")
+    parser.add_argument(
+        "--calibrate",
+        metavar="DATA",
+        help="graphs with targets that have trained no model, or the word validation: the examples of the runs",
+    )
+    parser.add_argument("--coverage", type=float, default=0.9, metavar="C", help="default: %(default)s")
     options = parser.parse_args(arguments)
     from graphbench.data.datasets.custom import read_graphs
     from graphbench.predict.trained import load_run
@@ -32,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = load_run(options.run)
     graphs, _ = read_graphs(options.data)
     predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
+    if options.calibrate is not None:
+        known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]
+        calibration = model.calibrate(known, coverage=options.coverage)
+        predictions = calibration.of(predictions)
+        print(f"calibrated on {calibration.rows:,} examples: temperature {calibration.temperature:.3g}")
     predictions.write(options.out)
     print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
     return 0

@@ -11,9 +11,13 @@ import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+
+if TYPE_CHECKING:
+    from graphbench.predict.trained import TrainedModel
 
 
 @exit_codes
@@ -27,19 +31,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="with model.pt2: the model as a program of torch.export for one graph",
     )
+    parser.add_argument(
+        "--compiled",
+        action="store_true",
+        help="with model.pt2 and model.aoti.pt2: the program compiled ahead of time (AOTInductor) for this processor",
+    )
     options = parser.parse_args(arguments)
-    export(options.run, options.out, program=options.program)
+    export(options.run, options.out, program=options.program, compiled=options.compiled)
     print(f"wrote {options.out}: {', '.join(sorted(path.name for path in options.out.iterdir()))}")
     return 0
 
 
-def export(run: str | Path, out: Path, *, program: bool = False) -> None:
+def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool = False) -> None:
     """Writes the folder of one run.
 
     Args:
         run: ``results/<config>/<run>``.
         out: a folder that does not exist.
         program: write ``model.pt2`` as well (:mod:`graphbench.predict.program`).
+        compiled: write ``model.pt2`` and what AOTInductor makes of it, ``model.aoti.pt2``.
 
     Raises:
         UserError: no such run, several, or the folder exists.
@@ -59,11 +69,8 @@ def export(run: str | Path, out: Path, *, program: bool = False) -> None:
     if len(trained.models) > 1:
         raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
     [model], [folder] = trained.models, trained.folders
-    if program:  # first: where there can be none, nothing is written
-        from graphbench.predict.program import FILE, write_program
-
-        difference = write_program(trained, out / FILE)
-        print(f"{out / FILE}: differs from the model by at most {difference:.1e} of the largest output")
+    if program or compiled:  # first: where there can be none, nothing is written
+        _write_programs(trained, out, compiled)
     # Copies: safetensors refuses tensors that share memory, as tied parameters do.
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}
     out.mkdir(parents=True, exist_ok=True)
@@ -72,6 +79,20 @@ def export(run: str | Path, out: Path, *, program: bool = False) -> None:
     shutil.copy(folder / "config.yaml", out / "config.yaml")
     (out / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")
     (out / "README.md").write_text(_card(folder, trained.info.name), encoding="utf-8")
+
+
+def _write_programs(trained: TrainedModel, out: Path, compiled: bool) -> None:
+    from graphbench.predict.program import COMPILED, FILE, write_compiled, write_program
+
+    differences = {FILE: write_program(trained, out / FILE)}
+    try:
+        if compiled:
+            differences[COMPILED] = write_compiled(trained, out / FILE, out / COMPILED)
+    except UserError:
+        shutil.rmtree(out)
+        raise
+    for name, difference in differences.items():
+        print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
 
 
 def _card(folder: Path, dataset: str) -> str:

@@ -27,12 +27,15 @@ class Predictions:
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
         graph: (R,) number of the graph, from 0.
         node: (R,) number of the node inside its graph; None for one row per graph.
+        threshold: what :class:`~graphbench.predict.calibration.Calibration` has measured: (K,) half widths of the
+            intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
     """
 
     task_type: str
     runs: Tensor
     graph: Tensor
     node: Tensor | None = None
+    threshold: Tensor | None = None
 
     @property
     def of_runs(self) -> Tensor:
@@ -78,8 +81,33 @@ class Predictions:
             return (self.probability > 0.5).long()
         return self.probability.argmax(1)
 
+    @property
+    def interval(self) -> tuple[Tensor, Tensor]:
+        """Both (R, K): lower and upper end for every value of a calibrated regression.
+
+        Raises:
+            ValueError: not calibrated, or no regression.
+        """
+        if self.threshold is None or self.task_type != "regression":
+            raise ValueError("intervals are those of a calibrated regression")
+        return self.values - self.threshold, self.values + self.threshold
+
+    @property
+    def prediction_set(self) -> Tensor:
+        """(R, K) bool: the classes of every row that a calibrated classification cannot rule out.
+
+        Raises:
+            ValueError: not calibrated, or the classes do not exclude each other.
+        """
+        if self.threshold is None or self.task_type in ("regression", "classification_multilabel"):
+            raise ValueError("sets of classes are those of a calibrated classification with one class per row")
+        return 1 - self.probability <= self.threshold
+
     def columns(self) -> dict[str, np.ndarray]:
-        """By name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``."""
+        """By name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
+
+        Calibrated regressions have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
+        """
         named = {"graph": self.graph.numpy()}
         if self.node is not None:
             named["node"] = self.node.numpy()
@@ -89,6 +117,10 @@ class Predictions:
         named |= {f"{what}_{k}": column.numpy() for k, column in enumerate(self.values.unbind(1))}
         if self.std is not None:
             named |= {f"std_{k}": column.numpy() for k, column in enumerate(self.std.unbind(1))}
+        if self.threshold is not None:
+            ends = zip(("lower", "upper"), self.interval, strict=True) if what == "value" else ()
+            further = dict(ends) or {"set": self.prediction_set.long()}
+            named |= {f"{name}_{k}": each.numpy() for name, value in further.items() for k, each in enumerate(value.T)}
         return named
 
     def write(self, file: Path) -> None:

@@ -7,7 +7,7 @@ The program takes what a batch of one graph holds, by name (``edge_index``, ``x`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel
     from graphbench.structures import DataInfo
 
-FILE = "model.pt2"
+FILE, COMPILED = "model.pt2", "model.aoti.pt2"
 LEAST = 3
 """Nodes and edges that a graph must have: PyTorch treats sizes below as constants."""
 SIZES = (17, 3, 40)
@@ -74,6 +74,39 @@ def write_program(trained: TrainedModel, file: Path) -> float:
         raise UserError(f"no program: traced, it differs from the model by {difference:.1e} of the largest output.")
     file.parent.mkdir(parents=True, exist_ok=True)
     torch.export.save(program, file)
+    return difference
+
+
+def write_compiled(trained: TrainedModel, program: Path, file: Path) -> float:
+    """Compiles a program of :func:`write_program` ahead of time for this processor, and compares it with the model.
+
+    ``torch._inductor.aoti_load_package(file)`` is the model as compiled code; C++ loads the same file. Needs a C++
+    compiler and takes a minute.
+
+    Args:
+        trained: what the program was made of.
+        program: its file.
+        file: to be written; its name ends in ``.pt2``.
+
+    Returns:
+        Largest difference, relative to the largest output of the graph.
+
+    Raises:
+        UserError: the compiler is missing or fails, or the compiled program computes something else.
+    """
+    [model] = trained.models
+    batches = [trained.batch_of([graph]) for graph in _examples(trained.info)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        torch._inductor.aoti_compile_and_package(torch.export.load(program), package_path=str(file))
+        compiled = torch._inductor.aoti_load_package(str(file))
+    except Exception as error:  # of the C++ compiler, in its words
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"no compiled program: PyTorch's compiler failed ({reason}).") from error
+    difference = max(_differences(compiled, model, batches, [inputs_of(batch) for batch in batches]))
+    if not difference < 1e-4:
+        file.unlink()
+        raise UserError(f"no compiled program: it differs from the model by {difference:.1e} of the largest output.")
     return difference
 
 
@@ -156,7 +189,7 @@ def _examples(info: DataInfo) -> Iterator[dict[str, Tensor]]:
 
 @torch.no_grad()
 def _differences(
-    program: nn.Module, model: nn.Module, batches: list[GraphBatch], inputs: list[dict[str, Tensor]]
+    program: Callable[..., Tensor], model: nn.Module, batches: list[GraphBatch], inputs: list[dict[str, Tensor]]
 ) -> Iterator[float]:
     for batch, tensors in zip(batches, inputs, strict=True):
         expected = model(batch)

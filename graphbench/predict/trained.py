@@ -21,6 +21,7 @@ from graphbench.errors import UserError
 from graphbench.factory.data import read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform, build_transforms
+from graphbench.predict.calibration import Calibration
 from graphbench.predict.predictions import Predictions
 from graphbench.runs.record import RunRecord
 from graphbench.structures import DataInfo, GraphBatch
@@ -57,15 +58,58 @@ class TrainedModel:
         Raises:
             UserError: the graphs do not look like those of the training.
         """
-        store = self._store(graphs)
+        return self.of_store(self._store(graphs), device=device, batch_size=batch_size)
+
+    def of_store(
+        self,
+        store: GraphStore,
+        graphs: Sequence[int] | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        batch_size: int | None = None,
+    ) -> Predictions:
+        """Predictions on graphs that have their encodings already.
+
+        Args:
+            store: with encodings.
+            graphs: numbers of those that are meant; None: all.
+            device: see :meth:`predict`.
+            batch_size: see :meth:`predict`.
+        """
+        chosen = range(store.num_graphs) if graphs is None else graphs
         size = batch_size or self.config.tree.train.batch_size
-        outputs = [torch.cat(list(self._outputs(model.to(device), store, size, device))) for model in self.models]
+        parts = [chosen[first : first + size] for first in range(0, len(chosen), size)]
+        outputs = [torch.cat(list(self._outputs(model.to(device), store, parts, device))) for model in self.models]
         runs = torch.stack([output.reshape(len(output), -1) for output in outputs])
         per_node = self.info.task == "node"
-        sizes = store.sizes if per_node else torch.ones_like(store.sizes)
-        graph = torch.repeat_interleave(torch.arange(store.num_graphs), sizes)
+        sizes = store.sizes[list(chosen)] if per_node else torch.ones(len(chosen), dtype=torch.int64)
+        graph = torch.repeat_interleave(torch.arange(len(chosen)), sizes)
         node = torch.cat([torch.arange(count) for count in sizes.tolist()]) if per_node else None
         return Predictions(self.info.task_type, runs, graph, node)
+
+    def calibrate(self, graphs: Any = None, *, coverage: float = 0.9) -> Calibration:
+        """Temperature and threshold, for ``calibration.of(model.predict(new_graphs))``.
+
+        Args:
+            graphs: with targets, none of which has trained a model; None: the examples that are validation in all
+                runs, read again. They have chosen the epochs, so that the coverage holds about, not exactly.
+            coverage: share of targets that sets of classes and intervals hold.
+
+        Raises:
+            UserError: no or too few examples, or no targets.
+        """
+        if graphs is None:
+            from graphbench.predict.held_out import held_out
+
+            return Calibration.measured(*held_out(self), coverage)
+        records = graph_list(graphs)
+        try:
+            targets = GraphStore.from_graphs(records, "node" if self.info.task == "node" else "graph").y
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UserError(f"calibration: {error}.") from error
+        if targets is None:
+            raise UserError("calibration: the graphs have no targets 'y'.")
+        return Calibration.measured(self.predict(records), targets, coverage)
 
     def batch_of(self, graphs: Any) -> GraphBatch:
         """Graphs as the models read them: features, and encodings as in training.
@@ -95,10 +139,12 @@ class TrainedModel:
             return apply(store, build_transforms(self.config), cache)
 
     @torch.no_grad()
-    def _outputs(self, model: nn.Module, store: GraphStore, size: int, device: torch.device | str) -> Iterator[Tensor]:
+    def _outputs(
+        self, model: nn.Module, store: GraphStore, parts: Sequence[Sequence[int]], device: torch.device | str
+    ) -> Iterator[Tensor]:
         per_batch = batch_transform(self.config)
-        for first in range(0, store.num_graphs, size):
-            batch = store.gather(range(first, min(first + size, store.num_graphs)))
+        for graphs in parts:
+            batch = store.gather(graphs)
             if per_batch is not None:
                 batch = per_batch(batch)
             yield model(batch.to(device)).float().cpu()

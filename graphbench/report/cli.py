@@ -17,6 +17,7 @@ from graphbench.exit_codes import exit_codes
 from graphbench.report.gather import gather
 from graphbench.report.page import page
 from graphbench.runs import atomic
+from graphbench.runs.record_index import indexed
 
 LIMIT = 300
 
@@ -43,8 +44,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the page."""
     options = parse(arguments)
-    configurations = gather(options.records, options.sweep)
-    text = page(configurations, title=options.title, limit=options.limit)
+    with indexed(options.records):
+        configurations = gather(options.records, options.sweep)
+        text = page(configurations, title=options.title, limit=options.limit)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(options.out, text)
     runs = sum(len(configuration.result.runs) for configuration in configurations)

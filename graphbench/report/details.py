@@ -39,6 +39,7 @@ def _section(configuration: Configuration) -> str:
     pairs = {
         "configuration": f"{result.config}, hash {result.runs[0].config_hash}",
         "data": _data([run.data for run in result.runs]),
+        "evaluation": "; ".join(sorted({run.approximation for run in result.runs if run.approximation})),
         "commit": facts["commit"],
         "hardware": facts["hardware"],
         "published": f"{published.printed} ({configuration.source}, {published.model})" if published else "",

@@ -86,7 +86,7 @@ def aggregate(
     source = record_source(folder)
     present = source.run_ids()
     run_ids = dict.fromkeys([*(present if only is None else map(str, only)), *map(str, expected)])
-    records = {run_id: source.read(run_id) for run_id in run_ids}
+    records = source.records(list(run_ids))
     different = _made_of_something_else(records, identity)
     runs, left_out = [], {}
     for run_id, record in records.items():

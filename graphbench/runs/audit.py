@@ -29,6 +29,7 @@ from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import aggregate
 from graphbench.runs.history import SPLITS, read_lines
 from graphbench.runs.record import RunRecord
+from graphbench.runs.record_index import indexed
 from graphbench.runs.records import RecordSource, record_sources
 
 
@@ -42,7 +43,7 @@ def audit(roots: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
     if not sources:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
     for source in sources:
-        records = [record for run_id in source.run_ids() if (record := source.read(run_id))]
+        records = [record for record in source.records(source.run_ids()).values() if record]
         for kind, text in (*_of_runs(source, records), *_of_epochs(source)):
             yield kind, str(source.path), text
 
@@ -78,7 +79,7 @@ def _is_ambiguous(record: RunRecord) -> bool:
 
 
 def _of_epochs(source: RecordSource) -> Iterator[tuple[str, str]]:
-    records = {run_id: source.read(run_id) for run_id in source.run_ids()}
+    records = source.records(source.run_ids())
     for split in SPLITS:
         runs = [_by_epoch(read_lines(source.path / run_id, split, record)) for run_id, record in records.items()]
         counts = Counter((epoch, name) for run in runs for epoch, values in run.items() for name in values)
@@ -100,9 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders, or packed files")
     options = parser.parse_args(arguments)
     counts: Counter[str] = Counter()
-    for kind, configuration, text in audit(options.records):
-        counts[kind] += 1
-        print(f"{kind:10} {configuration}: {text}")
+    with indexed(options.records):
+        for kind, configuration, text in audit(options.records):
+            counts[kind] += 1
+            print(f"{kind:10} {configuration}: {text}")
     print("listed: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"), file=sys.stderr)
     return 0
 

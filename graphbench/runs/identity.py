@@ -18,8 +18,9 @@ class RunIdentity:
 
     Attributes:
         config_hash: of the settings of its configuration.
-        inputs: digest by name: ``data`` (fingerprint of the graphs), ``split 3`` or ``split of seed 3`` (its indices),
-            ``plug-in FILE``, ``function FILE``, ``weights of RUN``; and ``seed``, where runs differ in splits only.
+        inputs: digest by name: ``data`` (fingerprint of the graphs), ``split 3``, ``split of seed 3`` or ``split 2 of
+            seed 3`` (its examples), ``plug-in FILE``, ``function FILE``, ``weights of RUN``; and ``seed``, where runs
+            differ in splits only.
             Runs that differ by design (in their seed, in their split) have inputs of other names.
     """
 

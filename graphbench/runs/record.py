@@ -103,6 +103,8 @@ class RunRecord:
         ended: ISO date of the last end, UTC.
         resumed: how often the run was taken up again.
         together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
+        approximation: what the predictions on validation and test leave out, in words; None: nothing.
+        sampling: what training batches were cut along, where settings do not say it.
         schema_version: of this format.
     """
 
@@ -132,6 +134,8 @@ class RunRecord:
     ended: str | None = None
     resumed: int = 0
     together: int = 1
+    approximation: str | None = None
+    sampling: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -199,10 +203,14 @@ class RunRecord:
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
 
+    def file_text(self) -> str:
+        """The content of ``record.json``: the record with its checksum."""
+        content = json.loads(self.to_json())
+        return json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
+
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""
-        content = json.loads(self.to_json())
-        atomic.write_text(path, json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
+        atomic.write_text(path, self.file_text())
 
     @classmethod
     def read(cls, path: Path) -> RunRecord | None:

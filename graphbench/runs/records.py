@@ -16,7 +16,9 @@ import functools
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,10 @@ class RecordSource(ABC):
         except ValueError:
             return None
 
+    def records(self, run_ids: Sequence[str]) -> Mapping[str, RunRecord | None]:
+        """The records of some runs, None as of :meth:`read`."""
+        return {run_id: self.read(run_id) for run_id in run_ids}
+
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The configuration by dotted key.
@@ -81,6 +87,13 @@ class RecordFolder(RecordSource):
     def text(self, run_id: str) -> str | None:  # noqa: D102
         record = RunRecord.read(self.path / run_id / "record.json")
         return None if record is None else record.to_json()
+
+    def read(self, run_id: str) -> RunRecord | None:  # noqa: D102
+        return RunRecord.read(self.path / run_id / "record.json")
+
+    def records(self, run_ids: Sequence[str]) -> Mapping[str, RunRecord | None]:  # noqa: D102
+        read = _reader.get()
+        return super().records(run_ids) if read is None else read(self, run_ids)
 
     def settings(self) -> dict[str, Any]:
         """All keys, from ``config.yaml``: of the latest start."""
@@ -113,6 +126,24 @@ class PackedRecords(RecordSource):
         return dict(latest["settings"])
 
 
+_reader: ContextVar[Callable[[RecordFolder, Sequence[str]], Mapping[str, RunRecord | None]] | None]
+_reader = ContextVar("reader", default=None)
+
+
+@contextmanager
+def read_through(reader: Callable[[RecordFolder, Sequence[str]], Mapping[str, RunRecord | None]]) -> Iterator[None]:
+    """Lets something that has them at hand read the records of folders, while the context lasts.
+
+    Args:
+        reader: gives what :meth:`RecordFolder.records` gives.
+    """
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
 def record_source(path: Path) -> RecordSource:
     """The records of a configuration.
 
@@ -135,7 +166,17 @@ def record_sources(root: Path) -> list[RecordSource]:
         return [record_source(root)]
     if (root / "record.json").is_file():
         return [RecordFolder(root.parent)]
-    return [record_source(path) for path in dict.fromkeys(sorted(_walk(root)))]
+    return [record_source(path) for path in sorted(_walk(root))]
+
+
+def many_runs(root: Path, many: int) -> bool:
+    """Whether there are at least so many runs in folders below one; looks no further than that."""
+    runs = 0
+    for path in _walk(root):
+        runs += 0 if path.parent.suffix == PACKED else len(RecordFolder(path).run_ids())
+        if runs >= many:
+            return True
+    return False
 
 
 def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
@@ -250,15 +291,21 @@ def _grouped(file: Path, modified: int) -> dict[str, _Contents]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """Configurations below a folder; the folders of a run are not looked into."""
-    for path, folders, files in os.walk(root):
-        if "record.json" in files:
-            yield Path(path).parent
-            folders.clear()
-        for name in files:
-            if name.endswith(PACKED) and not name.endswith(CONFIGURATIONS):
-                yield from (Path(path, name) / config for config in _by_config(Path(path, name)))
-        folders[:] = [name for name in folders if ".old-" not in name and name[0] != "."]
+    """Configurations below a folder, each once; the folders of a run are not looked into."""
+    inside, has_run = [], False
+    with os.scandir(root) if root.is_dir() else nullcontext(()) as entries:
+        for entry in entries:
+            if entry.name.endswith(PACKED) and not entry.name.endswith(CONFIGURATIONS) and entry.is_file():
+                yield from (root / entry.name / config for config in _by_config(root / entry.name))
+            elif ".old-" not in entry.name and entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                if os.path.isfile(f"{entry.path}/record.json"):
+                    has_run = True
+                else:
+                    inside.append(entry.name)
+    if has_run:
+        yield root
+    for name in inside:
+        yield from _walk(root / name)
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

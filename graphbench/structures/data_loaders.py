@@ -81,9 +81,13 @@ class DataLoaders(ABC):
 
     Attributes:
         passes: together they hold every split.
+        approximation: what evaluation leaves out, in words; None where every prediction is that of the whole graph.
+        sampling: what training batches are cut along, in words, where settings do not say it; None: they do.
     """
 
     passes: Iterable[EvaluationPass]
+    approximation: str | None = None
+    sampling: str | None = None
 
     @property
     @abstractmethod

@@ -30,6 +30,7 @@ from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.record_index import indexed
 from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.model_names import model_name
@@ -218,7 +219,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the table."""
     options = parse(arguments)
-    text = _text(options)
+    with indexed([*options.folders, *([options.records] if options.records else [])]):
+        text = _text(options)
     if options.out is None:
         print(text, end="")
     else:

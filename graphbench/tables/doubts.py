@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord, Score
 
-EARLY, UNTRAINED, SCATTERED = "early", "untrained", "scattered"
+EARLY, UNTRAINED, SCATTERED, APPROXIMATE = "early", "untrained", "scattered", "approximate"
 FIRST_EPOCHS = 5
 SHORTEST_RUN = 20
 CHANCE = {"auc": 0.6, "r2": 0.1}
 """Metric of every kind of classification or regression -> up to which training value nothing was learnt."""
+APPROXIMATIONS = ("random_node", "cluster", "neighbor")
+"""Values of val.sampler; records from before 2026-11-24 do not name an approximation, but have their settings."""
 SAMPLING = 3.0
 LEAST_SPREAD = 0.02
 
@@ -22,6 +24,8 @@ EXPLANATIONS = {
     f"(mean training AUC below {CHANCE['auc']}, for regression R2 below {CHANCE['r2']}).",
     SCATTERED: f"scattered: the runs differ by more than {SAMPLING:g} times what the number of test examples explains "
     f"(and by {100 * LEAST_SPREAD:g} points or more).",
+    APPROXIMATE: "approximate: validation and test were predicted without some of the edges (val.sampler), see "
+    "the records.",
 }
 
 
@@ -42,6 +46,8 @@ def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[
         values = [score.value for run in runs for score in _scores(run, "train", name)]
         if values and sum(values) / len(values) < chance:
             found.append(UNTRAINED)
+    if any(run.approximation or run.settings.get("val.sampler") in APPROXIMATIONS for run in runs):
+        found.append(APPROXIMATE)
     counts = [score.count for run in runs for score in _scores(run, "test", measured.name)]
     if bounded and measured.std is not None and counts:
         variance = max(measured.mean * (1 - measured.mean), 0.0) / max(min(counts), 1)

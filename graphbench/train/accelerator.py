@@ -1,19 +1,16 @@
-"""Lightning Fabric from the keys ``accelerator``, ``devices``, ``strategy`` and ``precision``."""
+"""Device, number format and processes from the keys ``accelerator``, ``devices``, ``strategy`` and ``precision``."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from datetime import timedelta
-from typing import Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import MixedPrecision
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.strategies.ddp import DDPStrategy
 
 from graphbench.errors import ArgumentError
+from graphbench.train.fabric import Fabric
+from graphbench.train.precision import Precision
 
 PRECISIONS = ("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
 STRATEGIES = ("auto", "ddp")
@@ -58,6 +55,8 @@ def make_fabric(
         raise ArgumentError(
             "accelerator", f"accelerator is {accelerator!r}, but PyTorch sees {present} CUDA devices here; use 'cpu'"
         )
+    if device_type == "mps" and not torch.backends.mps.is_available():
+        raise ArgumentError("accelerator", f"accelerator is {accelerator!r}, but PyTorch sees no MPS here; use 'cpu'")
     if device_type == "auto" and not present:
         device_type = "cpu"  # not mps: half of the sparse operators are missing there
     count = 1 if devices is None else devices
@@ -72,22 +71,14 @@ def make_fabric(
         raise ArgumentError("devices", f"devices is {count}: as many processes on the {cores} cores of this machine")
     if present and device_type != "cpu":  # a setting of the process, which may have run something else before
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    limit = timedelta(seconds=timeout)
-    several = count * num_nodes > 1 or strategy == "ddp"
-    # One process needs nothing of a cluster, and is none of its tasks just because it runs inside a job.
-    plugins: list[Any] = [] if several else [LightningEnvironment()]
-    if precision == "16-mixed" and device_type == "cpu":  # where Fabric would take bf16-mixed in its place
-        plugins.append(MixedPrecision("16-mixed", "cpu"))
-    of_fabric = None if precision == "16-mixed" and device_type == "cpu" else precision
-    with warnings.catch_warnings():
-        if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
-            warnings.filterwarnings("ignore", "The `srun` command is available")
-        return Fabric(
-            accelerator=device_type,
-            devices=[int(index)] if index else count,
-            num_nodes=num_nodes,
-            # A part switched off in a GPS block still owns parameters, which then never get a gradient.
-            strategy=DDPStrategy(find_unused_parameters=True, timeout=limit) if several else "auto",
-            precision="32-true" if precision == "tf32" else of_fabric,  # type: ignore[arg-type]
-            plugins=plugins,
-        )
+    precision = "32-true" if precision == "tf32" else precision
+    if count * num_nodes > 1 or strategy == "ddp":
+        from graphbench.train.processes import Processes  # Lightning, see graphbench/train/fabric.py
+
+        with warnings.catch_warnings():
+            if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
+                warnings.filterwarnings("ignore", "The `srun` command is available")
+            numbers = [int(index)] if index else count
+            return Processes(device_type, numbers, num_nodes, timedelta(seconds=timeout), precision)
+    device = torch.device("cuda", int(index or 0)) if device_type not in ("cpu", "mps") else torch.device(device_type)
+    return Fabric(device, Precision(precision, device))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -16,6 +15,7 @@ from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CAPTURABLE_OPTIMIZERS, CapturedSteps
 from graphbench.train.distributed import gather_objects
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.gradient_exchange import GradientExchange
 from graphbench.train.recording import Snapshot

@@ -11,17 +11,15 @@ import pickle
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import first_line
 from graphbench.train.settings import TrainerSettings
-
-if TYPE_CHECKING:  # Lightning takes a second, and a dry run reads checkpoints without it
-    from lightning_fabric import Fabric
 
 FORMAT = 1
 logger = logging.getLogger(__name__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
+
+from graphbench.train.fabric import Fabric
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from graphbench.structures import EvaluationPass
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.host_copy import constant_on_host
 from graphbench.train.prediction_buffer import PredictionBuffer

@@ -1,8 +1,8 @@
-"""How a batch gets through Fabric (and DDP) into the model.
+"""How a batch gets through Lightning's wrapper and DDP into the model.
 
-Fabric's module wrapper walks through the forward arguments to cast every tensor it finds, and refuses frozen
-dataclasses; a :class:`~graphbench.structures.GraphBatch` is one, on purpose. So the batch travels inside an object
-that the walk has no reason to open, and is cast here where the precision asks for it.
+They walk through the forward arguments to cast every tensor they find, and refuse frozen dataclasses; a
+:class:`~graphbench.structures.GraphBatch` is one, on purpose. So the batch travels inside an object that the walk has
+no reason to open, and is cast here where the weights have another type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.blockwise.model import BlockwiseModel
@@ -18,10 +17,9 @@ from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.pretrained import HEAD
-
-_WEIGHT_TYPES = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
 
 class OpaqueBatch:
@@ -38,13 +36,13 @@ class BatchAdapter(nn.Module):
 
     Args:
         model: called with the batch.
-        precision: of Fabric; the ``*-true`` ones keep weights in another type, to which batches are cast.
+        dtype: of the weights, to which batches are cast; None: that of the batches.
     """
 
-    def __init__(self, model: nn.Module, precision: str) -> None:
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         self.model = model
-        self.dtype = _WEIGHT_TYPES.get(precision)
+        self.dtype = dtype
         self._with_auxiliary_loss = [module for module in model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
     def forward(self, opaque: OpaqueBatch) -> tuple[Tensor, Tensor | None]:
@@ -108,7 +106,7 @@ class Predictor:
     """
 
     def __init__(self, fabric: Fabric, adapter: BatchAdapter) -> None:
-        self._precision = fabric.strategy.precision
+        self._precision = fabric.precision
         self._adapter = adapter
         self._with_heads = ForwardObserver(adapter, HasStatistics, ask_statistics)
         self._without_heads = ForwardObserver(

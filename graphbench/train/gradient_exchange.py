@@ -8,10 +8,10 @@ leaves its gradients in one buffer, captured or not, and the processes exchange 
 from __future__ import annotations
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.train.distributed import gather_objects
+from graphbench.train.fabric import Fabric
 
 
 class GradientExchange:

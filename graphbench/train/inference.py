@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
@@ -25,6 +24,7 @@ from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch, as_de
 from graphbench.tasks.task import Task
 from graphbench.train.distributed import gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.forward_hooks import ForwardObserver, ask_attention_weights
 
@@ -115,7 +115,7 @@ class Inference:
         for batch in test_pass.batches():
             if not isinstance(batch, GraphBatch):
                 raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
-            with torch.no_grad(), self.fabric.strategy.precision.forward_context(), observer() as answers:
+            with torch.no_grad(), self.fabric.precision.forward_context(), observer() as answers:
                 self._adapter(OpaqueBatch(batch))
             for graph in range(min(batch.num_graphs, ATTENTION_GRAPHS - len(graphs))):
                 weights = {layer.removeprefix("model."): of_layer[graph] for layer, of_layer in answers.items()}
@@ -127,10 +127,7 @@ class Inference:
 
     @cached_property
     def _adapter(self) -> BatchAdapter:
-        precision = self.fabric.strategy.precision
-        adapter = BatchAdapter(self.model, precision.precision)
-        moved: BatchAdapter = self.fabric.to_device(precision.convert_module(adapter))  # type: ignore[assignment]
-        return moved.eval()
+        return self.fabric.place(BatchAdapter(self.model, self.fabric.precision.weights)).eval()
 
     def _evaluate(self) -> dict[str, SplitPredictions]:
         predict = Predictor(self.fabric, self._adapter)

@@ -8,13 +8,14 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
-
-from lightning_fabric.loggers import tensorboard as fabric
+from typing import TYPE_CHECKING, Any, TextIO
 
 from graphbench.runs import atomic
 from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport, Stats
+
+if TYPE_CHECKING:
+    from lightning_fabric.loggers import tensorboard as fabric
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ class TensorBoardLogger(Reporter):
 
     def start(self, report: StartReport) -> None:
         """Opens the event file; events of epochs that are trained again are hidden."""
+        from lightning_fabric.loggers import tensorboard as fabric
+
         try:
             self._logger = fabric.TensorBoardLogger(
                 report.path, name="", version="tensorboard", purge_step=report.first_epoch

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from graphbench.tasks.task import Task
 from graphbench.train.distributed import gather_objects
+from graphbench.train.fabric import Fabric
 from graphbench.train.host_copy import to_host
 
 HOST_NUMBERS = 1 << 17

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from lightning_fabric.plugins import Precision
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from graphbench.train.precision import Precision
 from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally

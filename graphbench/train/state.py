@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -14,6 +13,7 @@ from graphbench.errors import UserError
 from graphbench.runs.history import History
 from graphbench.train.best_epoch import BestEpoch
 from graphbench.train.distributed import gather_objects
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import first_line
 from graphbench.train.prediction_buffer import PredictionBuffer
 from graphbench.train.random_state import random_state, set_random_state
@@ -69,7 +69,7 @@ def pack(
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "schedule": schedule.state_dict(),
-        "precision": fabric.strategy.precision.state_dict(),
+        "precision": fabric.precision.state_dict(),
         "processes": gather_objects(of_process, fabric),
     }
 
@@ -111,7 +111,7 @@ def unpack(
             f"{source}: does not fit this model ({first_line(error)}); has the code changed since? "
             "Pass --overwrite to start again (the old folder is renamed aside)."
         ) from error
-    fabric.strategy.precision.load_state_dict(content["precision"])
+    fabric.precision.load_state_dict(content["precision"])
     history.restore(content["history"])
     of_process = content["processes"][fabric.global_rank]
     set_random_state(of_process["random"])

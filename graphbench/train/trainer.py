@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Optimizer
 
@@ -32,6 +31,7 @@ from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
+from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
     interrupted,
     is_lost_process,
@@ -100,9 +100,8 @@ class Trainer:
         self.schedule = schedule
         self.settings = settings
         self.state = TrainerState()
-        self._adapter = BatchAdapter(model, fabric.strategy.precision.precision)
-        forward, fabric_optimizer = fabric.setup(self._adapter, optimizer)
-        self._step = TrainingStep(fabric, forward, fabric_optimizer, task, settings)
+        self._adapter = BatchAdapter(model, fabric.precision.weights)
+        self._step = TrainingStep(fabric, fabric.setup(self._adapter), optimizer, task, settings)
         self._capture = Capture(fabric, loaders, model, task, optimizer, settings, graphs)
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import Precision
-from torch import nn
+from torch.optim import Optimizer
 
 from graphbench.structures import DeviceBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
+from graphbench.train.fabric import Fabric, Forward
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.gradient_exchange import GradientExchange
+from graphbench.train.precision import Precision
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.tally import StepOutput
 
@@ -24,8 +21,8 @@ class TrainingStep:
 
     Args:
         fabric: launched.
-        forward: the model as Fabric wrapped it.
-        optimizer: as Fabric wrapped it.
+        forward: of the model, from ``fabric.setup``.
+        optimizer: of its parameters.
         task: loss.
         settings: clipping.
 
@@ -33,7 +30,9 @@ class TrainingStep:
         exchange: averages the gradients of several processes before an update; None: DDP does, in the backward pass.
     """
 
-    def __init__(self, fabric: Fabric, forward: Any, optimizer: Any, task: Task, settings: TrainerSettings) -> None:
+    def __init__(
+        self, fabric: Fabric, forward: Forward, optimizer: Optimizer, task: Task, settings: TrainerSettings
+    ) -> None:
         self._fabric = fabric
         self._forward = forward
         self._optimizer = optimizer
@@ -44,7 +43,7 @@ class TrainingStep:
     @property
     def precision(self) -> Precision:
         """Of the step; holds the scale of float16 losses."""
-        return self._fabric.strategy.precision
+        return self._fabric.precision
 
     def backward(self, on_device: DeviceBatch, *, ends_group: bool = True) -> StepOutput:
         """Forward and backward pass.
@@ -54,7 +53,7 @@ class TrainingStep:
             ends_group: whether an update follows, so that gradients cross process borders.
         """
         batch, rows = on_device.batch, on_device.rows
-        with self._gradient_sync(ends_group):
+        with self._fabric.gradient_sync(ends_group and self.exchange is None):
             with seeds_drawn_together():
                 pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
@@ -76,14 +75,8 @@ class TrainingStep:
         if self.exchange is not None:
             self.exchange.average()
         if self._settings.clip_grad_norm:
-            # Not by Fabric, which refuses to unscale for a fused optimizer; that takes unscaled gradients as they are.
-            scaler = getattr(self.precision, "scaler", None)
-            if scaler is not None:
-                scaler.unscale_(self._optimizer.optimizer)
-            parameters = [each for group in self._optimizer.param_groups for each in group["params"]]
-            # Finding out whether the norm is finite would wait for the device in every step.
-            nn.utils.clip_grad_norm_(parameters, self._settings.clip_grad_norm_value, error_if_nonfinite=False)
-        self._optimizer.step()
+            self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
+        self.precision.step(self._optimizer)
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""
@@ -91,8 +84,3 @@ class TrainingStep:
             self.exchange.forget()
         else:
             self._optimizer.zero_grad()
-
-    def _gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
-        if self._fabric.world_size == 1:
-            return nullcontext()
-        return self._fabric.no_backward_sync(self._forward, enabled=not enabled or self.exchange is not None)

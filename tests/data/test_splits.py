@@ -58,6 +58,17 @@ def test_random_per_class_leaves_unlabelled_examples_out() -> None:
     assert min(int(index.min()) for index in made.parts().values()) >= 40
 
 
+def test_one_permutation_is_the_split_of_linkx_and_sgformer() -> None:
+    arguments = {"num_examples": 100, "labels": LABELS, "seed": 123}
+    np.random.seed(123)  # noqa: NPY002 (the releases draw from the global generator)
+    for index in range(3):  # one permutation per run
+        order = np.random.permutation(100).tolist()  # noqa: NPY002
+        made = make_splits("random-permutation", sizes=[0.2, 0.25, 0.55], index=index, **arguments)
+        assert _lists(made) == [order[:20], order[20:45], order[45:]]
+    smaller = make_splits("random-permutation", sizes=[0.1, 0.25, 0.65], index=2, **arguments)
+    assert set(smaller.train.tolist()) < set(made.train.tolist())
+
+
 def test_folds_are_those_of_graphgps() -> None:
     folds = [
         held.tolist()
@@ -115,6 +126,8 @@ def test_masks_become_numbers() -> None:
         ({"mode": "random", "sizes": [90, 10, 10]}, "asks for 110 examples, the data set has 100"),
         ({"mode": "random", "num_examples": 2}, "needs 3 examples"),
         ({"mode": "random", "num_examples": 4}, "leaves a part empty"),
+        ({"mode": "random-permutation", "sizes": [0.5, 0.25, 0.2]}, "must be positive and add up to 1, received"),
+        ({"mode": "random-permutation", "index": -1}, "split_index must be 0 or more, received -1"),
         ({"mode": "random-class"}, "class 0 has 25 examples, not more than|500 .* left"),
         ({"mode": "random-class", "sizes": [25, 1, 1]}, "class 0 has 25 examples, not more than the 25 asked"),
         ({"mode": "random-class", "sizes": [0.5, 1, 1]}, "must be three counts"),

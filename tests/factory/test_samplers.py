@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from graphbench.data.large.generator import power_law
 from graphbench.errors import UserError
 from graphbench.experiment import run
 from graphbench.preflight import describe
+from graphbench.runs.record import RunRecord
 from tests.paths import ROOT
 
 CORA, ACTOR, PHYSICS, GRAPHORMER = (
@@ -55,6 +57,24 @@ def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, 
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
 
 
+def test_the_record_names_clusters_and_approximation(tmp_path: Path, monkeypatch, data_root: Path) -> None:
+    """And a run that was trained on clusters goes on with the same ones, or not at all."""
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    sampler = "train.sampler cluster train.train_parts 4 train.batch_size 2 val.sampler cluster".split()
+    own = ["out_dir", str(tmp_path / "out"), "dataset.dir", str(tmp_path / "data"), "optim.max_epoch", "2"]
+    config = load_config(CORA, [*sampler, *own, "accelerator", "cpu", "train.clustering", "rcm"])
+    run(config)
+    (file,) = (tmp_path / "out").glob("*/*/record.json")
+    record = RunRecord.read(file)
+    assert record is not None
+    assert record.sampling is not None
+    assert record.sampling.startswith("4 clusters by reverse Cuthill-McKee order, ")
+    assert record.approximation == f"predicted cluster by cluster ({record.sampling}), without the edges between"
+    dataclasses.replace(record, status="interrupted", sampling="4 clusters by METIS").write(file)
+    with pytest.raises(UserError, match="this run began with 4 clusters by METIS, and would go on with 4"):
+        run(config)
+
+
 @pytest.mark.parametrize(
     ("path", "overrides", "message"),
     [
@@ -73,6 +93,7 @@ def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, 
             "train.sampler saint_rw train.sample_coverage 5 model.loss_fun weighted_cross_entropy",
             "weights the loss of every node, and the loss weighted_cross_entropy reads all rows",
         ),
+        (CORA, "train.sampler neighbor val.sampler neighbor", "val.sampler neighbor is for link tasks"),
         (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, cluster, saint_node"),
     ],
 )

@@ -7,6 +7,7 @@ import torch
 
 from graphbench import registry
 from graphbench.errors import UserError
+from graphbench.heads import edge
 from graphbench.heads.edge import EdgeHead, InductiveEdgeHead
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.link_ranking import ranking_statistics
@@ -312,3 +313,20 @@ def test_scales_of_published_targets():
         scaled = kind(4, 1)
         scaled.load_state_dict(plain.state_dict())
         torch.testing.assert_close(scaled(h, batch), scale * plain(h, batch) + shift)
+
+
+@pytest.mark.parametrize("decoding", ["dot", "cosine_similarity", "concat"])
+def test_pairs_are_scored_in_pieces_where_nothing_is_trained(decoding, monkeypatch):
+    monkeypatch.setattr(edge, "PIECE", 3)
+    head = EdgeHead(4, 1, decoding=decoding)
+    for pairs in (0, 3, 8):
+        index = torch.randint(0, 6, (2, pairs))
+        batch = GraphBatch(
+            Ragged.from_sizes([6]), torch.empty(2, 0, dtype=torch.int64),
+            edge_sets={"label": EdgeSet(index, torch.tensor([0, pairs]))},
+        )  # fmt: skip
+        h = torch.randn(6, 4)
+        with torch.no_grad():
+            scored = head(h, batch)
+        assert scored.shape == (pairs, 1)
+        torch.testing.assert_close(scored, head(h, batch).detach())

@@ -61,9 +61,43 @@ def test_model_is_pygs_layers(mlp_layers: int, learn: bool, tables: str) -> None
     torch.testing.assert_close(model(batch), model.head.mlp(model.norms[-1](h)))
 
 
+def test_a_virtual_node_hears_and_speaks_between_layers() -> None:
+    model, batch = build(virtual_node=True), example_batch((6, 1, 5))
+    graph = batch.ragged.graph_id
+    h, e = model.encoder(batch)[0], model.edge_encoder(batch)
+    v = model.virtual.expand(3, -1)
+    for number, layer in enumerate(model.layers):
+        x = torch.relu(model.norms[number - 1](h)) if number else h
+        if number:
+            heard = v + torch.zeros(3, DIM, dtype=x.dtype).index_add(0, graph, x)
+            v = nn.Sequential(*model.virtual_updates[number - 1])(heard)
+        new = peer_of(layer, 2, learn=False)(x + v[graph], batch.edge_index, e)
+        h = h + new if number else new
+    torch.testing.assert_close(model(batch), model.head.mlp(model.norms[-1](h)))
+
+
+def test_constant_weights_are_pygs_semi_gradient() -> None:
+    layer = shaken(GENConv(DIM, DIM, temperature=0.5, constant_weights=True, bias=True).double()).eval()
+    peer = PygGENConv(DIM, DIM, t=0.5, bias=True).double().eval()
+    peer.aggr_module.semi_grad = True
+    peer.mlp.load_state_dict(dict(zip(peer.mlp.state_dict(), layer.mlp.state_dict().values(), strict=True)))
+    batch = example_batch((6, 1, 5), node_dim=DIM, edge_dim=DIM)
+    ours, theirs = (batch.x.clone().requires_grad_() for _ in range(2))
+    out, expected = layer(ours, batch.edge_attr, batch)[0], peer(theirs, batch.edge_index, batch.edge_attr)
+    torch.testing.assert_close(out, expected)
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    (out * weight).sum().backward()
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
 @pytest.mark.parametrize(
     ("own", "message"),
-    [({"layers": 0}, "1 or more local layers are needed, received 0"), ({"edge_tables": "own"}, "received 'own'")],
+    [
+        ({"layers": 0}, "1 or more local layers are needed, received 0"),
+        ({"edge_tables": "own"}, "received 'own'"),
+        ({"virtual_node": True, "dim": 4}, "received 8 and 4 columns"),
+    ],
 )
 def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

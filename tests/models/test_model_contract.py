@@ -17,6 +17,7 @@ from graphbench.structures import GraphBatch, Ragged
 DIM = 16
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
+    "DeeperGCN": [{}, {"virtual_node": True}],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},

@@ -160,7 +160,7 @@ def test_block_by_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_of_another_type() -> None:
     ours, theirs = stores()
     model = model_of("sgformer-cora", {}).bfloat16().eval()
-    carried = BatchAdapter(model, "bf16-true")
+    carried = BatchAdapter(model, torch.bfloat16)
     with torch.no_grad():
         found, expected = (carried(OpaqueBatch(each.gather([0])))[0] for each in (ours, theirs))
     assert found.dtype == torch.bfloat16

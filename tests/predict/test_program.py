@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import Tensor
 
 import graphbench
 from graphbench.errors import UserError
-from graphbench.predict.program import inputs_of, write_program
+from graphbench.predict.program import inputs_of, write_compiled, write_program
 from graphbench.predict.trained import TrainedModel
 from graphbench.structures import DataInfo
 from tests.paths import ROOT
@@ -35,8 +36,8 @@ print("equal on", len(inputs))
 """
 
 
-def _model(layers: str) -> TrainedModel:
-    config = graphbench.load_config(ROOT / "configs/quickstart.yaml", [*OVERRIDES, "gt.layer_type", layers])
+def _model(layers: str, *overrides: str) -> TrainedModel:
+    config = graphbench.load_config(ROOT / "configs/quickstart.yaml", [*OVERRIDES, "gt.layer_type", layers, *overrides])
     torch.manual_seed(0)
     return TrainedModel(config, INFO, [graphbench.build_model(config, INFO).eval()], [Path("nowhere")])
 
@@ -72,6 +73,26 @@ def test_a_program_is_the_model_for_graphs_of_any_size(layers: str, tmp_path: Pa
         [sys.executable, "-c", WITHOUT_GRAPHBENCH], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout == "equal on 5\n", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="AOTInductor needs a C++ compiler")
+def test_a_compiled_program_is_the_model_for_graphs_of_any_size(tmp_path: Path) -> None:
+    trained = _model("GCN+SFi", "gt.layers", "1")
+    write_program(trained, tmp_path / "model.pt2")
+    assert write_compiled(trained, tmp_path / "model.pt2", tmp_path / "model.aoti.pt2") < 1e-4
+    compiled = torch._inductor.aoti_load_package(str(tmp_path / "model.aoti.pt2"))
+    for size in (3, 5, 64, 700):  # others than those that it is compared on
+        batch = trained.batch_of([_graph(size)])
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(inputs_of(batch)), trained.models[0](batch), rtol=1e-4, atol=1e-5)
+
+
+def test_a_compiler_that_fails_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "model.pt2").write_text("no program")
+    with pytest.raises(UserError, match=r"^no compiled program: PyTorch's compiler failed"):
+        write_compiled(_model("GCN+SFi"), tmp_path / "model.pt2", tmp_path / "model.aoti.pt2")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import dataclasses
 
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord, Score
-from graphbench.tables.doubts import EARLY, EXPLANATIONS, SCATTERED, UNTRAINED, doubts
+from graphbench.tables.doubts import APPROXIMATE, EARLY, EXPLANATIONS, SCATTERED, UNTRAINED, doubts
 
 
 def runs(*best_epochs: int, epochs: int = 100, train_auc: float = 0.9, count: int = 1000) -> list[RunRecord]:
@@ -44,4 +44,12 @@ def test_runs_that_differ_by_more_than_sampling_explains() -> None:
     assert doubts(runs(40, 50, 60), mean(0.05), bounded=True) == [SCATTERED]  # sqrt(0.8 * 0.2 / 1000) is 0.013
     assert doubts(runs(40, 50, 60, count=100), mean(0.05), bounded=True) == []
     assert doubts(runs(40, 50, 60), mean(0.05), bounded=False) == []
-    assert EXPLANATIONS.keys() == {EARLY, UNTRAINED, SCATTERED}
+    assert EXPLANATIONS.keys() == {EARLY, UNTRAINED, SCATTERED, APPROXIMATE}
+
+
+def test_predictions_without_all_edges() -> None:
+    for changes in ({"approximation": "predicted on 4 parts"}, {"settings": {"val.sampler": "random_node"}}):
+        parts = [dataclasses.replace(run, **changes) for run in runs(40, 50)]
+        assert doubts(parts, mean(), bounded=True) == [APPROXIMATE]
+    exact = [dataclasses.replace(run, settings={"val.sampler": "blocks"}) for run in runs(40, 50)]
+    assert doubts(exact, mean(), bounded=True) == []

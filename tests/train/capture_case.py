@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import Precision
 from torch import Tensor, nn
 
 from graphbench.config import load_config
@@ -26,7 +24,9 @@ from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CapturedSteps
 from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
+from graphbench.train.precision import Precision
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
 from graphbench.train.step_runner import StepRunner
 from graphbench.train.tally import StepOutput
@@ -144,9 +144,8 @@ def training(
     model = copy.deepcopy(model).to(DEVICE)
     optimizer = build_optimizer(config, model)
     fabric = _fabric(config, precision)
-    own = "64-true" if dtype == torch.float64 else "32-true"
-    adapter = BatchAdapter(model, own if precision is None else precision.precision)
-    step = TrainingStep(fabric, *fabric.setup(adapter, optimizer), task, build_settings(config, info))
+    adapter = BatchAdapter(model, torch.float64 if dtype == torch.float64 else None)
+    step = TrainingStep(fabric, fabric.setup(adapter), optimizer, task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs
     captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE, accumulates)
     predict = Predictor(fabric, adapter)

@@ -8,24 +8,25 @@ import pytest
 import torch
 
 from graphbench.train.accelerator import make_fabric
+from graphbench.train.processes import Processes
 
 
 def test_defaults_are_one_process() -> None:
     fabric = make_fabric()
     assert fabric.world_size == 1
     assert fabric.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert fabric.strategy.precision.precision == "32-true"
+    assert fabric.precision.name == "32-true"
 
 
 def test_two_devices_are_data_parallel() -> None:
-    assert type(make_fabric("cpu", devices=2).strategy).__name__ == "DDPStrategy"
+    assert isinstance(make_fabric("cpu", devices=2), Processes)
 
 
 def test_one_process_is_no_task_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "srun").touch(mode=0o755)  # Lightning warns where it is installed and not used: an error in tests
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert make_fabric().world_size == 1
-    assert make_fabric("cpu", devices=2).strategy.world_size == 2
+    assert make_fabric("cpu", devices=2).world_size == 2
     job = {"JOB_ID": 1, "JOB_NAME": "four", "NTASKS": 4, "NTASKS_PER_NODE": 4, "PROCID": 2, "LOCALID": 2, "NODEID": 0}
     for name, value in job.items():
         monkeypatch.setenv(f"SLURM_{name}", str(value))
@@ -37,12 +38,11 @@ def test_one_process_is_no_task_of_a_cluster(tmp_path: Path, monkeypatch: pytest
 def test_tf32_is_a_setting_of_products_on_a_gpu(precision: str, products: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
-    assert make_fabric("cpu", precision=precision).strategy.precision.precision == "32-true"
+    assert make_fabric("cpu", precision=precision).precision.name == "32-true"
     assert asked == []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr("graphbench.train.accelerator.Fabric", lambda **arguments: arguments["precision"])
-    assert make_fabric("cuda", precision=precision) == "32-true"
+    assert make_fabric("cuda", precision=precision).precision.name == "32-true"
     assert asked == [products]
 
 

@@ -10,13 +10,13 @@ from unittest import mock
 
 import pytest
 import torch
-from lightning_fabric.plugins import MixedPrecision
 
 from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.structures import BatchPlan, GraphBatch
 from graphbench.tasks.task import Task
+from graphbench.train.precision import Precision
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
 from graphbench.train.step_runner import StepRunner
@@ -60,11 +60,11 @@ def _node_methods() -> list[object]:
     return [pytest.param(stem, marks=marks.get(name, pytest.mark.slow)) for name, stem in first.items()]
 
 
-class Scaled(MixedPrecision):
+class Scaled(Precision):
     """Scales losses as 16-mixed does, and computes in float32: the second device has no autocast."""
 
     def __init__(self) -> None:
-        super().__init__("16-mixed", DEVICE.type, torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127))
+        super().__init__("16-mixed", DEVICE, torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127))
 
     def forward_context(self) -> AbstractContextManager[None]:
         return nullcontext()

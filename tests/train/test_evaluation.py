@@ -79,7 +79,7 @@ class RankingHead(nn.Module, HasStatistics):
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_statistics_of_heads_are_for_whole_graphs_those_of_layers_for_every_split(level: str) -> None:
     fabric, model = make_fabric("cpu"), Ranking(level)
-    predict = Predictor(fabric, BatchAdapter(model, "32-true").eval())
+    predict = Predictor(fabric, BatchAdapter(model).eval())
     predictions = evaluate(predict, tiny_task(), tiny_loaders(level).passes, fabric)
     assert set(predictions) == {"val", "test"}
     buffer = predictions["val"].buffer

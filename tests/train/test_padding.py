@@ -71,7 +71,7 @@ def step(model: nn.Module, task: Task, batch: GraphBatch, real: RealRows | None)
     """Loss, gradients and buffers of one step, by name."""
     model = copy.deepcopy(model)
     with _draws_of_the_first_rows():
-        prediction, auxiliary = BatchAdapter(model, "64-true")(OpaqueBatch(batch))
+        prediction, auxiliary = BatchAdapter(model, torch.float64)(OpaqueBatch(batch))
     assert batch.y is not None
     loss = task.loss(prediction, batch.y, real)
     (loss if auxiliary is None else loss + auxiliary).backward()
@@ -110,7 +110,7 @@ def evaluation(model: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
     """Predictions and statistics about graphs, by name."""
     observer = ForwardObserver(model, HasStatistics, ask_statistics)
     with torch.no_grad(), observer() as answers:
-        prediction, _ = BatchAdapter(model, "64-true")(OpaqueBatch(batch))
+        prediction, _ = BatchAdapter(model, torch.float64)(OpaqueBatch(batch))
     return {"prediction": prediction} | averaged(answers.values())
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import MixedPrecision, Precision
 from torch import nn
 
 from graphbench.errors import RunFailed, UserError
 from graphbench.train.checkpointer import read_checkpoint
+from graphbench.train.fabric import Fabric
+from graphbench.train.precision import Precision
 from graphbench.train.reporter import Reporter
 from tests.train.tiny_run import PenalisedModel, Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
@@ -177,8 +177,9 @@ def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path, clip: float |
     """Float16 gradients are scaled before backward and unscaled before clipping: also those of the auxiliary loss."""
     settings = tiny_settings(max_epoch=2, clip_grad_norm=clip is not None, clip_grad_norm_value=clip or 1.0)
     anchors = []
-    for precision in (MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=1024.0)), Precision()):
-        fabric = Fabric(accelerator="cpu", devices=1, plugins=[precision])
+    scaler, cpu = torch.amp.GradScaler("cpu", init_scale=1024.0), torch.device("cpu")
+    for precision in (Precision("16-mixed", cpu, scaler), Precision("32-true", cpu)):
+        fabric = Fabric(cpu, precision)
         torch.manual_seed(5)
         model = PenalisedModel(norm=False, dropout=0.0)
         options = {"model": model, "fabric": fabric, "optimizer": "sgd", "scheduler": "none"}

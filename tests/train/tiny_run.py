@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from graphbench.contract import Capturable, HasAuxiliaryLoss
@@ -33,6 +32,7 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
 from graphbench.tasks.task import Task
 from graphbench.train.accelerator import make_fabric
+from graphbench.train.fabric import Fabric
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_graph import StepGraph, StepGraphs

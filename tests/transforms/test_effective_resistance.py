@@ -8,6 +8,8 @@ import torch
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
+from graphbench.errors import RunFailed
+from graphbench.transforms.algorithms import krylov
 from graphbench.transforms.effective_resistance import EdgeResistance, EffectiveResistance
 from tests.transforms.small_graphs import undirected
 
@@ -88,6 +90,66 @@ def test_graphs_without_edges_and_directed_ones() -> None:
     assert EffectiveResistance()(GraphStore.from_graphs([]))["embedding"].shape == (0, 1)
 
 
-def test_bad_accuracy() -> None:
+@pytest.mark.parametrize("transform", [EdgeResistance, EffectiveResistance])
+def test_bad_accuracy(transform) -> None:
     with pytest.raises(ValueError, match="accuracy must be more than 0, received 0"):
-        EffectiveResistance(0)
+        transform(0)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every graph is treated as one that is too large for a dense matrix."""
+    for transform in (EdgeResistance, EffectiveResistance):
+        monkeypatch.setattr(transform, "large_from", 1)
+
+
+def _uneven() -> GraphStore:
+    """A graph with a hub, double edges, loops, components and isolated nodes, and a directed one."""
+    star = [(0, leaf) for leaf in range(1, 20)] + [(1, 2), (1, 2), (20, 21), (21, 22), (23, 23)]
+    both = [*star, *((b, a) for a, b in star if a != b)]
+    return GraphStore.from_arrays([26, 5], [len(both), 3], torch.tensor([*both, (0, 1), (1, 2), (3, 1)]).T)
+
+
+def _budget(store: GraphStore, graph: int) -> float:
+    """Of an entry of L^+ b for b of length 2 at most: residual over the smallest eigenvalue, and rounding."""
+    matrix = torch.zeros(int(store.sizes[graph]), int(store.sizes[graph]), dtype=torch.float64)
+    for source, target in store.gather([graph]).edge_index.T.tolist():
+        matrix[source, target] = matrix[target, source] = float(source != target)
+    values = torch.linalg.eigvalsh(torch.diag(matrix.sum(1)) - matrix)
+    smallest = float(values[values > 1e-9].min())
+    return 4 * (krylov.RESIDUAL + len(values) * torch.finfo(values.dtype).eps * float(values.max())) / smallest
+
+
+@pytest.mark.parametrize("make", [_uneven, lambda: sbm_cluster((3,), 0, base=BlockModel(3, 5, 8, 0.9, 0.4))])
+@pytest.mark.parametrize("transform", [EdgeResistance, EffectiveResistance])
+def test_large_graphs_have_the_same(make, transform, request: pytest.FixtureRequest) -> None:
+    store, encode, (name,) = make(), transform(), transform.outputs
+    dense = encode.exact(store)[name]
+    request.getfixturevalue("large")
+    budget = max(_budget(store, graph) for graph in range(store.num_graphs))
+    torch.testing.assert_close(encode.exact(store)[name], dense, atol=budget, rtol=0)
+
+
+def test_sketches_of_large_graphs_have_the_error_they_state(large: None) -> None:
+    """Squares of k normal numbers, nearly: relative deviation sqrt(2 / k); bounds are six of them."""
+    store = sbm_cluster((1,), 0, base=BlockModel(4, 60, 60, 0.4, 0.1))
+    accuracy = 0.9
+    rows = math.ceil(8 * math.log(store.num_edges) / accuracy**2)
+    assert rows < store.max_nodes() / 2, "or this graph would not be sketched"
+    _, resistance = _exact(store, 0)
+    source, target = store.gather([0]).edge_index
+    embedding = EffectiveResistance(accuracy).exact(store)["embedding"]
+    assert embedding.shape == (store.num_nodes, rows)
+    for estimate in (
+        EdgeResistance(accuracy).exact(store)["resistance"][:, 0],
+        (embedding[source] - embedding[target]).square().sum(1),
+    ):
+        ratio = estimate.numpy() / resistance[source, target]
+        assert abs(ratio - 1).max() < 6 * (2 / rows) ** 0.5
+        assert 0.5 * (2 / rows) ** 0.5 < ratio.std() < 2 * (2 / rows) ** 0.5
+
+
+def test_what_does_not_converge_says_so(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(krylov, "RESIDUAL", -1.0)
+    with pytest.raises(RunFailed, match="of a Laplacian of 5 nodes do not converge to -1"):
+        EdgeResistance()(undirected(5, *CYCLE, (0, 4)))

@@ -9,6 +9,7 @@ import torch
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
+from graphbench.transforms import heat_kernel_se
 from graphbench.transforms.heat_kernel_se import HeatKernelSE
 from tests.transforms.small_graphs import store_of, undirected
 
@@ -59,3 +60,43 @@ def test_empty_graphs() -> None:
 def test_bad_times(times: list[float]) -> None:
     with pytest.raises(ValueError, match="each at least 0, received"):
         HeatKernelSE(times)
+
+
+TIMES = [0.0, 0.3, 2.0, 40.0]
+
+
+def _uneven() -> GraphStore:
+    """Graphs with hubs, several components, isolated nodes, double edges, loops, and a directed one."""
+    star = [(0, leaf) for leaf in range(1, 30)] + [(1, 2), (1, 2), (30, 31), (31, 32), (33, 33)]
+    both = [*star, *((b, a) for a, b in star if a != b)]
+    one_way = [(0, 1), (1, 2), (3, 1)]
+    return GraphStore.from_arrays([36, 5], [len(both), 3], torch.tensor([*both, *one_way]).T)
+
+
+@pytest.mark.parametrize("make", [_uneven, lambda: sbm_cluster((2,), 0, base=BlockModel(4, 10, 20, 0.4, 0.1))])
+def test_large_graphs_have_the_same_heat(make: Callable[[], GraphStore], monkeypatch: pytest.MonkeyPatch) -> None:
+    store, encode = make(), HeatKernelSE(TIMES)
+    dense = encode.exact(store)["heat"]
+    monkeypatch.setattr(HeatKernelSE, "large_from", 1)
+    # The error of the series, and rounding: terms of at most 1 in products of hundreds of terms.
+    torch.testing.assert_close(
+        encode.exact(store)["heat"], dense, atol=1e-10 + 1e4 * torch.finfo(dense.dtype).eps, rtol=0
+    )
+
+
+def test_the_largest_graphs_have_an_estimate_with_the_error_it_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, probes = _uneven(), 2000
+    dense = HeatKernelSE(TIMES).exact(store)["heat"]
+    later = HeatKernelSE([2 * time for time in TIMES]).exact(store)["heat"]
+    monkeypatch.setattr(HeatKernelSE, "large_from", 1)
+    monkeypatch.setattr(heat_kernel_se, "OPERATIONS", 0)
+    estimate = HeatKernelSE(TIMES, probes=probes).exact(store)["heat"]
+    deviation = (later / probes).clamp_min(0).sqrt()
+    assert bool(((estimate - dense).abs() <= 6 * deviation + 1e-9).all())
+    assert float((estimate - dense).abs().max()) > 1e-6, "or it was no estimate"
+    assert torch.equal(estimate, HeatKernelSE(TIMES, probes=probes).exact(store)["heat"])
+
+
+def test_bad_probes() -> None:
+    with pytest.raises(ValueError, match="probes must be at least 1, received 0"):
+        HeatKernelSE([1.0], probes=0)

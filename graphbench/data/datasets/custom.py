@@ -18,13 +18,25 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, read_field
 from graphbench.data.graph_tables import is_table, read_tables, stated_splits
+from graphbench.data.heterogeneous import NO_TARGET
+from graphbench.data.hub_graphs import is_hub, read_hub
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
-_MODES = ("standard", "fixed", "random", "random-class", "cv-kfold-K", "cv-stratifiedkfold-K", "sliced", "scaffold")
+_MODES = (
+    "standard",
+    "fixed",
+    "random",
+    "random-class",
+    "random-permutation",
+    "cv-kfold-K",
+    "cv-stratifiedkfold-K",
+    "sliced",
+    "scaffold",
+)
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
@@ -39,7 +51,8 @@ class CustomGraphs(DatasetBuilder):
         transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
             means nothing for graph tasks, as in GraphGPS.
         path: file written by ``torch.save``; folder with ``nodes.csv`` and ``edges.csv``; ``.csv`` with a column
-            ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`).
+            ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`); ``hf://user/name`` or a folder of
+            ``save_to_disk`` (:mod:`graphbench.data.hub_graphs`).
         function: ``package.module:name`` or ``file.py:name``; called without arguments.
         metric: name of the metric; None: accuracy, mae (regression) or ap (multilabel).
         node_types: categories per column of integer node features; None: largest value seen, plus one.
@@ -118,6 +131,9 @@ class CustomGraphs(DatasetBuilder):
 
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None
+        classes = self.transductive and not store.y.is_floating_point() and store.y.numel() > 0
+        # Nodes without a target belong to no split that is drawn.
+        modes = ("standard", "fixed") if classes and int(store.y.min()) == NO_TARGET else _MODES
         vocabularies = {}
         for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
             if isinstance(tensor, Tensor) and not tensor.is_floating_point():
@@ -132,8 +148,8 @@ class CustomGraphs(DatasetBuilder):
             edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
             out_dim=out_dim_of(store.y, self.task_type),
             transductive=self.transductive,
-            split_modes=_MODES,
-            default_split="random",
+            split_modes=modes,
+            default_split="random" if modes is _MODES else "standard",
             vocabularies=vocabularies,
             licence="the user's own",
             source=where,
@@ -171,9 +187,11 @@ def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[G
     """
     path = Path(source).expanduser()
     if is_function is None:
-        is_function = ":" in source and not path.exists()
+        is_function = ":" in source and not path.exists() and not is_hub(source)
     if is_function:
         content, code = _call(source)
+    elif is_hub(source):
+        content, code = read_hub(source), {}
     else:
         content, code = (read_tables(path) if is_table(path) else _read_file(path)), {}
     try:

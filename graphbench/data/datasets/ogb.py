@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from graphbench.data.builder import DatasetCollection
+from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
+
+_KNOWLEDGE_GRAPHS = ("ogbl-wikikg2", "ogbl-biokg")
 
 
 @register("OGB")
@@ -30,6 +33,11 @@ class OGB(DatasetCollection):
         add_self_loops: FromContext[bool] = False,
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
+        if name.replace("_", "-") in _KNOWLEDGE_GRAPHS:
+            raise UserError(
+                f"OGB data set '{name}': completing triples of a knowledge graph (head, relation, tail) is no task "
+                "here; its models score relations, not pairs of nodes."
+            )
         super().__init__(
             name.replace("_", "-") if name.startswith("ogb") else name,
             undirected=undirected,

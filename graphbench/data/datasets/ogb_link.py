@@ -58,8 +58,8 @@ class OGBLink(DatasetBuilder):
     as linked ones, are drawn uniformly, once. ddi has no node features: a column of ones.
 
     citation2 is a ranking: every citation of val and test is followed by the 1,000 candidates that OGB gives for it, in
-    training by one random paper that its source does not cite. All pairs are asked about at once, in training and
-    evaluation alike; at full size these are 234 million rows.
+    training by one random paper that its source does not cite. At full size these are 234 million rows, which need
+    ``train.sampler: neighbor``; without it all of them are asked about at once.
 
     Args:
         name: ``ogbl-collab``, ``ogbl-ppa``, ``ogbl-ddi``, ``ogbl-vessel`` or ``ogbl-citation2``.

@@ -10,6 +10,7 @@ import torch
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.download import file_sha256
+from graphbench.data.files.planetoid import read_planetoid
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import node_store, prepared
 from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
@@ -103,7 +104,7 @@ class Planetoid(DatasetBuilder):
             edge_in=0,
             out_dim=classes,
             transductive=True,
-            split_modes=("standard", "geom-gcn", "random", "random-class", "fixed", "sliced"),
+            split_modes=("standard", "geom-gcn", "random", "random-class", "random-permutation", "fixed", "sliced"),
             default_split="standard",
             statistics={"graphs": 1, "nodes": nodes, "edges": edges},
             licence="MIT (repository)",
@@ -123,8 +124,6 @@ class Planetoid(DatasetBuilder):
 
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the raw files and the splits."""
-        from torch_geometric.io import read_planetoid_data  # here, because importing it takes two seconds
-
         card = self.card
         urls = {self._file(part): f"{_URL}/ind.{self.name.lower()}.{part}" for part in _PARTS}
         root = roots.require(self.name, card.files, urls, card.sha256)
@@ -135,8 +134,8 @@ class Planetoid(DatasetBuilder):
                     "and let it be downloaded again."
                 )
         folder = root / f"Planetoid/{self.name}/raw"
-        data = read_planetoid_data(str(folder), self.name.lower())
-        store = node_store(data.x, data.edge_index, data.y)
+        graph = read_planetoid(folder, self.name.lower())
+        store = node_store(graph.x, graph.edge_index, graph.y)
         card.check(store, str(folder))
         store = prepared(
             store,
@@ -144,7 +143,7 @@ class Planetoid(DatasetBuilder):
             add_reverse_edges=self.add_reverse_edges,
             add_self_loops=self.add_self_loops,
         )
-        public = (Splits.from_masks(data.train_mask, data.val_mask, data.test_mask),)
+        public = (Splits(*graph.split),)
         drawn = None if self.train_percent is None else partial(drawn_per_class, fraction=self.train_percent)
         published: dict[str, Published] = {"standard": drawn or public}
         geom_gcn = self._geom_gcn(roots)

@@ -73,6 +73,39 @@ def molecules(smiles: Sequence[str], what: str, *, contacts: bool = False) -> di
     return {name: np.concatenate([part[name] for part in parts], axis.get(name, 0)) for name in parts[0]}
 
 
+def rebuilt(atoms: np.ndarray, edge_index: np.ndarray, bonds: np.ndarray) -> Any | None:
+    """The molecule of some columns, to be drawn: elements, charges and bonds; no hydrogens, nothing is perceived.
+
+    Args:
+        atoms: (n, 9).
+        edge_index: (2, E) atom numbers.
+        bonds: (E, 3).
+
+    Returns:
+        An RDKit molecule; None where the columns are none of a molecule, or RDKit is not installed.
+    """
+    fits = atoms.shape[1:] == (ATOM_COLUMNS,) and bonds.shape[1:] == (BOND_COLUMNS,)
+    if not fits or (len(bonds) and int(bonds[:, 0].max()) > len(_BOND_TYPE)):
+        return None
+    try:
+        from rdkit import Chem
+    except ImportError:
+        return None
+    molecule = Chem.RWMol()
+    for columns in atoms.tolist():
+        atom = Chem.Atom(0 if columns[0] >= _LARGEST_ATOMIC_NUMBER else columns[0] + 1)
+        atom.SetFormalCharge(columns[3] - _CHARGE if columns[3] <= 2 * _CHARGE else 0)
+        atom.SetNoImplicit(True)
+        molecule.AddAtom(atom)
+    for (i, j), columns in zip(edge_index.T.tolist(), bonds.tolist(), strict=True):
+        if i != j and molecule.GetBondBetweenAtoms(i, j) is None:
+            name = _BOND_TYPE[columns[0]] if columns[0] < len(_BOND_TYPE) else "UNSPECIFIED"
+            molecule.AddBond(i, j, getattr(Chem.BondType, name))
+    molecule.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(molecule)
+    return molecule
+
+
 def _map(function: Any, chunks: list[list[str]]) -> Iterator[dict[str, np.ndarray]]:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(available, len(chunks) // 4)

@@ -61,14 +61,18 @@ def unreadable(files: Sequence[Path], error: Exception, advice: str) -> UserErro
     )
 
 
-def read_pickle(path: Path) -> Any:
-    """A pickle of plain values, NumPy arrays, tensors and SciPy sparse matrices in coordinate form.
+def read_pickle(path: Path, *, encoding: str = "ASCII") -> Any:
+    """A pickle of plain values, NumPy arrays, tensors and SciPy sparse matrices, by coordinates or by rows.
+
+    Args:
+        path: the file.
+        encoding: of strings that Python 2 wrote, and ``latin1`` of its arrays.
 
     Raises:
         UserError: no such file, a damaged one, or one that names anything else.
     """
     with reading(path), _arrays_only(path), path.open("rb") as file:
-        return _ArraysOnly(file).load()
+        return _ArraysOnly(file, encoding=encoding).load()
 
 
 def read_object_array(path: Path) -> np.ndarray:
@@ -179,15 +183,17 @@ def _load(file: Path | io.BytesIO) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _coordinates() -> Any:
-    from scipy.sparse import coo_matrix
+def _sparse(name: str) -> Any:
+    from scipy import sparse
 
-    return coo_matrix
+    return getattr(sparse, name)
 
 
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
 _KNOWN = {
     ("collections", "OrderedDict"),
+    ("collections", "defaultdict"),
+    ("__builtin__", "list"),
     ("_codecs", "encode"),  # bytes, in the oldest protocol
     ("__builtin__", "bytes"),
     ("numpy", "ndarray"),
@@ -202,8 +208,8 @@ class _ArraysOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch.storage", "_load_from_bytes"):
             return _storage
-        if module.startswith("scipy.sparse") and name == "coo_matrix":  # the module moved in 2022
-            return _coordinates()
+        if module.startswith("scipy.sparse") and name in ("coo_matrix", "csr_matrix"):  # the modules moved in 2022
+            return _sparse(name)
         if module in _MULTIARRAY and name in ("_reconstruct", "scalar"):
             return getattr(np._core.multiarray, name)  # type: ignore[attr-defined]
         if (module, name) not in _KNOWN:

@@ -34,6 +34,11 @@ class Clusters:
     method: str
     cut: float
 
+    @property
+    def described(self) -> str:
+        """Number, method and quality, for logs and records."""
+        return f"{self.count:,} clusters by {self.method}, {self.cut:.1%} of the edges between them"
+
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, count: int, *, method: Method = "auto", seed: int = 0) -> Clusters:
         """Clusters of about equal size; every node is reached along edges in either direction.

@@ -7,7 +7,8 @@ Training (``train.sampler``): ``random_node`` and ``cluster`` (:mod:`graphbench.
 
 Evaluation (``val.sampler``): ``full_batch`` passes the whole graph through the model at once; ``blocks`` computes the
 same predictions layer by layer and block by block in bounded memory; ``random_node`` passes parts that are drawn once
-per run, as SGFormer's released code does for its largest graph: an approximation.
+per run, as SGFormer's released code does for its largest graph, ``cluster`` the clusters of Cluster-GCN: both are
+approximations, which the record of a run names.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows
@@ -34,7 +36,7 @@ from graphbench.structures.node_blocks import NodeBlocks
 Blocks = Callable[[IncomingEdges], NodeBlocks]
 """Makes blocks of the nodes of a graph from its edges sorted by target."""
 
-EVALUATIONS = ("full_batch", "blocks", "random_node")
+EVALUATIONS = ("full_batch", "blocks", "random_node", "cluster")
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -48,6 +50,7 @@ class LoaderOptions(TypedDict, total=False):
         rank: number of this process; default 0.
         world_size: number of processes; default 1.
         blocks: makes the blocks of ``blocks`` evaluation.
+        clusters: of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
     """
 
     seed: Required[int]
@@ -57,45 +60,28 @@ class LoaderOptions(TypedDict, total=False):
     rank: int
     world_size: int
     blocks: Blocks | None
+    clusters: Clusters | None
 
 
-class LargeLoader(DataLoaders):
-    """Base class of the loaders that sample batches from one large graph.
+class SamplingLoader(DataLoaders):
+    """Base class of the loaders that sample batches on the host, the next one in a second thread.
 
     Args:
-        store: one graph with a target per node; its tensors may be mapped from files.
-        splits: node numbers.
-        sampler: its name, for messages.
         options: see :class:`LoaderOptions`.
 
     Raises:
-        ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``, or
-            ``blocks`` without a function that makes them.
+        ValueError: a rank out of range.
     """
 
-    def __init__(self, store: GraphStore, splits: Splits, sampler: str, options: LoaderOptions) -> None:
-        check_one_graph(store, sampler)
-        evaluation, blocks = options.get("evaluation", "full_batch"), options.get("blocks")
+    def __init__(self, options: LoaderOptions) -> None:
         rank, world_size = options.get("rank", 0), options.get("world_size", 1)
-        if evaluation not in EVALUATIONS:
-            raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
-        if evaluation == "blocks" and blocks is None:
-            raise ValueError("evaluation in blocks needs blocks, a function that makes them")
-        if not splits.train.numel():
-            raise ValueError("the training part of the split is empty")
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
-        splits.check(store.num_nodes)
-        self._store, self._splits = store, splits
-        self._seed, self._parts = options["seed"], options.get("parts", 10)
+        self._seed = options["seed"]
         self._device, self._rank, self._world_size = torch.device(options.get("device", "cpu")), rank, world_size
-        self._make_blocks = blocks
-        shares = {part: consecutive_share(index, rank, world_size) for part, index in splits.parts().items()}
-        make = {"full_batch": self._full_batch, "blocks": self._blockwise, "random_node": self._partitioned}[evaluation]
-        self.passes = [make(shares)]
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """The batches of one epoch, on the device, and the rows of their training nodes.
+        """The batches of one epoch, on the device, and the rows of predictions that count.
 
         Args:
             epoch: decides what is sampled, together with the seed.
@@ -115,6 +101,61 @@ class LargeLoader(DataLoaders):
         for batch, rows in self.sample(epoch):
             yield batch.pin_memory(), rows.pin_memory()
 
+    def _generator(self, *numbers: int) -> np.random.Generator:
+        """A random stream that depends on the seed and on the numbers of epoch and batch."""
+        return np.random.default_rng([self._seed % 2**63, *numbers])
+
+    def _shard(self, count: int) -> np.ndarray:
+        """The numbers below ``count`` of this process, as many in every process, because processes step together."""
+        return shard(torch.arange(count), self._rank, self._world_size).numpy()
+
+    def _move(self, batch: GraphBatch) -> GraphBatch:
+        if self._device.type != "cuda":
+            return batch.to(self._device)
+        return batch.pin_memory().to(self._device, non_blocking=True)
+
+
+class LargeLoader(SamplingLoader):
+    """Base class of the loaders that sample batches from one large graph.
+
+    Args:
+        store: one graph with a target per node; its tensors may be mapped from files.
+        splits: node numbers.
+        sampler: its name, for messages.
+        options: see :class:`LoaderOptions`.
+
+    Raises:
+        ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``, or
+            ``blocks`` without a function that makes them.
+    """
+
+    def __init__(self, store: GraphStore, splits: Splits, sampler: str, options: LoaderOptions) -> None:
+        check_one_graph(store, sampler)
+        evaluation, blocks = options.get("evaluation", "full_batch"), options.get("blocks")
+        super().__init__(options)
+        if evaluation not in EVALUATIONS:
+            raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
+        if evaluation == "blocks" and blocks is None:
+            raise ValueError("evaluation in blocks needs blocks, a function that makes them")
+        self._clusters = options.get("clusters")
+        if evaluation == "cluster" and self._clusters is None:
+            raise ValueError("evaluation of clusters needs clusters")
+        if not splits.train.numel():
+            raise ValueError("the training part of the split is empty")
+        splits.check(store.num_nodes)
+        self._store, self._splits = store, splits
+        self._parts = options.get("parts", 10)
+        self._make_blocks = blocks
+        shares = {
+            part: consecutive_share(index, self._rank, self._world_size) for part, index in splits.parts().items()
+        }
+        if evaluation == "full_batch":
+            self.passes = [self._full_batch(shares)]
+        elif evaluation == "blocks":
+            self.passes = [self._blockwise(shares)]
+        else:
+            self.passes = [self._partitioned(shares, evaluation)]
+
     @cached_property
     def _incoming(self) -> IncomingEdges:
         store = self._store
@@ -132,19 +173,6 @@ class LargeLoader(DataLoaders):
         trains[self._splits.train] = True
         return trains
 
-    def _generator(self, *numbers: int) -> np.random.Generator:
-        """A random stream that depends on the seed and on the numbers of epoch and batch."""
-        return np.random.default_rng([self._seed % 2**63, *numbers])
-
-    def _shard(self, count: int) -> np.ndarray:
-        """The numbers below ``count`` of this process, as many in every process, because processes step together."""
-        return shard(torch.arange(count), self._rank, self._world_size).numpy()
-
-    def _move(self, batch: GraphBatch) -> GraphBatch:
-        if self._device.type != "cuda":
-            return batch.to(self._device)
-        return batch.pin_memory().to(self._device, non_blocking=True)
-
     def _full_batch(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
 
@@ -161,8 +189,14 @@ class LargeLoader(DataLoaders):
     def _blockwise(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         return EvaluationPass(shares, lambda: iter([self._blocks]))
 
-    def _partitioned(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
-        drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
+    def _partitioned(self, shares: Mapping[str, Tensor], evaluation: str) -> EvaluationPass:
+        if evaluation == "cluster":
+            assert self._clusters is not None
+            drawn = Partition.of_parts(self._clusters.number, self._clusters.count)
+            self.approximation = f"predicted cluster by cluster ({self._clusters.described}), without the edges between"
+        else:
+            drawn = Partition.draw(self._store.num_nodes, self._parts, self._generator(0))
+            self.approximation = f"predicted on {self._parts} random parts of the nodes, without the edges between"
         row = torch.empty_like(drawn.nodes)
         row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
 

@@ -34,7 +34,7 @@ class NeighborSampler:
 
     Args:
         incoming: the edges sorted by target.
-        sizes: in-edges per node and hop, -1 for all of them.
+        sizes: in-edges per node and hop, -1 for all of them; kept as an attribute.
 
     Raises:
         ValueError: no hop, or a size of 0.
@@ -46,7 +46,7 @@ class NeighborSampler:
                 "train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1 for all; "
                 f"received {list(sizes)}"
             )
-        self._sizes = tuple(sizes)
+        self.sizes = tuple(sizes)
         self._ptr, self._source = incoming.ptr.numpy(), incoming.source.numpy()
         self._number = np.full(len(self._ptr) - 1, -1, dtype=np.int32)
 
@@ -60,9 +60,9 @@ class NeighborSampler:
         reached = len(seeds)
         number[nodes[0]] = np.arange(reached)
         try:
-            for size in self._sizes:
+            for size in self.sizes:
                 frontier = nodes[-1]
-                row, entry = self._draw(frontier, size, rng)
+                row, entry = self.draw(frontier, size, rng)
                 source = self._source[entry]
                 new = np.unique(source[number[source] < 0]).astype(np.int64)
                 number[new] = np.arange(reached, reached + len(new))
@@ -78,8 +78,14 @@ class NeighborSampler:
         edge_index = np.stack([np.concatenate(sources).astype(np.int64), np.concatenate(targets)])
         return Sample(every, edge_index, np.concatenate(entries))
 
-    def _draw(self, nodes: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """In-edges of some nodes: the row of its target and its position in ``source``, grouped by target."""
+    def draw(self, nodes: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """In-edges of some nodes: for each its target's row in ``nodes`` and its place in the list sorted by target.
+
+        Args:
+            nodes: (n,) numbers in the graph, repetitions allowed.
+            size: in-edges per node, -1 for all.
+            rng: decides which.
+        """
         first = self._ptr[nodes]
         degree = self._ptr[nodes + 1] - first
         taken = degree if size < 0 else np.minimum(degree, size)

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.large.partition import Partition
 from graphbench.data.splits import Splits
@@ -79,9 +78,8 @@ class ClusterLoader(PartitionLoader):
     Args:
         store: see :class:`LargeLoader`.
         splits: node numbers.
-        clusters: of the nodes.
         batch_size: clusters per batch and process.
-        options: see :class:`LoaderOptions`.
+        options: see :class:`LoaderOptions`; ``clusters`` has to be there.
 
     Raises:
         ValueError: as for the base class.
@@ -94,20 +92,23 @@ class ClusterLoader(PartitionLoader):
         store: GraphStore,
         splits: Splits,
         *,
-        clusters: Clusters,
         batch_size: int,
         **options: Unpack[LoaderOptions],
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, received {batch_size}")
-        self._clusters, self._batch_size = clusters, batch_size
+        clusters = options.get("clusters")
+        if clusters is None:
+            raise ValueError("batches of clusters need clusters")
+        self._of_batches, self._batch_size = clusters, batch_size
+        self.sampling = clusters.described
         super().__init__(store, splits, **options)
 
     @property
     def num_parts(self) -> int:
         """Batches of an epoch, of all processes together."""
-        return -(-self._clusters.count // self._batch_size)
+        return -(-self._of_batches.count // self._batch_size)
 
     def _partition(self, rng: np.random.Generator) -> Partition:
-        batch = torch.from_numpy(rng.permutation(self._clusters.count) // self._batch_size)
-        return Partition.of_parts(batch[self._clusters.number], self.num_parts)
+        batch = torch.from_numpy(rng.permutation(self._of_batches.count) // self._batch_size)
+        return Partition.of_parts(batch[self._of_batches.number], self.num_parts)

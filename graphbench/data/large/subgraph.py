@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,31 +12,35 @@ from graphbench.data.store import GraphStore
 from graphbench.structures import Features, GraphBatch, Ragged, SparseRows
 
 
-def check_one_graph(store: GraphStore, sampler: str) -> None:
+def check_one_graph(store: GraphStore, sampler: str, level: Literal["node", "pair"] = "node") -> None:
     """Refuses stores that cannot be cut by nodes.
 
     Args:
         store: the graphs.
         sampler: its name, for the message.
+        level: what has a target; ``pair``: those of the edge set ``label``.
 
     Raises:
-        ValueError: several graphs, no targets per node, or stored numbers about pairs of nodes.
+        ValueError: several graphs, other targets, or stored numbers about pairs of nodes.
     """
-    if store.num_graphs != 1 or store.y_level != "node" or store.y is None:
+    if store.num_graphs != 1 or store.y_level != level or store.y is None:
         raise ValueError(
-            f"sampler {sampler} cuts one graph with a target per node; this data set has {store.num_graphs} graphs "
+            f"sampler {sampler} cuts one graph with a target per {level}; this data set has {store.num_graphs} graphs "
             f"with targets per {store.y_level}"
         )
     if store.num_nodes >= 2**31:
         raise ValueError(f"sampler {sampler} numbers nodes with 32 bits; this graph has {store.num_nodes}")
-    whole = [f"edge set '{name}'" for name in store.edge_sets]
+    asked = ("label",) if level == "pair" else ()
+    whole = [f"edge set '{name}'" for name in store.edge_sets if name not in asked]
     whole += [f"encoding '{name}' of pairs of nodes" for name in store.pair_pe]
     whole += ["distances of pairs of nodes"] if store.pairs is not None else []
     if whole:
         raise ValueError(f"sampler {sampler} cannot cut {', '.join(whole)} along with the graph; use full_batch")
 
 
-def subgraph(store: GraphStore, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> GraphBatch:
+def subgraph(
+    store: GraphStore, nodes: Tensor, edge_index: Tensor, edges: Tensor | None, sizes: Sequence[int] | None = None
+) -> GraphBatch:
     """Some nodes and edges of the only graph of a store.
 
     Args:
@@ -43,9 +48,10 @@ def subgraph(store: GraphStore, nodes: Tensor, edge_index: Tensor, edges: Tensor
         nodes: (n,) numbers of the nodes; node i of the batch is ``nodes[i]``.
         edge_index: (2, e) edges among them, in numbers of the batch.
         edges: (e,) numbers of these edges in the store; needed where :func:`has_edge_rows`.
+        sizes: nodes of each graph of the batch, one after the other; None: they are one graph.
     """
     return GraphBatch(
-        ragged=Ragged.from_sizes([nodes.numel()]),
+        ragged=Ragged.from_sizes([nodes.numel()] if sizes is None else sizes),
         edge_index=edge_index.to(torch.int64),
         **node_rows(store, nodes),
         **edge_rows(store, edges),
@@ -56,7 +62,7 @@ def node_rows(store: GraphStore, nodes: Tensor | slice) -> dict[str, Any]:
     """The fields of a batch that have one row per node."""
     return {
         "x": _read(store.x, nodes),
-        "y": _read(store.y, nodes, widen=False),
+        "y": _read(store.y, nodes, widen=False) if store.y_level == "node" else None,
         "pe": {name: _read(value, nodes) for name, value in store.pe.items()},
     }
 

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from graphbench.data.loading.assembly import why_not
 from graphbench.data.loading.batching import Batching, Order, check_budget, consecutive_share, in_order, shard
+from graphbench.data.loading.hidden_pairs import pairs_to_hide
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
@@ -120,7 +121,8 @@ class GraphLoaders(AssemblesOnDevice):
         if not transductive:
             shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
             self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
-        self._hidden = self._pairs_to_hide() if transductive and hide_edges and store.y_level == "pair" else None
+        hides = transductive and hide_edges and store.y_level == "pair"
+        self._hidden = pairs_to_hide(store, splits) if hides else None
         self._full: GraphBatch | None = None
         self._train_rows = self._to_device(shard(splits.train, rank, world_size)) if transductive else None
         self.passes = self._passes()
@@ -276,23 +278,6 @@ class GraphLoaders(AssemblesOnDevice):
         free, _ = torch.cuda.mem_get_info(self._device)
         fits = self._store.is_kept_on(self._device) or self._store.nbytes <= _RESIDENT_FRACTION * free
         return self._store.kept_on(self._device) if fits or self._resident == "always" else self._store
-
-    def _pairs_to_hide(self) -> Tensor | None:
-        asked = self._store.gather(range(self._store.num_graphs))
-        rows = torch.cat([self._splits.val, self._splits.test])
-        pairs = asked.edge_sets["label"].index[:, rows]
-        both = torch.cat([pairs, pairs.flip(0)], dim=1)
-        keys = both[0] * asked.num_nodes + both[1]
-        seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
-        if not bool(seen.any()):
-            return None  # as published link data sets are: their graphs consist of training edges
-        store = self._store
-        if store.pe or store.edge_pe or store.pair_pe or store.computed or store.pairs is not None:
-            raise ValueError(
-                f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
-                "the nodes were computed with them; leave those edges out of the data, or use no encodings"
-            )
-        return seen
 
     def _move(self, batch: GraphBatch) -> GraphBatch:
         moved = batch.to(self._device, non_blocking=self._device.type == "cuda")

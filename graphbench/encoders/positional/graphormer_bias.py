@@ -46,6 +46,7 @@ class GraphormerBias(BatchEncoder):
         num_in_degrees: size of the in-degree table, larger than every degree.
         num_out_degrees: size of the out-degree table.
         node_degrees_only: leave out the bias and its parameters.
+        degrees: False leaves out the embeddings of degrees.
         use_graph_token: add a node that represents the graph.
         input_dropout: probability of dropping an entry of the result.
         edge_types: size of the table t (``dataset.edge_encoder_num_types``); 0 where edges have no types.
@@ -72,6 +73,7 @@ class GraphormerBias(BatchEncoder):
         num_in_degrees: int | None = None,
         num_out_degrees: int | None = None,
         node_degrees_only: bool = False,
+        degrees: bool = True,
         use_graph_token: FromContext[bool] = True,
         input_dropout: FromContext[float] = 0.0,
         edge_types: FromContext[int] = 0,
@@ -84,8 +86,8 @@ class GraphormerBias(BatchEncoder):
             if size is None or size < 1:
                 raise ArgumentError(name, f"GraphormerBias: {name} must be 1 or more, received {size}")
         self.dim = dim
-        self.in_degree_emb = nn.Embedding(num_in_degrees or 0, dim)
-        self.out_degree_emb = nn.Embedding(num_out_degrees or 0, dim)
+        self.in_degree_emb = nn.Embedding(num_in_degrees or 0, dim) if degrees else None
+        self.out_degree_emb = nn.Embedding(num_out_degrees or 0, dim) if degrees else None
         self.token = nn.Parameter(torch.empty(1, dim)) if use_graph_token else None
         self.adds_token = use_graph_token
         self.dropout = Dropout(input_dropout)
@@ -98,10 +100,11 @@ class GraphormerBias(BatchEncoder):
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """New node states, and the batch with the bias."""
         bias = None if self.bias is None else self.bias(batch)
-        in_degree, out_degree = batch.derived(degrees)
         encoded = h[:, : self.dim]
-        encoded = encoded + embed(self.in_degree_emb, in_degree, "GraphormerBias (num_in_degrees)")
-        encoded = encoded + embed(self.out_degree_emb, out_degree, "GraphormerBias (num_out_degrees)")
+        if self.in_degree_emb is not None and self.out_degree_emb is not None:
+            in_degree, out_degree = batch.derived(degrees_of)
+            encoded = encoded + embed(self.in_degree_emb, in_degree, "GraphormerBias (num_in_degrees)")
+            encoded = encoded + embed(self.out_degree_emb, out_degree, "GraphormerBias (num_out_degrees)")
         h = self._with_first_columns(h, encoded)
         if self.token is not None:
             h, batch = with_token(h, self.token, batch, "GraphormerBias")
@@ -176,7 +179,7 @@ def _spatial_types(batch: GraphBatch, number: int) -> Tensor:
     return hops.clamp(max=number - 1).masked_fill(hops == UNREACHABLE, number)
 
 
-def degrees(batch: GraphBatch) -> tuple[Tensor, Tensor]:
+def degrees_of(batch: GraphBatch) -> tuple[Tensor, Tensor]:
     """(N,) in-degrees and out-degrees; an edge that repeats counts once."""
     source, target = batch.edge_index
     order = (source * batch.num_nodes + target).argsort()

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from graphbench.contract import TiesParameters
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.layers.all_pairs import AllPairs, all_pairs
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.ops.segment import segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
-from graphbench.structures import Capacity, GraphBatch, Ragged
-from graphbench.structures.capacity import CapacityRagged
+from graphbench.structures import GraphBatch
 from graphbench.structures.pairs import TOKEN
 
 STATES = "egt_pairs"
@@ -97,7 +97,7 @@ class EGTLayer(Block, TiesParameters):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states, states of the pairs that are edges, and the batch with those of all pairs."""
-        pairs = batch.derived(_pairs)
+        pairs = batch.derived(all_pairs)
         z = batch.state.edge_states.get(STATES)
         if z is None:
             z = self._first_states(e, batch, pairs)
@@ -117,48 +117,10 @@ class EGTLayer(Block, TiesParameters):
         batch = batch.with_state(edge_states={**batch.state.edge_states, STATES: z})
         return h, None if e is None else z.index_select(0, pairs.of_edge), batch
 
-    def _first_states(self, e: Tensor | None, batch: GraphBatch, pairs: _Pairs) -> Tensor:
+    def _first_states(self, e: Tensor | None, batch: GraphBatch, pairs: AllPairs) -> Tensor:
         if batch.pairs is None:
             raise ValueError("EGTLayer reads the distances of all pairs (transform ShortestPaths), received none")
         hop = batch.pairs.distance.long()
         row = hop.clamp(max=self.max_hop + 1).masked_fill(hop == TOKEN, self.max_hop + 2)
         z: Tensor = self.hop_emb(row)
         return z if e is None else z.index_add(0, pairs.of_edge, e.to(z.dtype))
-
-
-class _Pairs:
-    """Index algebra of all pairs (i, j) of the graphs of a batch, row-major per graph.
-
-    Attributes:
-        query: (P,) i.
-        key: (P,) j.
-        of_query: partition of the pairs by i.
-        of_edge: (E,) the pair (t, s) of every edge s -> t.
-    """
-
-    def __init__(self, batch: GraphBatch) -> None:
-        ragged = batch.ragged
-        self.of_query = _by_query(ragged)
-        self.query = self.of_query.graph_id
-        first = ragged.ptr.index_select(0, ragged.graph_id)
-        place = torch.arange(self.of_query.num_rows, device=batch.device) - self.of_query.ptr.index_select(
-            0, self.query
-        )
-        # In a padded batch there may be pairs of no node.
-        self.key = (first.index_select(0, self.query) + place).clamp_(max=ragged.num_rows - 1)
-        source, target = batch.edge_index
-        self.of_edge = self.of_query.ptr.index_select(0, target) + source - first.index_select(0, source)
-
-
-def _by_query(ragged: Ragged) -> Ragged:
-    """Partition of the pairs by their first node."""
-    if not isinstance(ragged, CapacityRagged):
-        return Ragged.from_sizes([size for size in ragged.sizes for _ in range(size)], ragged.device)
-    size = ragged.size_tensor.index_select(0, ragged.graph_id)
-    ptr = torch.cat([size.new_zeros(1), size[:-1].cumsum(0), size.new_full((1,), ragged.num_pairs)])
-    rows = ragged.num_rows
-    return CapacityRagged(ptr, Capacity(rows, 0, nodes=ragged.num_pairs, edges=0, max_size=ragged.max_size))
-
-
-def _pairs(batch: GraphBatch) -> _Pairs:
-    return _Pairs(batch)

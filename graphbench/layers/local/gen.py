@@ -32,12 +32,14 @@ class GENConv(LocalLayer):
         mlp_layers: linear maps after the aggregation, 1 or 2.
         temperature: t.
         learn_temperature: t is learned, from there on.
+        constant_weights: no gradient through the softmax (``softmax_sg`` in the authors' code).
+        bias: biases in W_1 and W_2.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
 
-    Differences from the paper: no message norm. Two maps and t = 1, not learned, are what PyG's ``GENConv`` does by
-    default.
+    Differences from the paper: no message norm. Two maps without biases and t = 1, not learned, are what PyG's
+    ``GENConv`` does by default.
     """
 
     capturable: ClassVar[bool] = True
@@ -51,11 +53,14 @@ class GENConv(LocalLayer):
         mlp_layers: int = 2,
         temperature: float = 1.0,
         learn_temperature: bool = False,
+        constant_weights: bool = False,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         if mlp_layers not in (1, 2):
             raise ArgumentError("mlp_layers", f"mlp_layers must be 1 or 2, received {mlp_layers}")
         self.temperature = nn.Parameter(torch.tensor([temperature])) if learn_temperature else temperature
+        self.constant_weights = constant_weights
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_target = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out, bias=False) if dim_edge not in (0, dim_out) else None
@@ -63,10 +68,10 @@ class GENConv(LocalLayer):
             self.mlp = NormedSequential(nn.Linear(dim_out, dim_out))
             return
         self.mlp = NormedSequential(
-            nn.Linear(dim_out, 2 * dim_out, bias=False),
+            nn.Linear(dim_out, 2 * dim_out, bias=bias),
             BatchNorm(2 * dim_out),
             nn.ReLU(),
-            nn.Linear(2 * dim_out, dim_out, bias=False),
+            nn.Linear(2 * dim_out, dim_out, bias=bias),
         )
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
@@ -78,5 +83,6 @@ class GENConv(LocalLayer):
         if e is not None:
             message = message + (e if self.lin_edge is None else self.lin_edge(e))
         message = message.relu() + 1e-7
-        neighbours = sum_at_target(adj, edge_softmax(adj, self.temperature * message) * message)
+        weights = edge_softmax(adj, self.temperature * message)
+        neighbours = sum_at_target(adj, (weights.detach() if self.constant_weights else weights) * message)
         return self.mlp(neighbours + h_target, batch), e

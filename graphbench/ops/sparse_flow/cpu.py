@@ -14,13 +14,15 @@ from torch import Tensor
 from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
+from graphbench.ops.pair_parts import Part, in_threads
 from graphbench.ops.sparse_flow.cpu_gradients import Gradients, add_tile
 from graphbench.ops.sparse_flow.cpu_tiles import Buffers, Operands, left_over_rows, next_mask
 from graphbench.ops.sparse_flow.solver import Solution, flow_over_nu, solve
-from graphbench.structures import Bucket, Ragged
+from graphbench.structures import Ragged
 
-# Pairs (times heads) of a tile: 1 MB of fp32. Smaller ones lose more by more calls than they gain in the cache.
-_PAIRS = 1 << 18
+# Pairs (times heads) of a tile: 2 MB of fp32. Smaller ones lose more by more calls than they gain in the cache, larger
+# ones more memory than softmax attention may have: every thread holds six.
+_PAIRS = 1 << 19
 
 
 def sparse_flow(
@@ -84,25 +86,31 @@ class _SparseFlow(torch.autograd.Function):
         *inputs, lam, solved = ctx.saved_tensors
         dtype, heads = compute_dtype(inputs[0]), inputs[0].shape[1]
         layout = ctx.ragged.layout_for_pairs(heads, _PAIRS)
-        keep = RandomKeep(ctx.p, ctx.seed) if ctx.p else None
-        *packed, packed_v, packed_grad = (layout.pack(x).to(dtype) for x in (*inputs, grad))
+        *packed, packed_grad = (layout.pack(x).to(dtype) for x in (*inputs, grad))
         packed_grad = layout.zero_padding(packed_grad)  # padding queries must not reach keys and values
-        grads, grad_lam = [torch.empty_like(x) for x in (*packed, packed_v)], torch.zeros_like(lam)
-        buffers = Buffers(packed_v)
-        for bucket in layout.buckets:
-            operands, v_Bje = Operands.of(bucket, packed, lam), bucket.heads_first(packed_v)
-            grad_Bie, solved_Bi = bucket.heads_first(packed_grad), _of_bucket(solved, bucket, heads)
+        grads = [torch.empty_like(x) for x in packed]
+
+        def of_part(part: Part, buffers: Buffers) -> Tensor:
+            """Writes the gradients of a part's operands and gives those of its lams, (graphs,)."""
+            bucket, of_heads, keep = part.bucket, part.heads, part.keep(ctx.p, ctx.seed)
+            *of_flow, v, grad_out = (x[:, of_heads] for x in (*packed, packed_grad))
+            operands, v_Bje = Operands.of(bucket, of_flow, lam), bucket.heads_first(v)
+            grad_Bie = bucket.heads_first(grad_out)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
-            of_bucket = Gradients.empty(operands, v_Bje)
-            for batch, rows in bucket.tiles(heads, _PAIRS):
+            of_bucket, solved_Bi = Gradients.empty(operands, v_Bje), _of_part(solved, part)
+            for batch, rows in part.tiles(_PAIRS):
                 solution = Solution(*(field[batch, rows] for field in solved_Bi))
                 tile_buffers = tuple(buffers.take(6, operands, batch, rows))
                 add_tile(of_bucket, operands, v_Bje, grad_Bie, solution, ctx.alpha, batch, rows, keep, tile_buffers)
-            grad_lam[list(bucket.graphs)] = of_bucket.lam_B11.view(len(bucket.graphs), heads).sum(1)
-            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, _ = of_bucket
+            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, lam_B11 = of_bucket
             for block, packed_gradient in zip((scaled(q_Bid), k_Bjd, scaled(qf_Bid), kf_Bjd, v_Bje), grads):
-                bucket.put(block, packed_gradient)
+                bucket.put(block, packed_gradient[:, of_heads])
+            return lam_B11.view(len(bucket.graphs), -1).sum(1)
+
+        parts, grad_lam = Part.all_of(layout, heads, _PAIRS), torch.zeros_like(lam)
+        for part, of_graphs in zip(parts, in_threads(of_part, parts, lambda: Buffers(packed_grad))):
+            grad_lam[list(part.bucket.graphs)] += of_graphs
         of_inputs = (layout.unpack(x).to(like.dtype) for x, like in zip(grads, inputs))
         return *of_inputs, grad_lam, None, None, None, None
 
@@ -117,47 +125,74 @@ def _forward(
     nonzero: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Output, and what the backward pass needs of the rows' solutions; ``nonzero`` (G,) counts flows that are not 0."""
-    q, v = inputs[0], inputs[-1]
-    dtype, heads = compute_dtype(q), q.shape[1]
-    layout, keep = ragged.layout_for_pairs(heads, _PAIRS), RandomKeep(p, seed) if p else None
-    *packed, packed_v = (layout.pack(x).to(dtype) for x in inputs)
-    out, buffers = torch.empty_like(packed_v), Buffers(packed_v)
-    solved = packed_v.new_empty(len(Solution._fields), len(out) * heads)
-    for bucket in layout.buckets:
-        operands, v_Bje = Operands.of(bucket, packed, lam), bucket.heads_first(packed_v)
-        out_Bie, solved_Bi = torch.empty_like(v_Bje), _of_bucket(solved, bucket, heads)
+    dtype, heads = compute_dtype(inputs[0]), inputs[0].shape[1]
+    layout = ragged.layout_for_pairs(heads, _PAIRS)
+    packed = [layout.pack(x).to(dtype) for x in inputs]
+    out = torch.empty_like(packed[-1])
+    solved = out.new_empty(len(Solution._fields), len(out) * heads)
+
+    def of_part(part: Part, buffers: Buffers) -> Tensor | None:
+        """Writes output and solutions of a part; gives (graphs,) flows that are not 0, where they are counted."""
+        bucket, of_heads, keep = part.bucket, part.heads, part.keep(p, seed)
+        *of_flow, v = (x[:, of_heads] for x in packed)
+        operands, v_Bje = Operands.of(bucket, of_flow, lam), bucket.heads_first(v)
+        out_Bie, solved_Bi = torch.empty_like(v_Bje), _of_part(solved, part)
         count_Bi = None if nonzero is None else v_Bje.new_empty(v_Bje.shape[:2])
-        for batch, rows in bucket.tiles(heads, _PAIRS):
-            lam_B11 = operands.lam_B11[batch]
-            w, e, product, scratch = buffers.take(4, operands, batch, rows)
-            operands.scores_(batch, rows, w, e)
-            solution, _ = solve(w, e, lam_B11, alpha, operands.key_mask, (product, scratch))
-            z = flow_over_nu(w, e, product, solution, solution.theta_scale(lam_B11), solution.beta(alpha))
-            if count_Bi is not None:
-                count_Bi[batch, rows] = (z > 0).sum(2).to(dtype)
-            if keep is not None:
-                z.mul_(next_mask(keep, scratch))
-            torch.bmm(z, v_Bje[batch], out=out_Bie[batch, rows])
-            out_Bie[batch, rows] *= solution.nu if keep is None else solution.nu * keep.scale
-            mask = None if keep is None else scratch
-            for refined, row, solved_row in left_over_rows(operands, solution, alpha, batch, rows):
-                flow = solved_row.flow
-                if count_Bi is not None:
-                    count_Bi[row] = (flow > 0).sum(1).to(dtype)
-                if mask is not None and keep is not None:
-                    flow = flow * mask.view(-1, flow.shape[1])[refined] * keep.scale
-                out_Bie[row] = (flow @ v_Bje[row[0]].double()).to(dtype)
+        for batch, rows in part.tiles(_PAIRS):
+            tile_buffers = tuple(buffers.take(4, operands, batch, rows))
+            solution = _solve_tile(operands, v_Bje, alpha, batch, rows, keep, tile_buffers, out_Bie, count_Bi)
             for field, values in zip(solved_Bi, solution):
                 field[batch, rows] = values
-        bucket.put(out_Bie, out)
-        if nonzero is not None and count_Bi is not None:
-            if operands.key_mask is not None:
-                count_Bi *= operands.key_mask.view(count_Bi.shape)  # rows that are padding
-            nonzero[list(bucket.graphs)] = count_Bi.sum(1, dtype=torch.float64).view(-1, heads).sum(1)
-    return layout.unpack(out).to(v.dtype), solved
+        bucket.put(out_Bie, out[:, of_heads])
+        if count_Bi is None:
+            return None
+        if operands.key_mask is not None:
+            count_Bi *= operands.key_mask.view(count_Bi.shape)  # rows that are padding
+        return count_Bi.sum(1, dtype=torch.float64).view(len(bucket.graphs), -1).sum(1)
+
+    parts = Part.all_of(layout, heads, _PAIRS)
+    for part, counted in zip(parts, in_threads(of_part, parts, lambda: Buffers(out))):
+        if nonzero is not None and counted is not None:
+            nonzero[list(part.bucket.graphs)] += counted
+    return layout.unpack(out).to(inputs[-1].dtype), solved
 
 
-def _of_bucket(solved: Tensor, bucket: Bucket, heads: int) -> Solution:
-    """The solution of a bucket's rows, (B, L, 1) each, in the memory of all of them."""
-    part = solved[:, bucket.cells.start * heads : bucket.cells.stop * heads]
-    return Solution(*part.view(len(solved), -1, bucket.length, 1))
+def _solve_tile(
+    operands: Operands,
+    v_Bje: Tensor,
+    alpha: float,
+    batch: slice,
+    rows: slice,
+    keep: RandomKeep | None,
+    buffers: tuple[Tensor, ...],
+    out_Bie: Tensor,
+    count_Bi: Tensor | None,
+) -> Solution:
+    """Writes the output of a tile, and how many flows of its rows are not 0 where that is asked."""
+    w, e, product, scratch = buffers
+    lam_B11 = operands.lam_B11[batch]
+    operands.scores_(batch, rows, w, e)
+    solution, _ = solve(w, e, lam_B11, alpha, operands.key_mask, (product, scratch))
+    z = flow_over_nu(w, e, product, solution, solution.theta_scale(lam_B11), solution.beta(alpha))
+    if count_Bi is not None:
+        count_Bi[batch, rows] = (z > 0).sum(2).to(z.dtype)
+    if keep is not None:
+        z.mul_(next_mask(keep, scratch))
+    torch.bmm(z, v_Bje[batch], out=out_Bie[batch, rows])
+    out_Bie[batch, rows] *= solution.nu if keep is None else solution.nu * keep.scale
+    for refined, row, solved_row in left_over_rows(operands, solution, alpha, batch, rows):
+        flow = solved_row.flow
+        if count_Bi is not None:
+            count_Bi[row] = (flow > 0).sum(1).to(z.dtype)
+        if keep is not None:
+            flow = flow * scratch.view(-1, flow.shape[1])[refined] * keep.scale
+        out_Bie[row] = (flow @ v_Bje[row[0]].double()).to(z.dtype)
+    return solution
+
+
+def _of_part(solved: Tensor, part: Part) -> Solution:
+    """The solution of a part's rows, (B, L, 1) each, in the memory of all of them."""
+    bucket, heads = part.bucket, part.of_heads
+    cells = solved[:, bucket.cells.start * heads : bucket.cells.stop * heads]
+    of_bucket = cells.view(len(solved), len(bucket.graphs), heads, bucket.length, 1)
+    return Solution(*of_bucket[:, :, part.heads].flatten(1, 2))

@@ -81,11 +81,12 @@ def solve(
     unsolved = Solution(s_max, t_max, kappa, e_sum, kappa)
     theta_scale, beta = unsolved.theta_scale(lam), unsolved.beta(alpha)
     w_sum = w.sum(2, keepdim=True)
-    nu = (1 + theta_scale * product.sum(2, keepdim=True)) / (beta + w_sum)
-    # The first step takes every flow for active. It was right where theta_scale < nu, since the largest e is 1.
-    pending = (theta_scale >= nu).view(-1).nonzero().view(-1)
-    rows = (x.view(-1, x.shape[2]) for x in (w, e, theta_scale, beta, torch.ones_like(nu), nu))
-    steps = 1 + _newton_(*rows, pending=pending, scratch=second.view(-1))
+    # In units of theta_scale, so that e is compared with the unknown; the first step takes every flow for active.
+    one = theta_scale.reciprocal()
+    x = (one + product.sum(2, keepdim=True)) / (beta + w_sum)
+    rows = (tensor.view(-1, tensor.shape[2]) for tensor in (w, e, one, beta, x))
+    steps = 1 + _newton_(*rows, scratch=second.view(-1))
+    nu = torch.where(one.isinf(), 1 / (beta + w_sum), x * theta_scale)  # infinite: there is no friction
     _leave_over_(nu, w, e, w_sum, kappa, theta_scale)
     return unsolved._replace(nu=nu), steps
 
@@ -108,44 +109,34 @@ def inverse(w: Tensor, key_mask: Tensor | None, out: Tensor) -> Tensor:
     return torch.add(w, 1 / key_mask - 1, out=out).reciprocal_()  # padding: 1 / (0 + infinity)
 
 
-def _newton_(
-    w: Tensor,
-    e: Tensor,
-    theta_scale: Tensor,
-    beta: Tensor,
-    right: Tensor,
-    nu: Tensor,
-    *,
-    pending: Tensor,
-    scratch: Tensor,
-) -> int:
-    """Newton's steps for some rows, downwards until none moves; changes ``nu`` and returns their number.
+def _newton_(w: Tensor, e: Tensor, one: Tensor, beta: Tensor, x: Tensor, *, scratch: Tensor) -> int:
+    """Newton's steps downwards until no row moves; changes ``x`` and returns their number.
 
     Args:
         w: (R, j) weights.
-        e: (R, j) thresholds divided by theta_scale.
-        theta_scale: (R, 1) positive.
+        e: (R, j) thresholds; the largest of a row is 1.
+        one: (R, 1) right side of the equation, in the units of the thresholds as is ``x``.
         beta: (R, 1).
-        right: (R, 1) right side of the equation.
-        nu: (R, 1) not below the root.
-        pending: numbers of the rows to move.
+        x: (R, 1) not below the root.
         scratch: at least as many numbers as w has.
     """
+    pending = (x <= 1).view(-1).nonzero().view(-1)  # above all thresholds the first step was right
     if not len(pending):
         return 0
+    *problem, current = _select(pending, w, e, one, beta, x)
     steps = 0
-    *problem, current = _select(pending, w, e, theta_scale, beta, right, nu)
     while True:
-        lower = _newton_step(*problem, nu=current, scratch=scratch)
         steps += 1
+        lower = _newton_step(*problem, x=current, scratch=scratch)
         moves = lower < current
         moving = int(moves.sum())
-        if not moving:
-            return steps
-        current = torch.where(moves, lower, current)
-        nu.index_copy_(0, pending, current)
+        current = torch.minimum(current, lower)
         if moving < _SHRINK * len(pending):
-            pending, *problem, current = _select(moves.view(-1).nonzero().view(-1), pending, *problem, current)
+            x.index_copy_(0, pending, current)
+            if not moving:
+                return steps
+            chosen = moves.view(-1).nonzero().view(-1)
+            pending, *problem, current = _select(chosen, pending, *problem, current)
 
 
 def _select(rows: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -153,13 +144,11 @@ def _select(rows: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
     return tensors if len(rows) == len(tensors[0]) else tuple(x.index_select(0, rows) for x in tensors)
 
 
-def _newton_step(
-    w: Tensor, e: Tensor, theta_scale: Tensor, beta: Tensor, right: Tensor, *, nu: Tensor, scratch: Tensor
-) -> Tensor:
-    """Root of the line that touches the left side at ``nu``."""
-    w_active = torch.lt(e, nu / theta_scale, out=scratch[: w.numel()].view_as(w)).mul_(w)
-    slope = w_active.sum(1, keepdim=True)
-    return (right + theta_scale * w_active.mul_(e).sum(1, keepdim=True)) / (beta + slope)
+def _newton_step(w: Tensor, e: Tensor, one: Tensor, beta: Tensor, *, x: Tensor, scratch: Tensor) -> Tensor:
+    """Root of the line that touches the left side at ``x``."""
+    w_active = torch.lt(e, x, out=scratch[: w.numel()].view_as(w)).mul_(w)
+    slope = w_active.sum(1, keepdim=True).add_(beta)
+    return w_active.mul_(e).sum(1, keepdim=True).add_(one).div_(slope)
 
 
 def _leave_over_(nu: Tensor, w: Tensor, e: Tensor, w_sum: Tensor, kappa: Tensor, theta_scale: Tensor) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from graphbench.registry import FromContext, register
+from graphbench.train.eager_optimizer import eager
 
 
 @register("adagrad")
+@eager
 class Adagrad(torch.optim.Adagrad):
     """Steps divided by the root of the sum of all squared gradients.
 

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from graphbench.registry import FromContext, register
+from graphbench.train.eager_optimizer import eager
 
 
 @register("adam")
+@eager
 class Adam(torch.optim.Adam):
     """Adam; weight decay is added to the gradient.
 
@@ -29,6 +31,7 @@ class Adam(torch.optim.Adam):
 
 
 @register("adamW")
+@eager
 class AdamW(torch.optim.AdamW):
     """Adam; weight decay shrinks the parameters directly, decoupled from the gradient's scaling.
 

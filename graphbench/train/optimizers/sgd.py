@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from graphbench.registry import FromContext, register
+from graphbench.train.eager_optimizer import eager
 
 
 @register("sgd")
+@eager
 class SGD(torch.optim.SGD):
     """Gradient descent with (not Nesterov) momentum.
 

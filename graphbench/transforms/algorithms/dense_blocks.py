@@ -59,6 +59,12 @@ class Stack:
         return edges, (block * self._size + source) * self._size + target
 
     @cached_property
+    def pairs(self) -> Tensor:
+        """(B, n * n) int64, places of their pairs of nodes among those of the store, row-major."""
+        first = torch.from_numpy(self._store.pair_ptr)[self.graphs]
+        return first.unsqueeze(1) + torch.arange(self._size * self._size)
+
+    @cached_property
     def directed(self) -> Tensor:
         """(B,) bool, graphs with a one-way edge."""
         return (self.adjacency != self.adjacency.mT).flatten(1).any(1)

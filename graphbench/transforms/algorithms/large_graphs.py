@@ -8,9 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+import scipy  # its packages are imported where they are used first: together they take a quarter of a second
 
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
@@ -26,6 +24,7 @@ class LargeGraph:
     """One graph of a store.
 
     Attributes:
+        number: its number in the store.
         nodes: its rows among the nodes of the store.
         edges: its rows among the edges of the store.
         ends: (2, m) int64, source and target of its edges, numbered from 0.
@@ -33,18 +32,19 @@ class LargeGraph:
     """
 
     def __init__(self, store: GraphStore, number: int) -> None:
+        self.number = number
         self.nodes = slice(int(store.node_ptr[number]), int(store.node_ptr[number + 1]))
         self.edges = slice(int(store.edge_ptr[number]), int(store.edge_ptr[number + 1]))
         self.ends = store.edge_index[:, self.edges].numpy().astype(np.int64)
         self.size = self.nodes.stop - self.nodes.start
 
     @cached_property
-    def adjacency(self) -> sp.csr_array:
+    def adjacency(self) -> scipy.sparse.csr_array:
         """(n, n), entry (i, j) the number of edges from i to j."""
         ones = np.ones(self.ends.shape[1])
-        return sp.coo_array((ones, tuple(self.ends)), shape=(self.size, self.size)).tocsr()
+        return scipy.sparse.coo_array((ones, tuple(self.ends)), shape=(self.size, self.size)).tocsr()
 
-    def laplacian(self, norm: str) -> sp.csr_array:
+    def laplacian(self, norm: str) -> scipy.sparse.csr_array:
         """(n, n), symmetric; graphs are made undirected as in :class:`.dense_blocks.Stack`.
 
         ``rw``: what its lower triangle makes of it.
@@ -52,19 +52,23 @@ class LargeGraph:
         weights = self.adjacency
         if abs(weights - weights.T).sum():
             weights = ((weights + weights.T) > 0).astype(np.float64)
-        weights = weights - sp.diags_array(weights.diagonal())
+        weights = weights - scipy.sparse.diags_array(weights.diagonal())
         degree = weights.sum(1)
         if norm == "none":
-            return (sp.diags_array(degree) - weights).tocsr()
+            return (scipy.sparse.diags_array(degree) - weights).tocsr()
         inverse = np.zeros(self.size)
         inverse[degree > 0] = degree[degree > 0] ** (-0.5 if norm == "sym" else -1.0)
-        scaled = sp.diags_array(inverse) @ weights
-        scaled = scaled @ sp.diags_array(inverse) if norm == "sym" else sp.tril(scaled) + sp.tril(scaled).T
-        return (sp.eye_array(self.size) - scaled).tocsr()
+        scaled = scipy.sparse.diags_array(inverse) @ weights
+        scaled = (
+            scaled @ scipy.sparse.diags_array(inverse)
+            if norm == "sym"
+            else scipy.sparse.tril(scaled) + scipy.sparse.tril(scaled).T
+        )
+        return (scipy.sparse.eye_array(self.size) - scaled).tocsr()
 
-    def walk(self) -> sp.csr_array:
+    def walk(self) -> scipy.sparse.csr_array:
         """(n, n), D^-1 A of the graph as stored."""
-        return (sp.diags_array(1 / np.maximum(self.adjacency.sum(1), 1)) @ self.adjacency).tocsr()
+        return (scipy.sparse.diags_array(1 / np.maximum(self.adjacency.sum(1), 1)) @ self.adjacency).tocsr()
 
     def in_columns(self, work: Callable[[int, np.ndarray], None]) -> None:
         """Works on the columns of the identity, so many at a time that they make a dense block of bounded size.
@@ -72,7 +76,7 @@ class LargeGraph:
         Args:
             work: takes the number of the first column and the block (n, columns); called from several threads.
         """
-        width = max(1, _CELLS // self.size)
+        width = columns_at_a_time(self.size)
 
         def block(first: int) -> None:
             columns = np.arange(first, min(first + width, self.size))
@@ -85,7 +89,12 @@ class LargeGraph:
             report(done, len(starts))
 
 
-def smallest_eigenpairs(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
+def columns_at_a_time(size: int) -> int:
+    """Columns of ``size`` float64 that make a block of bounded size."""
+    return max(1, _CELLS // max(size, 1))
+
+
+def smallest_eigenpairs(matrix: scipy.sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The smallest eigenvalues of a sparse symmetric matrix, and their eigenvectors.
 
     Components are decomposed one by one: whole spectra of small ones, the lower end of large ones by Lanczos
@@ -98,7 +107,7 @@ def smallest_eigenpairs(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, n
     Returns:
         ``(k,)`` ascending and ``(n, k)`` in columns, fewer where n is smaller.
     """
-    _, component = connected_components(matrix, directed=False)
+    _, component = scipy.sparse.csgraph.connected_components(matrix, directed=False)
     order = np.argsort(component, kind="stable")
     together = matrix[order][:, order]  # one component after the other
     limits = [0, *(np.flatnonzero(np.diff(component[order])) + 1).tolist(), len(order)]
@@ -113,7 +122,7 @@ def smallest_eigenpairs(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, n
     return np.array([value for value, _, _ in best]), vectors
 
 
-def _lower_end(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _lower_end(matrix: scipy.sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
     size = matrix.shape[0]
     if size <= max(_DENSE, 2 * count + 1):
         values, vectors = np.linalg.eigh(matrix.toarray())
@@ -122,11 +131,13 @@ def _lower_end(matrix: sp.csr_array, count: int) -> tuple[np.ndarray, np.ndarray
     start = np.random.default_rng(0).standard_normal(size)
     basis = min(size, max(4 * count, 40))
     try:
-        turned = (bound * sp.eye_array(size) - matrix).tocsr()
-        values, vectors = eigsh(turned, count, which="LA", v0=start, ncv=basis, maxiter=_RESTARTS, tol=_ACCURACY)
+        turned = (bound * scipy.sparse.eye_array(size) - matrix).tocsr()
+        values, vectors = scipy.sparse.linalg.eigsh(
+            turned, count, which="LA", v0=start, ncv=basis, maxiter=_RESTARTS, tol=_ACCURACY
+        )
         values = bound - values
-    except ArpackNoConvergence:
+    except scipy.sparse.linalg.ArpackNoConvergence:
         # Eigenvalues too close to each other for their size (long thin graphs, whose factors are sparse).
-        values, vectors = eigsh(matrix.tocsc(), count, sigma=-1e-6 * bound, v0=start, ncv=basis)
+        values, vectors = scipy.sparse.linalg.eigsh(matrix.tocsc(), count, sigma=-1e-6 * bound, v0=start, ncv=basis)
     order = np.argsort(values)
     return values[order], vectors[:, order]

@@ -10,6 +10,7 @@ import torch
 
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.datasets.planetoid import Planetoid
+from graphbench.data.files.planetoid import read_planetoid
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
@@ -37,6 +38,17 @@ def test_published_counts_and_public_split(
     assert [len(part) for part in public.parts().values()] == [train, 500, 1000]
     assert torch.bincount(store.y[public.train]).tolist() == [20] * classes
     assert not (tmp_path / "own").exists()  # nothing is copied, nothing is written
+
+
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+def test_the_files_are_read_as_pyg_reads_them(name: str, data_root: Path, tmp_path: Path) -> None:
+    read_planetoid_data = pytest.importorskip("torch_geometric.io").read_planetoid_data
+    folder = data_root / "Planetoid" / name / "raw"
+    theirs, ours = read_planetoid_data(str(folder), name.lower()), read_planetoid(folder, name.lower())
+    masks = (theirs.train_mask, theirs.val_mask, theirs.test_mask)
+    expected = [theirs.x, theirs.edge_index, theirs.y, *(mask.nonzero().view(-1) for mask in masks)]
+    for found, tensor in zip([*ours[:3], *ours.split], expected, strict=True):
+        assert torch.equal(found, tensor)
 
 
 def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) -> None:

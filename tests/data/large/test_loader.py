@@ -33,9 +33,8 @@ def cluster(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
     found = Clusters.of(store.edge_index, store.num_nodes, 9, method="rcm")
-    return ClusterLoader(
-        store, splits or split_of(store), clusters=found, **{"batch_size": 4, "parts": 4, "seed": 0, **options}
-    )
+    options = {"batch_size": 4, "parts": 4, "seed": 0, "clusters": found, **options}
+    return ClusterLoader(store, splits or split_of(store), **options)
 
 
 def trained(loader, epoch=0):
@@ -116,6 +115,25 @@ def test_evaluation_finds_every_node_at_its_row(make, evaluation):
             assert torch.equal(seen[evaluation.rows[name]], nodes)
 
 
+def test_evaluation_of_clusters_finds_every_node_and_says_what_it_is():
+    for evaluation in ("full_batch", "blocks"):
+        assert cluster(evaluation=evaluation).approximation is None
+    loader = cluster(evaluation="cluster")
+    (of_clusters,) = loader.passes
+    batches = list(of_clusters.batches())
+    assert len(batches) == 9
+    seen = torch.cat([batch.x[:, 0] for batch in batches]).long()
+    for name, nodes in split_of(one_graph()).parts().items():
+        assert torch.equal(seen[of_clusters.rows[name]], nodes)
+    found = Clusters.of(one_graph().edge_index, 60, 9, method="rcm").described
+    assert loader.sampling == found
+    assert loader.approximation == f"predicted cluster by cluster ({found}), without the edges between"
+    assert partition(evaluation="random_node").approximation == (
+        "predicted on 4 random parts of the nodes, without the edges between"
+    )
+    assert partition().sampling is None
+
+
 @MAKERS
 def test_evaluation_in_blocks_hands_over_the_graph(make):
     loader = make(evaluation="blocks")
@@ -149,6 +167,10 @@ def test_what_cannot_be_cut_is_refused(make):
         make(evaluation="some")
     with pytest.raises(ValueError, match="evaluation in blocks needs blocks"):
         make(evaluation="blocks", blocks=None)
+    with pytest.raises(ValueError, match="evaluation of clusters needs clusters"):
+        neighbor(evaluation="cluster")
+    with pytest.raises(ValueError, match="batches of clusters need clusters"):
+        cluster(clusters=None)
     with pytest.raises(ValueError, match="the training part of the split is empty"):
         make(splits=Splits.of([], [0], [1]))
     with pytest.raises(ValueError, match=r"rank must lie in 0 .. 1, received 2"):

@@ -14,6 +14,7 @@ from graphbench.errors import UserError
 from graphbench.transforms.algorithms import dense_blocks
 from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform, encode
 from graphbench.transforms.algorithms.threads import in_threads
+from graphbench.transforms.electrostatic_se import ElectrostaticSE
 from graphbench.transforms.heat_kernel_se import HeatKernelSE
 from graphbench.transforms.laplacian_pe import LaplacianPE
 from tests.transforms.small_graphs import undirected
@@ -80,8 +81,8 @@ def test_some_jobs_run_alone_and_first() -> None:
 def test_too_large_for_a_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_NODES == 16_384
     monkeypatch.setattr(dense_blocks, "MAX_NODES", 3)
-    with pytest.raises(UserError, match=r"HeatKernelSE .*has 20,000 nodes and its matrix 3 GiB.*allowed are 3 nodes"):
-        HeatKernelSE([1.0])(undirected(20_000, (0, 1)))
+    with pytest.raises(UserError, match=r"ElectrostaticSE .*20,000 nodes and its matrix 3 GiB.*allowed are 3 nodes"):
+        ElectrostaticSE()(undirected(20_000, (0, 1)))
 
 
 def test_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,142 @@
+"""Training on the sampled neighbourhoods of some pairs of nodes of one large graph, for link tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphbench.data.large.incoming_edges import IncomingEdges
+from graphbench.data.large.loader import LoaderOptions, SamplingLoader
+from graphbench.data.large.neighbor_sampling import NeighborSampler
+from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows, subgraph
+from graphbench.data.loading.batching import consecutive_share
+from graphbench.data.loading.hidden_pairs import pairs_to_hide
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+from graphbench.structures import EdgeSet, EvaluationPass, GraphBatch
+
+EVALUATIONS = ("full_batch", "neighbor")
+
+
+class PairLoader(SamplingLoader):
+    """Mini-batches of pairs: PyG's ``LinkNeighborLoader`` (``train.sampler: neighbor`` of a link task).
+
+    A batch is the sampled neighbourhood of the ends of ``batch_size`` pairs; every pair is a prediction. Evaluation
+    passes the whole graph through the model once for the pairs of validation and test, or (``neighbor``) sampled
+    neighbourhoods, always the same ones: an approximation.
+
+    With several processes, each takes its shard of the training pairs, filled up to equal length.
+
+    Args:
+        store: one graph with a target per pair of its edge set ``label``.
+        splits: numbers of pairs; those of validation and test are taken out of the edges.
+        sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
+        batch_size: pairs per batch and process (``train.batch_size``).
+        options: see :class:`LoaderOptions`.
+
+    Raises:
+        ValueError: a store that cannot be cut, bad sizes, an unknown ``evaluation``, or an empty training part.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        splits: Splits,
+        *,
+        sizes: Sequence[int],
+        batch_size: int,
+        **options: Unpack[LoaderOptions],
+    ) -> None:
+        super().__init__(options)
+        check_one_graph(store, "neighbor", "pair")
+        evaluation = options.get("evaluation", "full_batch")
+        if evaluation not in EVALUATIONS:
+            raise ValueError(f"val.sampler of a link task must be one of {', '.join(EVALUATIONS)}; not {evaluation!r}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        if not splits.train.numel():
+            raise ValueError("the training part of the split is empty")
+        splits.check(store.edge_sets["label"].num_pairs)
+        self._store, self._splits, self._batch_size = _without_hidden(store, splits), splits, batch_size
+        self._pairs = store.edge_sets["label"].index
+        self._incoming = IncomingEdges.of(self._store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
+        self._sampler = NeighborSampler(self._incoming, sizes)
+        shares = {part: consecutive_share(each, self._rank, self._world_size) for part, each in splits.parts().items()}
+        if evaluation == "full_batch":
+            self.passes = [self._whole(shares)]
+        else:
+            self.approximation = f"predicted on sampled neighbourhoods ({', '.join(map(str, sizes))} per hop)"
+            self.passes = [EvaluationPass({part: None}, self._sampled(each)) for part, each in shares.items()]
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
+
+    def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The batches of one epoch; every prediction counts."""
+        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
+        pairs = order[self._shard(len(order))]
+        for number, first in enumerate(range(0, len(pairs), self._batch_size)):
+            chosen = torch.from_numpy(pairs[first : first + self._batch_size])
+            yield self._batch(chosen, self._generator(2, epoch, number, self._rank)), torch.arange(len(chosen))
+
+    def _batch(self, pairs: Tensor, rng: np.random.Generator) -> GraphBatch:
+        """The sampled neighbourhood of some pairs."""
+        seeds, local = self._pairs[:, pairs].to(torch.int64).unique(return_inverse=True)
+        sample = self._sampler(seeds.numpy(), rng)
+        edge = self._incoming.edge
+        edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
+        nodes, edge_index = torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index)
+        return _asking(subgraph(self._store, nodes, edge_index, edges), local, self._targets(pairs))
+
+    def _targets(self, pairs: Tensor) -> Tensor:
+        assert self._store.y is not None
+        return self._store.y[pairs]
+
+    def _whole(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
+        """All pairs that one process evaluates, behind each other, on the whole graph."""
+        pairs = torch.cat(list(shares.values()))
+        ends = torch.tensor([0, *(len(each) for each in shares.values())]).cumsum(0).tolist()
+        rows = {
+            part: torch.arange(first, last, device=self._device)
+            for part, first, last in zip(shares, ends, ends[1:], strict=False)
+        }
+        kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
+
+        def batches() -> Iterator[GraphBatch]:
+            if not kept:
+                graph = self._store.replace(edge_sets={}, y=None, y_level="node").gather([0])
+                graph = graph.replace(**node_rows(self._store, slice(0, self._store.num_nodes)))
+                kept.append(self._move(_asking(graph, self._pairs[:, pairs].to(torch.int64), self._targets(pairs))))
+            yield kept[0]
+
+        return EvaluationPass(rows, batches)
+
+    def _sampled(self, pairs: Tensor) -> Callable[[], Iterator[GraphBatch]]:
+        def batches() -> Iterator[GraphBatch]:
+            for number, chosen in enumerate(pairs.split(self._batch_size) if len(pairs) else ()):
+                yield self._move(self._batch(chosen, self._generator(0, number)))
+
+        return batches
+
+
+def _asking(graph: GraphBatch, pairs: Tensor, y: Tensor) -> GraphBatch:
+    """The graph with questions about pairs (2, P) and their targets."""
+    return graph.replace(edge_sets={"label": EdgeSet(pairs, torch.tensor([0, pairs.shape[1]]))}, y=y)
+
+
+def _without_hidden(store: GraphStore, splits: Splits) -> GraphStore:
+    hidden = pairs_to_hide(store, splits)
+    if hidden is None:
+        return store
+    kept = ~hidden
+    return store.replace(
+        edge_index=store.edge_index[:, kept],
+        edge_ptr=torch.tensor([0, int(kept.sum())]),
+        edge_attr=None if store.edge_attr is None else store.edge_attr[kept],
+    )

@@ -1,0 +1,38 @@
+"""Edges of a graph that a link task asks about: taken out, or messages would carry the answers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphbench.data.splits import Splits
+from graphbench.data.store import GraphStore
+
+
+def pairs_to_hide(store: GraphStore, splits: Splits) -> Tensor | None:
+    """Which edges are pairs of validation or test, in either direction.
+
+    Args:
+        store: graphs with targets per pair.
+        splits: numbers of pairs.
+
+    Returns:
+        (E,) bool; None where there are none, as in published link data sets, whose graphs consist of training edges.
+
+    Raises:
+        ValueError: there are some, and encodings were computed with them.
+    """
+    asked = store.gather(range(store.num_graphs))
+    rows = torch.cat([splits.val, splits.test])
+    pairs = asked.edge_sets["label"].index[:, rows]
+    both = torch.cat([pairs, pairs.flip(0)], dim=1)
+    keys = both[0] * asked.num_nodes + both[1]
+    seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
+    if not bool(seen.any()):
+        return None
+    if store.pe or store.edge_pe or store.pair_pe or store.computed or store.pairs is not None:
+        raise ValueError(
+            f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
+            "the nodes were computed with them; leave those edges out of the data, or use no encodings"
+        )
+    return seen

@@ -1,0 +1,114 @@
+"""The layer of a survey of graph transformers, https://arxiv.org/abs/2202.08455: message passing is an option of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from torch import Tensor, nn
+
+from graphbench import registry
+from graphbench.contract import TiesParameters
+from graphbench.errors import ArgumentError
+from graphbench.layers.attention.biased_transformer import BiasedTransformer
+from graphbench.layers.contract import Block, LocalLayer
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.feed_forward import FeedForward
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch
+
+
+@register("TransformerGNN")
+class TransformerGNN(Block, TiesParameters):
+    """A post-norm Transformer layer that reads a bias per pair, with message passing before, beside or after attention.
+
+    Equations, g(h) = h + drop_g(relu(GNN(h)))::
+
+        h  = g(h)                     position before, in the first layer only
+        x  = LN(h + drop(MHA(h)))
+        x  = g(x)                     position after ("alter")
+        x  = x + g(h)                 position beside ("parallel")
+        h' = LN(x + drop(W_2 drop(gelu(W_1 x))))
+
+    MHA is :class:`~graphbench.layers.attention.biased_transformer.BiasedTransformer`: the bias is
+    ``state.pair_bias``, as ``GraphormerBias``, ``ProximityBias`` or ``HopMask`` compute it.
+
+    Args:
+        dim: channels of nodes.
+        heads: attention heads, the number of columns of the bias.
+        dropout: drop.
+        attn_dropout: of attention weights.
+        ffn_dim: width inside the feed-forward network; None: ``dim``.
+        gnn: a local layer by its registered name, which gets no edge states; None: no message passing.
+        gnn_heads: its heads, where it has any.
+        gnn_dropout: drop_g.
+        position: where it is.
+        has_token: the first node of every graph is a token, which g leaves as it is.
+
+    Shape:
+        h (N, dim), e -> h' (N, dim), e, batch.
+
+    Differences from the released code: norms add 1e-5 to the variance, there 1e-6.
+    """
+
+    capturable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        dim: FromContext[int],
+        heads: FromContext[int],
+        *,
+        dropout: FromContext[float] = 0.0,
+        attn_dropout: FromContext[float] = 0.0,
+        ffn_dim: int | None = None,
+        gnn: str | None = None,
+        gnn_heads: int = 4,
+        gnn_dropout: float = 0.5,
+        position: Literal["before", "after", "beside"] = "before",
+        has_token: bool = False,
+    ) -> None:
+        super().__init__()
+        if position not in ("before", "after", "beside"):
+            raise ArgumentError("position", f"position must be before, after or beside, received '{position}'")
+        self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
+        self.dropout = Dropout(dropout)
+        self.norm_attention, self.norm_ffn = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.feed_forward = FeedForward(dim, act="gelu", dropout=dropout, width=dim if ffn_dim is None else ffn_dim)
+        self.local = None if gnn is None else _local(gnn, dim, gnn_heads)
+        self.local_dropout = Dropout(gnn_dropout)
+        self.position, self.has_token = position, has_token
+
+    def tie(self, first: Self) -> None:
+        """What is before attention is so in the first layer only."""
+        if self.position == "before":
+            self.local = None
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states (N, dim); edge states and batch as they came."""
+        if self.position == "before":
+            h = self._passed(h, batch)
+        x: Tensor = self.norm_attention(h + self.dropout(self.attention(h, e, batch)))
+        if self.position == "after":
+            x = self._passed(x, batch)
+        elif self.position == "beside" and self.local is not None:
+            x = x + self._passed(h, batch)
+        x = self.norm_ffn(x + self.feed_forward(x))
+        return x, e, batch
+
+    def _passed(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, dim) g(h), h itself where there is no GNN."""
+        if self.local is None:
+            return h
+        new, _ = self.local(h, None, batch)
+        new = self.local_dropout(new.relu())
+        if self.has_token:
+            new = new.index_fill(0, batch.ragged.ptr[:-1], 0.0)
+        out: Tensor = h + new
+        return out
+
+
+def _local(name: str, dim: int, heads: int) -> LocalLayer:
+    layer = registry.lookup("layers/local", name)
+    known = registry.parameters(layer)
+    arguments = {"dim_in": dim, "dim_out": dim, "heads": heads}
+    built: LocalLayer = registry.construct(layer, {key: value for key, value in arguments.items() if key in known})
+    return built

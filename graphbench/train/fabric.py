@@ -1,0 +1,93 @@
+"""Device, number format and processes of a training.
+
+One process with one device needs no launcher, no wrapper and no communication: :class:`Fabric` is that. Several are
+:class:`graphbench.train.processes.Processes`, by Lightning Fabric, whose import takes longer (PyTorch's compiler is
+among what it imports) than everything else until the first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from graphbench.train.precision import Precision
+
+T = TypeVar("T")
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+Forward = Callable[[Any], tuple[Tensor, Tensor | None]]
+
+
+class Fabric:
+    """A training in this process, on one device.
+
+    Args:
+        device: of the model and its batches.
+        precision: the number format.
+    """
+
+    world_size = 1
+    global_rank = 0
+
+    def __init__(self, device: torch.device, precision: Precision) -> None:
+        self.device = device
+        self.precision = precision
+
+    @property
+    def is_global_zero(self) -> bool:
+        """Whether this is the first process, which writes."""
+        return self.global_rank == 0
+
+    def launch(self) -> None:
+        """Starts the other processes."""
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+
+    def setup(self, module: nn.Module) -> Forward:
+        """The forward pass of a training, after the module has been converted and moved.
+
+        Args:
+            module: returns a prediction and an auxiliary loss or None.
+        """
+        wrapped = self.wrap(self.place(module))
+        precision = self.precision
+
+        def forward(batch: Any) -> tuple[Tensor, Tensor | None]:
+            with precision.forward_context():
+                prediction, auxiliary = wrapped(batch)
+            return precision.convert_output(prediction), None if auxiliary is None else precision.convert_output(
+                auxiliary
+            )
+
+        return forward
+
+    def place(self, module: ModuleT) -> ModuleT:
+        """The module itself, with weights of the number format on the device."""
+        self.precision.convert_module(module)
+        return module.to(self.device)
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module, with gradients that are the means of all processes."""
+        return module
+
+    def gradient_sync(self, enabled: bool) -> AbstractContextManager[None]:
+        """Within it backward passes exchange gradients, or leave that to a later one."""
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds the gradients of a loss, scaled where the number format asks for it."""
+        self.precision.scaled(loss).backward()
+
+    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> None:
+        """Shrinks all gradients together to a norm; not finite ones stay, because finding out waits for the device."""
+        self.precision.unscale(optimizer)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        torch.nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=False)
+
+    def broadcast(self, item: T) -> T:
+        """What the first process has."""
+        return item

@@ -1,0 +1,117 @@
+"""Mini-batches of pairs: what they ask, what they see, and evaluation against the whole graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.data.large.pair_loader import PairLoader
+from graphbench.data.splits import Splits
+from graphbench.data.store import StoredEdges
+from tests.data.large.large_graphs import one_graph
+
+PAIRS = 50
+
+
+def asked_graph(**fields):
+    """Pairs of random nodes; the target of a pair is its number."""
+    pairs = torch.randint(0, 60, (2, PAIRS), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    label = {"label": StoredEdges(torch.tensor([0, PAIRS]), pairs)}
+    store = one_graph(**fields)
+    return store.replace(y=torch.arange(PAIRS), y_level="pair", edge_sets=label)
+
+
+SPLITS = Splits.of(range(0, PAIRS, 2), range(1, 30, 2), range(31, PAIRS, 2))
+
+
+def loader(store, splits=SPLITS, **options):
+    return PairLoader(store, splits, **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+
+
+def _ends(batch):
+    """Pairs asked about, in numbers of the whole graph."""
+    return batch.x[:, 0].long()[batch.edge_sets["label"].index]
+
+
+def test_an_epoch_asks_every_training_pair_once():
+    store, made = asked_graph(), loader(_hidden_safe())
+    asked = []
+    for batch, rows in made.train(0):
+        assert rows.tolist() == list(range(len(batch.y)))
+        assert torch.equal(_ends(batch), store.edge_sets["label"].index[:, batch.y].long())
+        asked += batch.y.tolist()
+    assert sorted(asked) == SPLITS.train.tolist()
+    assert made.num_train_batches == 4
+
+
+def _hidden_safe():
+    """Encodings cannot stay where edges are taken out."""
+    store = asked_graph()
+    return store.replace(pe={}, edge_pe={})
+
+
+def test_pairs_of_validation_and_test_are_no_edges():
+    store = _hidden_safe()
+    index = store.edge_sets["label"].index[:, torch.cat([SPLITS.val, SPLITS.test])].T.tolist()
+    forbidden = {tuple(pair) for pair in index} | {(t, s) for s, t in index}
+    assert {tuple(edge) for edge in store.edge_index.T.tolist()} & forbidden, "or nothing is tested"
+    made = loader(store, sizes=[-1, -1])
+    (whole,) = next(iter(made.passes)).batches()
+    for batch in [whole, *(batch for batch, _ in made.train(0))]:
+        nodes = batch.x[:, 0].long()
+        edges = {tuple(edge) for edge in nodes[batch.edge_index].T.tolist()}
+        assert edges
+        assert not edges & forbidden
+        ends = store.edge_index.T[batch.edge_attr[:, 0].long()].long()
+        assert torch.equal(nodes[batch.edge_index].T, ends), "attributes stay with their edges"
+    with pytest.raises(ValueError, match="encodings of the nodes were computed with them"):
+        loader(asked_graph())
+
+
+@pytest.mark.parametrize("evaluation", ["full_batch", "neighbor"])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_evaluation_finds_every_pair_at_its_row(evaluation, world_size):
+    store = _hidden_safe()
+    found = {"train": [], "val": [], "test": []}
+    for rank in range(world_size):
+        made = loader(store, evaluation=evaluation, rank=rank, world_size=world_size)
+        assert (made.approximation is None) == (evaluation == "full_batch")
+        for each in made.passes:
+            for _ in range(2):  # always the same
+                batches = list(each.batches())
+            for batch in batches:
+                assert torch.equal(_ends(batch), store.edge_sets["label"].index[:, batch.y].long())
+            y = torch.cat([batch.y for batch in batches]) if batches else torch.empty(0, dtype=torch.int64)
+            for part, rows in each.rows.items():
+                found[part] += (y if rows is None else y[rows]).tolist()
+    assert found == {part: index.tolist() for part, index in SPLITS.parts().items()}
+
+
+def test_an_epoch_depends_on_seed_and_number_only():
+    def content(made, epoch):
+        return [(batch.y.tolist(), batch.x[:, 0].tolist(), batch.edge_index.tolist()) for batch, _ in made.train(epoch)]
+
+    made = loader(_hidden_safe())
+    later = content(made, 3)
+    assert content(loader(_hidden_safe()), 3) == later
+    assert content(made, 3) == later
+    assert content(made, 4) != later
+    assert content(loader(_hidden_safe(), seed=1), 3) != later
+
+
+def test_what_is_refused():
+    store = _hidden_safe()
+    with pytest.raises(
+        ValueError, match=r"cuts one graph with a target per pair; this data set has 1 graphs with .* node"
+    ):
+        loader(one_graph())
+    with pytest.raises(
+        ValueError, match=r"val.sampler of a link task must be one of full_batch, neighbor; not 'blocks'"
+    ):
+        loader(store, evaluation="blocks")
+    with pytest.raises(ValueError, match="batch_size must be at least 1, received 0"):
+        loader(store, batch_size=0)
+    with pytest.raises(ValueError, match="the training part of the split is empty"):
+        loader(store, Splits.of([], [0], [1]))
+    with pytest.raises(ValueError, match=r"rank must lie in 0 .. 0, received 1"):
+        loader(store, rank=1)

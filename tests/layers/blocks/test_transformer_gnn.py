@@ -1,0 +1,84 @@
+"""The survey's layer against PyG's convolutions and dense attention, graph by graph."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GINConv
+
+from graphbench.layers.blocks.transformer_gnn import TransformerGNN
+from graphbench.layers.sharing import tie_layers
+from tests.contract import alone, example_batch, shaken
+
+SIZES = (6, 1, 11)
+
+
+def peer_of(layer: TransformerGNN, gnn: str) -> nn.Module:
+    if gnn == "GIN":
+        return GINConv(layer.local.mlp)
+    peer = GATConv(12, 3, heads=4).double()
+    weights = layer.local.state_dict()
+    named = {"bias": "bias", "lin.weight": "lin.weight", "att_src": "att_source", "att_dst": "att_target"}
+    shapes = {name: value.shape for name, value in peer.state_dict().items()}
+    peer.load_state_dict({name: weights[named[name]].view(shapes[name]) for name in shapes})
+    return peer
+
+
+def attention(layer: TransformerGNN, h: Tensor, bias: Tensor) -> Tensor:
+    q, k, v = layer.attention.qkv(h).split(12, 1)
+    heads = []
+    for head in range(3):
+        c = slice(4 * head, 4 * head + 4)
+        heads.append(torch.softmax(q[:, c] @ k[:, c].t() / math.sqrt(4) + bias[:, :, head], 1) @ v[:, c])
+    return layer.attention.out(torch.cat(heads, 1))
+
+
+@pytest.mark.parametrize("gnn", ["GAT", "GIN"])
+@pytest.mark.parametrize("position", ["before", "after", "beside"])
+def test_the_layer_is_its_equations(gnn: str, position: Any) -> None:
+    layer = shaken(TransformerGNN(12, 3, gnn=gnn, position=position, has_token=True).double()).eval()
+    batch, peer = example_batch(SIZES), peer_of(layer, gnn)
+    bias = torch.randn(batch.ragged.num_pairs, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    out, _, _ = layer(batch.x, batch.edge_attr, batch.with_state(pair_bias=bias))
+
+    def passed(h: Tensor, edge_index: Tensor) -> Tensor:
+        new = torch.relu(peer(h, edge_index))
+        new[0] = 0  # the token
+        return h + new
+
+    expected = []
+    for number, block in enumerate(bias.split([size * size for size in SIZES])):
+        graph = alone(batch, number)
+        h, edges, n = graph.x, graph.edge_index, graph.num_nodes
+        h = passed(h, edges) if position == "before" else h
+        x = layer.norm_attention(h + attention(layer, h, block.view(n, n, 3)))
+        x = {"before": x, "after": passed(x, edges), "beside": x + passed(h, edges)}[position]
+        ffn = layer.feed_forward
+        expected.append(layer.norm_ffn(x + ffn.lin_out(nn.functional.gelu(ffn.lin_in(x)))))
+    torch.testing.assert_close(out, torch.cat(expected))
+
+
+@pytest.mark.parametrize(("position", "kept"), [("before", 1), ("after", 3), ("beside", 3)])
+def test_message_passing_before_attention_is_in_the_first_layer(position: Any, kept: int) -> None:
+    layers = nn.ModuleList(TransformerGNN(12, 3, gnn="GIN", position=position) for _ in range(3))
+    tie_layers(layers)
+    assert [layer.local is not None for layer in layers] == [number < kept for number in range(3)]
+
+
+def test_without_message_passing_there_is_nothing_at_its_place() -> None:
+    layers = [shaken(TransformerGNN(12, 3, position=where).double()) for where in ("before", "after", "beside")]
+    for layer in layers:
+        layer.load_state_dict(layers[0].state_dict())
+    batch = example_batch(SIZES)
+    outputs = [layer(batch.x, None, batch)[0] for layer in layers]
+    assert torch.equal(outputs[0], outputs[1])
+    assert torch.equal(outputs[0], outputs[2])
+
+
+def test_an_unknown_position_is_named() -> None:
+    with pytest.raises(ValueError, match="before, after or beside, received 'above'"):
+        TransformerGNN(12, 3, position="above")

@@ -1,0 +1,157 @@
+"""Commands of README and guides, run in the order in which they stand; YAML blocks loaded and built.
+
+What takes hours is shortened by arguments that are appended: trainings on published data by ``--dry_run`` (data is not
+read, all else is checked and the model is built), those on generated graphs by fewer and smaller ones; tables of a
+sweep are made from its stored records. Pages that are programs are run word by word in test_examples.py,
+test_python_api.py, test_custom_data_guide.py and nn/test_nn.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphbench import build_model, console
+from graphbench.config import load_config
+from graphbench.runs.records import record_source
+from tests.paths import ROOT
+from tests.test_docs import COMMANDS, GUIDES
+from tests.test_main import TINY
+
+PAGES = [path for path in GUIDES if path.parent.name not in ("measured", "examples")]  # these run in other tests
+WITH_COMMANDS = sorted({path for path, _ in COMMANDS} & set(PAGES))
+ELSEWHERE = {
+    "bash scripts/run.sh": "test_reproduce.py",
+    "bash scripts/test.sh": "this suite",
+    "bash scripts/reproduce.sh": "test_reproduce.py",
+    "python scripts/plots.py surrogate": "plots/test_surrogate.py",
+    "python scripts/plots.py decay": "plots/test_decay.py",
+    "python scripts/plots.py layers": "plots/test_layers.py",
+    "python scripts/plots.py focal": "plots/test_focal.py",
+    "python scripts/sweep.py configs/sweeps/sgformer-table2.yaml --launcher ray": "sweeps/test_ray.py",
+    "python scripts/sweep.py configs/sweeps/sgformer-table2.yaml --launcher slurm": "sweeps/test_slurm.py",
+}
+"""Beginnings of commands that other tests run, on runs and clusters of their own."""
+STORED = {"sgformer-cora": "sgformer-table2", "gcn-cora": "sgformer-table2", "gps-nci1": "first-results"}
+"""Runs that a reader has trained by then -> the records of them that are stored."""
+GENERATED = ("configs/quickstart.yaml", "configs/quickstart-gps.yaml", "quickstart")
+OWN = ("rings.yaml", "my_task.yaml")
+SMALL = (*TINY, "gt.layers", "2", "print", "file")
+
+
+def _blocks(guide: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", guide.read_text(), re.DOTALL)
+
+
+def _elsewhere(words: list[str]) -> bool:
+    return any(" ".join(words).startswith(start) for start in ELSEWHERE)
+
+
+def _arguments(words: list[str]) -> list[str]:
+    """For the command ``graphbench``, shortened."""
+    if words[0] == "graphbench":
+        word, rest = words[1], words[2:]
+    else:
+        word = {"main.py": "train", "scripts/pack_records.py": "pack"}.get(words[1], Path(words[1]).stem)
+        rest = words[2:]
+    if word == "train":
+        given = [each for each in rest if each in GENERATED or each.endswith((".yaml", "*"))]
+        if not given or set(given) <= set(GENERATED):
+            return [word, *rest, *SMALL]
+        return [word, *rest, *([] if set(given) <= set(OWN) or "--dry_run" in rest else ["--dry_run"])]
+    if word == "sweep" and "--dry_run" not in rest:
+        return [word, *rest, "--dry_run"]
+    if word == "tables" and "--sweep" in rest and "--records" not in rest:
+        sweep = Path(rest[rest.index("--sweep") + 1]).stem
+        return [word, *rest, "--records", f"results/measured/records/{sweep}.jsonl"]
+    return [word, *(each for each in rest if not each.startswith("["))]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in small, with what a reader has made before: own graphs, trained runs, older files."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "configs").symlink_to(ROOT / "configs")
+    for name in ("published", "measured"):
+        (folder / "results").mkdir(exist_ok=True)
+        (folder / "results" / name).symlink_to(ROOT / "results" / name)
+    for config, packed in STORED.items():
+        source = record_source(ROOT / f"results/measured/records/{packed}.jsonl" / config)
+        for run_id in source.run_ids():
+            (folder / "results" / config / run_id).mkdir(parents=True)
+            (folder / "results" / config / run_id / "record.json").write_text(source.text(run_id) or "")
+    for guide in PAGES:
+        for name, text in re.findall(r"```yaml\n# (?:file: )?([\w.-]+\.yaml)\n(.*?)```", guide.read_text(), re.DOTALL):
+            (folder / name).write_text(text)
+    shutil.copy(folder / "rings.yaml", folder / "my_task.yaml")
+    custom = ROOT / "docs/custom-data.md"
+    [made] = [block for block in _blocks(custom, "python") if "torch.save" in block]
+    [function] = [block for block in _blocks(custom, "python") if "def rings" in block]
+    (folder / "my_graphs.py").write_text(function)
+    (folder / "my_split.json").write_text(_blocks(custom, "json")[0])
+    [search] = [block for block in _blocks(ROOT / "docs/sweeps.md", "yaml") if "search:" in block]
+    (folder / "my-search.yaml").write_text(search.replace("../nodes", "configs/nodes"))
+    for place in ("path/to", "your/old/GraphGPS"):
+        (folder / place).mkdir(parents=True)
+        old = f"_base_: {ROOT}/configs/gnnbench/gps-zinc.yaml\n"
+        (folder / place / "zinc-GPS+RWSE.yaml").write_text(old)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(compile(made, "docs/custom-data.md", "exec"), {})
+        for name in ("new.pt", "new_graphs.pt", "known_graphs.pt"):
+            shutil.copy("my_graphs.pt", name)
+        assert console.main(["train", "--cfg", *GENERATED[:2], *SMALL, "--repeat", "2"]) == 0
+        assert console.main(["train", "rings.yaml", "--repeat", "2", "print", "file", "optim.max_epoch", "2"]) == 0
+    return folder
+
+
+def test_what_runs_elsewhere_is_in_the_guides() -> None:
+    commands = [" ".join(words) for _, words in COMMANDS]
+    assert all(any(command.startswith(start) for command in commands) for start in ELSEWHERE)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("guide", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_commands_of_a_guide(
+    guide: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(workplace)
+    monkeypatch.setattr(sys, "argv", ["graphbench"])
+    commands = [words for path, words in COMMANDS if path == guide and not _elsewhere(words)]
+    for words in commands:
+        arguments = [
+            str(file) for each in _arguments(words) for file in (sorted(Path().glob(each)) if "*" in each else [each])
+        ]
+        code = console.main(arguments)
+        assert code == 0, f"{' '.join(words)}\n{capsys.readouterr().err[-2000:]}"
+
+
+@pytest.mark.parametrize("guide", [path for path in PAGES if _blocks(path, "yaml")], ids=lambda path: path.stem)
+def test_yaml_blocks_are_configurations_that_build(
+    guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are part of a file are laid over the quickstart; sweep files are planned in sweeps/test_guide.py."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "my_attention.py").write_text(_plugin())
+    for block in _blocks(guide, "yaml"):
+        if re.search(r"^(sweep:|- \{)", block, re.MULTILINE):
+            continue
+        text = block.replace("_base_: quickstart.yaml", "_base_: configs/quickstart.yaml\nplugins: [my_attention.py]")
+        if "_base_" not in text and "gnn:" not in text:
+            text = f"_base_: configs/quickstart.yaml\n{text}"
+        (tmp_path / "block.yaml").write_text(text)
+        config = load_config(tmp_path / "block.yaml")
+        if config.tree.dataset.format not in ("custom",) and not config.tree.dataset.format.startswith("PyG-Fake"):
+            assert sum(each.numel() for each in build_model(config).parameters()) > 0
+
+
+def _plugin() -> str:
+    """CONTRIBUTING's layer."""
+    [block] = [block for block in _blocks(ROOT / "CONTRIBUTING.md", "python") if "MeanField" in block]
+    return block
