@@ -67,7 +67,7 @@ TESTED_THROUGH = {
     "tables/provenance.py": "tables/test_sweep_table.py",
     "tasks/contract.py": "tasks/test_task.py",
     "train/capture.py": "train/test_captured_training.py",
-    "train/contract.py": "train/test_optimizers.py",
+    "train/contract.py": "train/test_captured_training.py",
     "train/device_rates.py": "train/test_captured_step.py",
     "train/failures.py": "train/test_trainer.py",
     "train/inference.py": "train/test_pretrained.py",

@@ -111,8 +111,8 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
             assert error < 1e-3, f"gradient of {name}: {error:.1e} of the largest"
 
 
-def _fabric(config: object) -> Fabric:
-    return Fabric(DEVICE, Precision("32-true", DEVICE))
+def _fabric(config: object, precision: Precision | None = None) -> Fabric:
+    return Fabric(DEVICE, precision or Precision("32-true", DEVICE))
 
 
 SMALL = "dataset.SBM.train_graphs 16 dataset.SBM.val_graphs 4 dataset.SBM.test_graphs 4"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BENCHMARKS = (
     "distance",
+    "epochs",
     "geco",
     "gps_step",
     "gradformer_figure7",

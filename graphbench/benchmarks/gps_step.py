@@ -88,11 +88,11 @@ class OursStack(nn.Module):
 class PyGGatedGCN(MessagePassing):
     """GatedGCN as one writes it with PyG; the new edge states stay in ``edge``, for the next layer to read."""
 
-    def __init__(self) -> None:
+    def __init__(self, dim: int = DIM) -> None:
         super().__init__(aggr=None)
         for name in ("lin_self", "lin_neighbor", "gate_edge", "gate_target", "gate_source"):
-            setattr(self, name, nn.Linear(DIM, DIM))
-        self.node_norm, self.edge_norm = nn.BatchNorm1d(DIM), nn.BatchNorm1d(DIM)
+            setattr(self, name, nn.Linear(dim, dim))
+        self.node_norm, self.edge_norm = nn.BatchNorm1d(dim), nn.BatchNorm1d(dim)
         self.edge: Tensor | None = None
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, paired, seconds_of
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.store import GraphStore
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
@@ -36,6 +37,7 @@ from graphbench.runs.environment import forget_peak_memory, peak_memory
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
+from graphbench.train.reporter import Reporter
 from graphbench.train.seeding import seed_everything
 from graphbench.train.trainer import Trainer
 
@@ -93,7 +95,12 @@ class Training:
         seed_everything(0)
         self.model = build_model(self.config, self.info).to(device)
 
-    def run(self) -> None:
+    @property
+    def store(self) -> GraphStore:
+        """The graphs, with encodings."""
+        return self._loaded.store
+
+    def run(self, reporters: Sequence[Reporter] = ()) -> None:
         """All epochs, with records and checkpoints."""
         trained = copy.deepcopy(self.model)
         optimizer = build_optimizer(self.config, trained)
@@ -108,6 +115,7 @@ class Training:
             build_schedule(self.config, optimizer),
             build_settings(self.config, self.info),
             run=directory,
+            reporters=reporters,
         )
         with directory.open(identity=RunIdentity("0"), config_text=""):
             trainer.run()
@@ -117,7 +125,7 @@ class Training:
         return [seconds_of(self.run, self.device) / self.epochs for _ in range(runs)]
 
 
-def by_hand(ours: Training) -> Callable[[], None]:
+def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
     """Epochs of PyG's model as its example writes them, at the width, depth and dropout of ours.
 
     Its flags cannot be chosen: the local branch starts with a linear map, there are norms and residuals, v has a
@@ -143,22 +151,25 @@ def by_hand(ours: Training) -> Callable[[], None]:
     ).to(ours.device)
     _check_size(ours.model, peer, x.shape[1], layers)
 
+    start = copy.deepcopy(peer.state_dict())
+    forward = torch.compile(peer) if compiled else peer
+
     def epochs() -> None:
-        trained = copy.deepcopy(peer)
-        optimizer = torch.optim.Adam(trained.parameters(), lr=0.01, weight_decay=5e-4)
+        peer.load_state_dict(start)
+        optimizer = torch.optim.Adam(peer.parameters(), lr=0.01, weight_decay=5e-4)
         best, best_state = -1.0, None
         for _ in range(ours.epochs):
-            trained.train()
+            peer.train()
             optimizer.zero_grad()
-            out = trained(x, batch.edge_index, graph)
+            out = forward(x, batch.edge_index, graph)
             nn.functional.nll_loss(out[parts["train"]], y[parts["train"]]).backward()
             optimizer.step()
-            trained.eval()
+            peer.eval()
             with torch.no_grad():
-                predicted = trained(x, batch.edge_index, graph).argmax(1)
+                predicted = forward(x, batch.edge_index, graph).argmax(1)
                 accuracy = {part: (predicted[rows] == y[rows]).float().mean().item() for part, rows in parts.items()}
             if accuracy["val"] > best:
-                best, best_state = accuracy["val"], copy.deepcopy(trained.state_dict())
+                best, best_state = accuracy["val"], copy.deepcopy(peer.state_dict())
         assert best_state is not None
 
     return epochs

@@ -40,8 +40,6 @@ def build_optimizer(config: Config, model: nn.Module) -> Any:
         lr=optim.base_lr,
         weight_decay=optim.weight_decay,
         momentum=optim.momentum,
-        # Scaled float16 gradients are clipped between unscaling and step; fused optimisers do both at once.
-        fused=config.tree.precision != "16-mixed",
     )
     with config_errors(config, f"optim.{optim.optimizer}", "optim.optimizer"):
         return registry.construct(optimizer_class, config.component_args("optim", optim.optimizer), context)

@@ -14,8 +14,11 @@ from graphbench.structures import AssemblesOnDevice, DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CAPTURABLE_OPTIMIZERS, CapturedSteps
+from graphbench.train.distributed import gather_objects
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
+from graphbench.train.gradient_exchange import GradientExchange
+from graphbench.train.recording import Snapshot
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
 from graphbench.train.step_runner import StepRunner
@@ -58,7 +61,7 @@ class Capture:
         """
         graphs = self._graphs()
         required = self.settings.capture == "always"
-        of_all = self._obstacle()
+        of_all = self._of_any_process(self._obstacle())
         obstacle = of_all or self._obstacle_of_steps()
         if required and (graphs is None or obstacle is not None):
             obstacle = obstacle or f"there are no CUDA graphs on {self.fabric.device.type}"
@@ -71,6 +74,8 @@ class Capture:
             return StepRunner(step, self.loaders, None), None
         loaders, device = self.loaders, self.fabric.device
         assert isinstance(loaders, AssemblesOnDevice)  # else there is an obstacle
+        if obstacle is None and self.fabric.world_size > 1:
+            step.exchange = self._exchange(step, loaders)
         work = (graphs, loaders, step, self.model, self.optimizer, device)
         steps = None if obstacle else CapturedSteps(*work, accumulates=self.settings.batch_accumulation > 1)
         evaluation = CapturedEvaluation(graphs, loaders, predict, self.task, self.model, device, required)
@@ -85,17 +90,26 @@ class Capture:
 
     def _obstacle(self) -> str | None:
         """Why nothing can be captured, the first reason; None where it can."""
-        if self.fabric.world_size > 1:
-            return "several processes train together"
         if not isinstance(self.loaders, AssemblesOnDevice):
             return "the batches are cut out of a large graph on the host (train.sampler)"
         obstacle = self.loaders.capture_obstacle() or self.task.capture_obstacle()
         return obstacle or capture_obstacle(self.model, self.loaders.is_one_batch)
 
+    def _of_any_process(self, obstacle: str | None) -> str | None:
+        """The first obstacle of a process: all of them capture, or none."""
+        return next((each for each in gather_objects(obstacle, self.fabric) if each is not None), None)
+
+    def _exchange(self, step: TrainingStep, loaders: AssemblesOnDevice) -> GradientExchange:
+        """With the gradients that a backward pass gives; nothing else is changed by it."""
+        before = Snapshot(self.model, precision=step.precision)
+        self.model.train()
+        plan = next(iter(loaders.train_plans(0)))
+        step.backward(loaders.gather(plan), ends_group=False)
+        before.restore()
+        return GradientExchange(self.model, self.fabric)
+
     def _obstacle_of_steps(self) -> str | None:
         """The same for steps alone."""
-        if self.fabric.precision.name == "16-mixed":
-            return "precision 16-mixed looks at every gradient on the host"
         if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
             return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"
         return None

@@ -49,6 +49,9 @@ class CapturedSteps:
         optimizer: of the parameters.
         device: of all of them.
         accumulates: whether gradients of several batches are added up.
+
+    Where several processes exchange gradients, those lie in the buffers of the exchange, and a graph ends with the
+    backward pass: the caller updates.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class CapturedSteps:
         self._rates = DeviceRates(optimizer, device)
         self._tally = Tally(loaders.num_train_batches, loaders.num_train_rows)
         self._recorded: dict[tuple[Capacity | None, bool, bool], _Recorded] = {}
-        self._accumulates = accumulates
-        self._gradients: list[Tensor] = []  # of the group, where they are added up
+        self._exchange = step.exchange
+        self._accumulates = accumulates or self._exchange is not None
+        # Of the group, where they are added up.
+        self._gradients: list[Tensor] = [] if self._exchange is None else self._exchange.gradients
 
     def begin_epoch(self) -> None:
         """Before the first batch of an epoch: what was returned in the one before is overwritten."""
@@ -90,7 +95,7 @@ class CapturedSteps:
         Args:
             plan: of the batch.
             begins_group: whether no gradients are there yet.
-            ends_group: whether the parameters are updated behind it.
+            ends_group: whether the parameters are updated behind it: by the caller, where processes exchange gradients.
 
         Returns:
             Views of buffers, valid until the next epoch begins.
@@ -125,17 +130,19 @@ class CapturedSteps:
             if begins_group:
                 self.forget_gradients()
             output = self._step.backward(self._loaders.assemble(plan, batch.numbers))
-            if ends_group:
+            if ends_group and self._exchange is None:
                 self._step.update()
             self._tally.write(batch.place, output)
 
         work = Work(step, batch, self._tally, place, plan.rows)
-        before = Snapshot(self._model, self._optimizer, adds_gradients=self._accumulates)
+        before = Snapshot(
+            self._model, self._optimizer, adds_gradients=self._accumulates, precision=self._step.precision
+        )
         return _Recorded(record(self._graphs, work, before, self._rates.in_use), batch)
 
     def _make_gradients(self, plan: BatchPlan, batch: BatchInput) -> None:
         """Tensors in no graph's memory, for the parameters that get a gradient at all: the others have none."""
-        before = Snapshot(self._model)
+        before = Snapshot(self._model, precision=self._step.precision)
         known = [parameter.grad for parameter in self._model.parameters()]  # of batches that were not captured
         try:
             self._graphs.warm_up(lambda: self._backward_only(plan, batch))

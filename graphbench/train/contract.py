@@ -20,14 +20,12 @@ class OptimizerContext:
         lr: ``optim.base_lr``.
         weight_decay: ``optim.weight_decay``.
         momentum: ``optim.momentum``.
-        fused: whether a fused step may be used.
     """
 
     params: Any = UNSET
     lr: float = UNSET
     weight_decay: float = UNSET
     momentum: float = UNSET
-    fused: bool = UNSET
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,8 @@ class StepRunner:
         if isinstance(batch, BatchPlan):
             output = self._replayed(batch, begins_group, ends_group)
             if output is not None:
+                if ends_group and self._step.exchange is not None:
+                    self._step.update()
                 return output
             assert isinstance(self._loaders, AssemblesOnDevice)  # nobody else has plans
             if begins_group and self._captured is not None:

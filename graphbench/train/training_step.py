@@ -10,6 +10,8 @@ from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
 from graphbench.train.fabric import Fabric, Forward
 from graphbench.train.forward import OpaqueBatch
+from graphbench.train.gradient_exchange import GradientExchange
+from graphbench.train.precision import Precision
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_parts import BACKWARD, FORWARD, OPTIMIZER, part
 from graphbench.train.tally import StepOutput
@@ -24,6 +26,9 @@ class TrainingStep:
         optimizer: of its parameters.
         task: loss.
         settings: clipping.
+
+    Attributes:
+        exchange: averages the gradients of several processes before an update; None: DDP does, in the backward pass.
     """
 
     def __init__(
@@ -34,6 +39,12 @@ class TrainingStep:
         self._optimizer = optimizer
         self._task = task
         self._settings = settings
+        self.exchange: GradientExchange | None = None
+
+    @property
+    def precision(self) -> Precision:
+        """Of the step; holds the scale of float16 losses."""
+        return self._fabric.precision
 
     def backward(self, on_device: DeviceBatch, *, ends_group: bool = True) -> StepOutput:
         """Forward and backward pass.
@@ -43,7 +54,7 @@ class TrainingStep:
             ends_group: whether an update follows, so that gradients cross process borders.
         """
         batch, rows = on_device.batch, on_device.rows
-        with self._fabric.gradient_sync(ends_group):
+        with self._fabric.gradient_sync(ends_group and self.exchange is None):
             with part(FORWARD), seeds_drawn_together():
                 pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
             assert batch.y is not None
@@ -63,11 +74,16 @@ class TrainingStep:
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""
+        if self.exchange is not None:
+            self.exchange.average()
         with part(OPTIMIZER):
             if self._settings.clip_grad_norm:
                 self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
-            self._fabric.precision.step(self._optimizer)
+            self.precision.step(self._optimizer)
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""
-        self._optimizer.zero_grad()
+        if self.exchange is not None:
+            self.exchange.forget()
+        else:
+            self._optimizer.zero_grad()

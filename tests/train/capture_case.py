@@ -26,6 +26,7 @@ from graphbench.train.captured_step import CapturedSteps
 from graphbench.train.evaluation import SplitPredictions, evaluate
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
+from graphbench.train.precision import Precision
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
 from graphbench.train.step_runner import StepRunner
 from graphbench.train.tally import StepOutput
@@ -102,6 +103,7 @@ def training(
     one_graph: bool = False,
     splits: Splits | None = None,
     accumulates: bool = False,
+    precision: Precision | None = None,
 ) -> Training:
     """The training of a configuration on sixteen small graphs, four per batch; inside ``second_device``.
 
@@ -115,6 +117,7 @@ def training(
         one_graph: train on the nodes of one graph instead.
         splits: of the graphs or nodes; None: all are trained on.
         accumulates: add up gradients of several batches.
+        precision: of Fabric; None: that of the parameters.
     """
     sizes = [sum(SIZES)] if one_graph else SIZES
     changes = [*SMALL.split(), *([] if dropout else NO_DROPOUT.split()), *overrides]
@@ -140,7 +143,7 @@ def training(
     )
     model = copy.deepcopy(model).to(DEVICE)
     optimizer = build_optimizer(config, model)
-    fabric = _fabric(config)
+    fabric = _fabric(config, precision)
     adapter = BatchAdapter(model, torch.float64 if dtype == torch.float64 else None)
     step = TrainingStep(fabric, fabric.setup(adapter), optimizer, task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs

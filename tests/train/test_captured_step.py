@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from unittest import mock
 
@@ -13,12 +14,14 @@ import torch
 from graphbench.contract import capture_obstacle
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
-from graphbench.structures import BatchPlan
+from graphbench.structures import BatchPlan, GraphBatch
+from graphbench.tasks.task import Task
+from graphbench.train.precision import Precision
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import StepGraph
 from graphbench.train.step_runner import StepRunner
 from tests.paths import ROOT
-from tests.second_device import GPU, observed, second_device
+from tests.second_device import DEVICE, GPU, observed, second_device
 from tests.train.capture_case import training
 from tests.train.step_tape import Tape, Tapes
 
@@ -57,6 +60,42 @@ def _node_methods() -> list[object]:
     return [pytest.param(stem, marks=marks.get(name, pytest.mark.slow)) for name, stem in first.items()]
 
 
+class Scaled(Precision):
+    """Scales losses as 16-mixed does, and computes in float32: the second device has no autocast."""
+
+    def __init__(self) -> None:
+        super().__init__("16-mixed", DEVICE, torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127))
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@pytest.mark.parametrize("clip", [pytest.param("false", marks=pytest.mark.slow), "true"])
+def test_the_scale_of_losses_is_found_by_replays_as_by_steps(
+    clip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first it is too large for some gradients: such a step changes nothing but the scale."""
+    loss = Task.loss
+    monkeypatch.setattr(Task, "loss", lambda *arguments: 1000 * loss(*arguments))
+    options = ("optim.optimizer", "adamW", "optim.clip_grad_norm", clip, "optim.clip_grad_norm_value", "0.1")
+    with second_device():
+        ours, theirs = (
+            training(WITHOUT_ATTENTION[0], tmp_path, *options, dtype=torch.float32, precision=Scaled())
+            for _ in range(2)
+        )
+        begun = ours.parameters()
+        (first, *_) = plans = ours.plans(4)
+        ours.replayed(first)
+        assert all(torch.equal(a, b) for a, b in zip(ours.parameters()[: len(list(ours.model.parameters()))], begun))
+        theirs.eager(first)
+        for plan in plans[1:]:
+            torch.testing.assert_close(ours.replayed(plan).loss.cpu(), theirs.eager(plan).cpu(), rtol=1e-3, atol=1e-1)
+        scales = [each.step.precision.state_dict() for each in (ours, theirs)]
+    assert scales[0] == scales[1]
+    assert scales[0]["scale"] < 2.0**127
+    assert scales[0]["_growth_tracker"] > 0, "the later steps moved"
+
+
 @pytest.mark.parametrize("name", _node_methods())
 def test_replays_on_one_graph(name: str, tmp_path: Path) -> None:
     """As for SGFormer on Cora: one batch for the whole run, and random numbers that are new in every step."""
@@ -86,6 +125,22 @@ def test_two_captured_runs_are_equal_bit_for_bit(tmp_path: Path) -> None:
             losses = [run.replayed(plan).loss.cpu() for plan in run.plans(2)]
             results.append([*losses, *run.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.slow
+def test_fifty_steps_have_the_losses_of_steps_without_a_graph(tmp_path: Path) -> None:
+    """With Adam, all classes and the last, short batch of every epoch, and batches in the order of a training."""
+    options = ("optim.optimizer", "adamW", "optim.base_lr", "0.001")
+    with second_device():
+        ours, theirs = (training(WITHOUT_ATTENTION[0], tmp_path, *options) for _ in range(2))
+        plans = ours.plans(13)
+        assert len(plans) > 50
+        losses = [(ours.replayed(plan).loss.cpu(), theirs.eager(plan).cpu()) for plan in plans]
+    for replayed, expected in losses:
+        # Rates are float32 tensors; what fifty steps make of their rounding.
+        torch.testing.assert_close(replayed, expected, rtol=1e-5, atol=1e-5)
+    first, last = (sum(float(expected) for _, expected in part) for part in (losses[:4], losses[-4:]))
+    assert last < first, "it learns"
 
 
 def test_dropout_masks_change_from_step_to_step(tmp_path: Path) -> None:
@@ -160,6 +215,29 @@ def test_work_outside_the_graph_is_noticed(name: str, tmp_path: Path) -> None:
         with pytest.raises(CaptureFailed, match="a replay is not the work itself"):
             run.replayed(run.plans(1)[0])
         assert all(torch.equal(a, b) for a, b in zip(before, run.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not GPU, reason="there is one stream")
+def test_a_kernel_on_another_stream_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs while the step is recorded, and in no replay."""
+    with second_device():
+        run = training(WITHOUT_ATTENTION[0], tmp_path)
+        forward, side = run.model.forward, torch.cuda.Stream(DEVICE)
+        factor = torch.ones((), dtype=torch.float64, device=DEVICE)
+
+        def forks(batch: GraphBatch) -> torch.Tensor:
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda.synchronize(DEVICE)
+            with torch.cuda.stream(side):
+                factor.add_(1.0)  # other in every step
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda.synchronize(DEVICE)
+            prediction: torch.Tensor = forward(batch)
+            return prediction * factor
+
+        monkeypatch.setattr(run.model, "forward", forks)
+        with pytest.raises(CaptureFailed, match="a replay is not the work itself"):
+            run.replayed(run.plans(1)[0])
 
 
 def test_what_waits_for_the_device_is_trained_step_by_step(

@@ -105,6 +105,7 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
         assert torch.equal(tensor, weights(rest)[name]), name
 
 
+@pytest.mark.slow
 def test_trainings_in_turns_have_their_own_graphs_and_random_numbers(tmp_path: Path) -> None:
     """With dropout: each is what it is alone, whose graph is replayed between those of others."""
     every_step = ("train.capture", "always")

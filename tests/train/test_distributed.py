@@ -30,9 +30,12 @@ RESUMED = ("--max_epoch", "4", "--batch_size", "3")
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """Folder and outcomes of three runs of two processes, which are started once."""
+    """Folder and outcomes of the runs of two processes, which are started once."""
     folder = tmp_path_factory.mktemp("two")
     further = ("--then", str(folder / "nodes"), *NODES, "--then", str(folder / "whole"), *RESUMED)
+    for captured in ("yes", "partly"):
+        of_graphs = (*GRAPHS, "--batch_size", "3", "--captured", captured)
+        further += ("--then", str(folder / captured), *of_graphs)
     process = start(folder / "graphs", "--devices", "2", *GRAPHS, "--batch_size", "3", *further)
     return folder, results(process)
 
@@ -56,14 +59,27 @@ def test_two_processes_give_the_numbers_of_one(tmp_path: Path, two: tuple[Path, 
         assert [line["epoch"] for line in lines[split]] == [line["epoch"] for line in of_one]
 
 
+def test_captured_steps_of_two_processes_give_the_numbers_of_one(
+    tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]
+) -> None:
+    """Averaged behind the recorded work, also where one process cannot record some of it."""
+    folder, (*_, whole, partly) = two
+    one = in_this_process(tmp_path, *GRAPHS, "--batch_size", "6", "--captured", "yes")
+    for found in (whole, partly):
+        for name, weight in one["weights"].items():  # unused ones, without gradients, do not decay
+            assert torch.allclose(torch.tensor(weight), torch.tensor(found["weights"][name]), atol=1e-5), name
+        assert_same_scores(one, found)
+    assert (folder / "yes/tiny/0/val/stats.json").is_file()
+
+
 def test_one_graph_split_between_two_processes(tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]) -> None:
-    _, (_, nodes, _) = two
+    _, (_, nodes, *_) = two
     assert_same_scores(in_this_process(tmp_path, *NODES), nodes)
 
 
 @pytest.mark.slow
 def test_two_processes_resume(tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]) -> None:
-    _, (*_, whole) = two
+    _, (_, _, whole, *_) = two
     process = start(tmp_path, "--devices", "2", *RESUMED, "--sleep", "0.1")
     wait_for(process, "epoch 1 batch 1")
     process.terminate()  # the first process only: the other one has to be told

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.train.loggers import CSVLogger, TensorBoardLogger, WandbLogger
-from graphbench.train.reporter import Reporter
+from graphbench.train.reporter import EpochReport, Reporter
+from graphbench.train.turns import Turns, take_turns
 from tests.train.tiny_run import tiny_settings, tiny_trainer
 
 
@@ -102,3 +104,30 @@ def test_wandb_offline(tmp_path: Path, monkeypatch) -> None:
     assert {f"best/{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")} <= set(kept)
     assert {"best_train_perf", "best_val_perf", "full_epoch_time_avg", "full_epoch_time_sum"} <= set(kept)
     assert (kept["name"], kept["group"], kept["tags"]) == ("tiny.r0", "tiny", ("Cora", "gnn"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_wandb_of_runs_that_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each logs into its own run while the others are open."""
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    epochs: dict[str, list[int]] = {"a": [], "b": []}
+
+    def training(name: str) -> Turns[None]:
+        logger = WandbLogger("project", None, name, {}, group="c", tags=[name], among_others=True)
+        trainer = tiny_trainer(tmp_path / name, tiny_settings(max_epoch=2 if name == "a" else 3), reporters=[logger])
+        log = logger._log
+
+        def logged(report: EpochReport) -> None:
+            log(report)
+            epochs[name].append(logger._run.step)
+
+        monkeypatch.setattr(logger, "_log", logged)
+        yield from trainer.turns()
+
+    take_turns({name: training(name) for name in epochs}, torch.device("cpu"), lambda name, error: None)
+    assert epochs == {"a": [0, 1], "b": [0, 1, 2]}
+    for name in epochs:
+        assert len(list((tmp_path / name / "tiny/0/wandb").glob("offline-run-*"))) == 1

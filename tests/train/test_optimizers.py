@@ -6,10 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphbench.config import load_config
-from graphbench.factory.training import build_optimizer
 from graphbench.registry import construct, lookup, names
-from tests.paths import ROOT
 
 THEIRS = {
     "adam": lambda params: torch.optim.Adam(params, lr=0.1, weight_decay=0.2, fused=True),
@@ -36,10 +33,3 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
             optimizer.step()
     assert torch.equal(ours, theirs)
     assert not torch.equal(ours, start)
-
-
-@pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
-def test_fused_unless_float16_gradients_have_to_be_unscaled_before_clipping(precision: str) -> None:
-    config = load_config(ROOT / "configs/nodes/gcn-cora.yaml", ["precision", precision])
-    (group,) = build_optimizer(config, nn.Linear(2, 2)).param_groups
-    assert group["fused"] is (precision == "32-true")

@@ -172,8 +172,10 @@ def test_an_auxiliary_loss_is_minimised_and_not_reported(tmp_path: Path, accumul
         assert penalised["loss"] == plain["loss"]
 
 
-def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path) -> None:
-    """Float16 gradients are scaled before backward and unscaled before the step: also those of the auxiliary loss."""
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path, clip: float | None) -> None:
+    """Float16 gradients are scaled before backward and unscaled before clipping: also those of the auxiliary loss."""
+    settings = tiny_settings(max_epoch=2, clip_grad_norm=clip is not None, clip_grad_norm_value=clip or 1.0)
     anchors = []
     scaler, cpu = torch.amp.GradScaler("cpu", init_scale=1024.0), torch.device("cpu")
     for precision in (Precision("16-mixed", cpu, scaler), Precision("32-true", cpu)):
@@ -181,9 +183,9 @@ def test_an_auxiliary_loss_is_scaled_with_the_loss(tmp_path: Path) -> None:
         torch.manual_seed(5)
         model = PenalisedModel(norm=False, dropout=0.0)
         options = {"model": model, "fabric": fabric, "optimizer": "sgd", "scheduler": "none"}
-        tiny_trainer(tmp_path / str(len(anchors)), tiny_settings(max_epoch=2), **options).run()
-        anchors.append(float(model.anchor.detach()))
-    assert anchors[0] != 1.0
+        tiny_trainer(tmp_path / str(len(anchors)), settings, **options).run()
+        anchors.append(1.0 - float(model.anchor.detach()))
+    assert anchors[0] != 0.0
     assert anchors[0] == pytest.approx(anchors[1], rel=1e-2)
 
 
@@ -253,15 +255,17 @@ def test_plateau_takes_the_latest_validation_loss_every_epoch(tmp_path: Path) ->
     assert seen == [val[0]] * 3 + [val[3]] * 4 + [val[7]]
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "64-true"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "bf16-true", "64-true"])
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_other_number_formats(tmp_path: Path, precision: str, level: str) -> None:
     trainer = tiny_trainer(tmp_path, tiny_settings(max_epoch=12), level=level, precision=precision, model=Ring(level))
     trainer.run()
     train = lines(tmp_path, "train")
     assert train[-1]["loss"] < train[0]["loss"]
-    dtype = {"bf16-mixed": torch.float32, "bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
+    dtype = {"bf16-true": torch.bfloat16, "64-true": torch.float64}.get(precision, torch.float32)
     assert {parameter.dtype for parameter in trainer.model.parameters()} == {dtype}
+    of_products = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(precision, dtype)
+    assert trainer.model.product_dtypes == {of_products}
 
 
 class Ring(nn.Module):
@@ -271,9 +275,11 @@ class Ring(nn.Module):
         super().__init__()
         self.level = level
         self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.product_dtypes: set[torch.dtype] = set()
 
     def forward(self, batch):
         h = self.first(batch.x).relu()
+        self.product_dtypes.add(h.dtype)
         if self.level == "graph":
             h = h.new_zeros(batch.num_graphs, 8).index_add(0, batch.ragged.graph_id, h)
         return self.last(h)

@@ -12,15 +12,15 @@ import json
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import HasAuxiliaryLoss
+from graphbench.contract import Capturable, HasAuxiliaryLoss
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -35,6 +35,7 @@ from graphbench.train.accelerator import make_fabric
 from graphbench.train.fabric import Fabric
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
+from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.trainer import Trainer
 
 CLASSES = 3
@@ -59,6 +60,45 @@ class TinyModel(nn.Module):
         if self.level == "graph":
             h = torch.zeros(batch.num_graphs, h.shape[1], dtype=h.dtype).index_add(0, batch.ragged.graph_id, h)
         return self.last(self.dropout(h.relu()))
+
+
+class CapturableModel(TinyModel, Capturable):
+    """Of which a step may be recorded; some of its parameters nothing depends on."""
+
+    capturable: ClassVar[bool] = True
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.unused = nn.Linear(2, 2)
+
+
+class Repeated(StepGraph):
+    """Work that is done again, in place of a graph: what several processes exchange does not depend on how."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+
+    def capture(self, work: Callable[[], None]) -> None:
+        if self._fails:
+            raise RuntimeError("for a test")
+        self._work = work
+
+    def replay(self) -> None:
+        self._work()
+
+
+class Repeating(StepGraphs):
+    """Makes such graphs; those of the second process fail from the third on, as if recording were not possible."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank, self.made = rank, 0
+
+    def new(self) -> StepGraph:
+        self.made += 1
+        return Repeated(fails=self.rank == 1 and self.made > 2)
+
+    def warm_up(self, work: Callable[[], None]) -> None:
+        work()
 
 
 class PenalisedModel(TinyModel, HasAuxiliaryLoss):
@@ -127,6 +167,7 @@ def tiny_trainer(
     reporters: Sequence[Reporter] = (),
     fabric: Any = None,
     precision: str = "32-true",
+    graphs: StepGraphs | None = None,
 ) -> Trainer:
     """Everything seeded and put together, in a run directory ``folder/tiny/0``."""
     torch.manual_seed(5)
@@ -152,7 +193,8 @@ def tiny_trainer(
     )
     loaders = loaders or tiny_loaders(level, rank=fabric.global_rank, world_size=fabric.world_size)
     run = RunDirectory(folder, "tiny", 0, writer=fabric.is_global_zero)
-    return Trainer(fabric, model, task or tiny_task(), loaders, opt, schedule, settings, run=run, reporters=reporters)
+    parts = (fabric, model, task or tiny_task(), loaders, opt, schedule, settings)
+    return Trainer(*parts, run=run, reporters=reporters, graphs=graphs)
 
 
 class Slowly(Reporter):
@@ -178,7 +220,16 @@ def parse(*arguments: str) -> argparse.Namespace:
     parser.add_argument("--level", default="graph")
     parser.add_argument("--no_norm", action="store_true")
     parser.add_argument("--accumulation", type=int, default=1)
+    parser.add_argument("--captured", choices=("no", "yes", "partly"), default="no")
     return parser.parse_args(arguments)
+
+
+def _model(options: argparse.Namespace) -> TinyModel | None:
+    """Without BatchNorm and dropout, so that the number of processes makes no difference; None: with them."""
+    if not options.no_norm:
+        return None
+    kind = PenalisedModel if options.captured == "no" else CapturableModel
+    return kind(level=options.level, norm=False, dropout=0.0)
 
 
 def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
@@ -195,11 +246,13 @@ def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
                 ckpt_seconds=options.ckpt_seconds,
                 ckpt_period=1,
                 batch_accumulation=options.accumulation,
+                capture="always" if options.captured == "yes" else "auto",
             ),
             level=options.level,
             fabric=fabric,
             loaders=tiny_loaders(options.level, **shape),
-            model=PenalisedModel(level=options.level, norm=False, dropout=0.0) if options.no_norm else None,
+            model=_model(options),
+            graphs=None if options.captured == "no" else Repeating(fabric.global_rank * (options.captured == "partly")),
             reporters=[Slowly(options.sleep)] if options.sleep else [],
         )
         previous = run.record if decision == "resume" else None

@@ -62,6 +62,10 @@ class PerformerLayer(Block):
         x = h + self.attention(self.norm_attention(h), e, batch)
         return x + self.feed_forward(self.norm_ffn(x)), e, batch
 
+    def capture_obstacle(self, one_batch: bool = False) -> str | None:
+        """Batches that are counted on the host: a replay would never draw new directions."""
+        return "PerformerLayer draws new directions after some batches" if self.interval else super().capture_obstacle()
+
     def get_extra_state(self) -> Tensor:
         """Batches since the last draw: a resumed run draws when the uninterrupted one would have."""
         return torch.tensor(self.calls)

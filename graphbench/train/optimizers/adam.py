@@ -19,8 +19,6 @@ class Adam(torch.optim.Adam):
         params: tensors or parameter groups.
         lr: base learning rate.
         weight_decay: factor of the squared norm's gradient.
-        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
-            for clipping.
     """
 
     def __init__(
@@ -28,9 +26,8 @@ class Adam(torch.optim.Adam):
         params: FromContext[Any],
         lr: FromContext[float],
         weight_decay: FromContext[float] = 0.0,
-        fused: FromContext[bool] = True,
     ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)
+        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=True)
 
 
 @register("adamW")
@@ -42,8 +39,6 @@ class AdamW(torch.optim.AdamW):
         params: tensors or parameter groups.
         lr: base learning rate.
         weight_decay: fraction of a parameter removed per step, times the learning rate.
-        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
-            for clipping.
     """
 
     def __init__(
@@ -51,6 +46,5 @@ class AdamW(torch.optim.AdamW):
         params: FromContext[Any],
         lr: FromContext[float],
         weight_decay: FromContext[float] = 0.0,
-        fused: FromContext[bool] = True,
     ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=fused)
+        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=True)

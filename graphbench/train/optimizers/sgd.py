@@ -20,8 +20,6 @@ class SGD(torch.optim.SGD):
         lr: base learning rate.
         weight_decay: factor of the squared norm's gradient.
         momentum: fraction of the previous update kept.
-        fused: one kernel per step instead of some ten per parameter; with it torch unscales gradients itself, too late
-            for clipping.
     """
 
     def __init__(
@@ -30,6 +28,5 @@ class SGD(torch.optim.SGD):
         lr: FromContext[float],
         weight_decay: FromContext[float] = 0.0,
         momentum: FromContext[float] = 0.9,
-        fused: FromContext[bool] = True,
     ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, fused=fused)
+        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, fused=True)

@@ -104,6 +104,11 @@ def test_a_restored_layer_redraws_when_the_first_would_have() -> None:
     assert first.calls == second.calls == 1
 
 
+def test_a_layer_that_redraws_is_not_captured() -> None:
+    assert PerformerLayer(12, 3).capture_obstacle() == "PerformerLayer draws new directions after some batches"
+    assert PerformerLayer(12, 3, feature_redraw_interval=0).capture_obstacle() is None
+
+
 def test_no_redraw_with_an_interval_of_0() -> None:
     batch, layer = example_batch(), PerformerLayer(12, 3, feature_redraw_interval=0).double()
     before = layer.attention.projection.clone()

@@ -1,0 +1,120 @@
+"""Whole epochs (steps, evaluation, metrics, records) of six configurations, by the framework's own loop.
+
+On a GPU beside the same steps without CUDA graphs and the seconds that are aimed at; GPS and SGFormer beside PyG, too,
+plain and compiled, whose epochs have the same batches, widths and depths and predict all splits, but write nothing.
+Names of the cases say which share of the time the GPU computed, and how many kernels a step launches by the profiler;
+what it should launch is in tests/launch_budgets.json.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import ROOT, device_name, seconds_of
+from graphbench.benchmarks.pyg_gps import gps_epochs
+from graphbench.benchmarks.sgformer import Training, by_hand
+from graphbench.benchmarks.step_kernels import StepKernels
+from graphbench.train.reporter import EpochReport, Reporter
+
+EPOCHS = 5
+WARM_UP = 2
+"""Epochs before those that count: kernels are compiled, steps and evaluations captured."""
+
+Peer = Callable[[Training, bool], Callable[[], object]]
+"""Makes, of a training and whether to compile, what does as many epochs with PyG."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A configuration to measure.
+
+    Attributes:
+        label: for the names of the cases.
+        command: file below ``configs``, or anywhere, and overrides.
+        goal: seconds of an epoch on an H200.
+        peer: of PyG; None: PyG has no such model.
+        peer_epochs: that are timed together.
+    """
+
+    label: str
+    command: tuple[str, ...]
+    goal: float
+    peer: Peer | None = None
+    peer_epochs: int = 1
+
+
+MEASURED = (
+    Measured("GPS Peptides-func", ("lrgb/gps-peptides-func.yaml",), 0.3, gps_epochs),
+    Measured("SFi Peptides-func", ("lrgb/sfi-peptides-func.yaml",), 1.5),
+    Measured("GPS ZINC", ("gnnbench/gps-zinc.yaml",), 0.35, gps_epochs),
+    Measured("GECO ZINC", ("gnnbench/geco-zinc.yaml",), 0.5),
+    Measured("Gradformer ZINC", ("gnnbench/gradformer-zinc.yaml",), 0.3),
+    Measured("SGFormer Cora", ("nodes/sgformer-cora-4layers.yaml",), 0.0006, by_hand, 50),
+)
+
+
+class EpochSeconds(Reporter):
+    """Seconds of the epochs behind the first :data:`WARM_UP`."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def epoch(self, report: EpochReport) -> None:
+        """Metrics have been read, so that the device has done all of it."""
+        if report.epoch >= WARM_UP:
+            self.seconds.append(report.seconds)
+
+
+def run(device: torch.device, measured: Sequence[Measured] = MEASURED, epochs: int = EPOCHS) -> list[Case]:
+    """Real data, from dataset.dir or $GRAPHBENCH_DATA."""
+    cases: list[Case] = []
+    for each in measured:
+        with tempfile.TemporaryDirectory() as name:
+            cases += _of_one(each, Path(name), device, epochs)
+    return cases
+
+
+def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int) -> list[Case]:
+    ours, kernels = timed(each.command, folder, device, epochs)
+    name = f"{each.label}, epoch, {device_name(device)}{kernels}"
+    cases = []
+    if device.type == "cuda":
+        plain, of_plain = timed((*each.command, "train.capture", "never"), folder, device, epochs)
+        cases.append(Case(name, f"step by step{of_plain}", ours, plain, target=1.0))
+        cases.append(Case(name, "the goal", ours, [each.goal] * epochs, target=1.0))
+    if each.peer is not None:
+        for compiled in (False, True) if device.type == "cuda" else (False,):
+            several = each.peer(Training(folder, _command(each.command), each.peer_epochs, device), compiled)
+            for _ in range(WARM_UP):
+                several()
+            peer = [seconds_of(several, device) / each.peer_epochs for _ in range(epochs)]
+            cases.append(Case(name, "PyG, compiled" if compiled else "PyG", ours, peer, target=1.0))
+    return cases
+
+
+def per_step(command: Sequence[str], folder: Path, device: torch.device) -> float:
+    """Kernels of a training step by the profiler."""
+    kernels = StepKernels(WARM_UP, device)
+    Training(folder, _command(command), WARM_UP + 1, device).run(reporters=[kernels])
+    return kernels.per_step
+
+
+def timed(command: Sequence[str], folder: Path, device: torch.device, epochs: int) -> tuple[list[float], str]:
+    """Seconds of every epoch, and what a GPU did in the steps of one more: nothing is said of a CPU."""
+    training = Training(folder, _command(command), WARM_UP + epochs + 1, device)
+    seconds, kernels = EpochSeconds(), StepKernels(WARM_UP + epochs, device)
+    training.run(reporters=[seconds, kernels])
+    return seconds.seconds[:epochs], kernels.text
+
+
+def _command(command: Sequence[str]) -> tuple[str, ...]:
+    """Evaluated in every epoch, with one checkpoint at the end."""
+    file, *overrides = command
+    every_epoch = ("train.eval_period", "1", "train.ckpt_period", "1000000", "train.ckpt_best", "false")
+    return (str(Path(ROOT, "configs", file)), *overrides, *every_epoch)
