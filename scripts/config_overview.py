@@ -1,7 +1,8 @@
 """Rows of configs/README.md: one per configuration and sweep; texts in them are written by hand, and stay.
 
 A file without a row gets one, with its number of parameters (or of entries and runs), in the section that holds its
-folder; a row without a file is left out. Other numbers in the page are checked by tests against what is built.
+folder; a row without a file is left out. Entries and runs of sweeps are counted anew. Other numbers in the page are
+checked by tests against what is built.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def page() -> str:
     files = {path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml") if "_base_" not in path.parts}
     lines = (CONFIGS / "README.md").read_text(encoding="utf-8").splitlines(keepends=True)
     rows = [_file(line) for line in lines]
-    kept = [line for line, file in zip(lines, rows, strict=True) if not file or file in files]
+    kept = [_counted(line, file) for line, file in zip(lines, rows, strict=True) if not file or file in files]
     for file in sorted(files - set(rows)):
         index = _place([_file(line) for line in kept], file)
         kept.insert(index, row(file))
@@ -34,11 +35,20 @@ def row(file: str) -> str:
     path = CONFIGS / file
     link = f"| [{path.stem}]({file})"
     if file.startswith("sweeps/"):
-        sweep = read_sweep(path)
-        runs = sum(len(entry.config.tree.run_multiple_splits) or sweep.seeds for entry in sweep.entries)
         comment = re.match(r"# (.*)\n", path.read_text(encoding="utf-8"))
-        return f"{link} | {comment[1] if comment else ''} | {len(sweep.entries)} | {runs} |\n"
+        return f"{link} | {comment[1] if comment else ''} |{_size(file)}\n"
     return f"{link} |  | {describe(load_config(path))['params']:,} |  |\n"
+
+
+def _size(file: str) -> str:
+    """The last two columns of a sweep: entries and runs."""
+    sweep = read_sweep(CONFIGS / file)
+    runs = sum(len(entry.config.tree.run_multiple_splits) or sweep.seeds for entry in sweep.entries)
+    return f" {len(sweep.entries)} | {runs} |"
+
+
+def _counted(line: str, file: str) -> str:
+    return re.sub(r" \d+ \| \d+ \|\n$", _size(file) + "\n", line) if file.startswith("sweeps/") else line
 
 
 def _file(line: str) -> str:

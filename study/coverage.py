@@ -72,12 +72,12 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """Every printed cell of results/published, in its order.
 
     Args:
-        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, and in it
-            the first entry.
+        sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, of equal
+            ones that with the first name (variants of a table have longer names), and in it the first entry.
     """
     named: dict[str, dict[int, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
-    by_size = sorted(of_sweeps, key=lambda cells: len({id(cell.row) for cell in cells}), reverse=True)
+    by_size = sorted(filter(None, of_sweeps), key=lambda cells: (-len({id(cell.row) for cell in cells}), cells[0].sweep))
     for cells in by_size:
         for cover in cells:
             named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
