@@ -77,7 +77,8 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     """
     named: dict[str, dict[int, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
-    by_size = sorted(filter(None, of_sweeps), key=lambda cells: (-len({id(cell.row) for cell in cells}), cells[0].sweep))
+    with_cells = filter(None, of_sweeps)
+    by_size = sorted(with_cells, key=lambda cells: (-len({id(cell.row) for cell in cells}), cells[0].sweep))
     for cells in by_size:
         for cover in cells:
             named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
