@@ -47,7 +47,7 @@ class PartOfGraph(Ragged):
         """
         raise WholeGraphNeeded("only a part of the graph is at hand, whose size and sums are not those of the graph")
 
-    sizes = ptr
+    sizes = num_graphs = ptr
 
 
 class AbsentEdges(Tensor):

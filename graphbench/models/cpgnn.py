@@ -67,13 +67,11 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
         P (N, K) or, for two classes, the logit (N, 1) -> the same shape
     """
 
-    step: Tensor
-
     def __init__(self, classes: int, settings: BeliefSettings) -> None:
         super().__init__()
         self.settings = settings
         self.compatibility = nn.Parameter(torch.zeros(classes, classes))
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+        self.step = 0
 
     def forward(self, prior: Tensor, batch: GraphBatch) -> Tensor:
         """Posterior beliefs as logits, or the prior ones while the network is trained alone."""
@@ -82,14 +80,22 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
         if logits.shape[1] != len(self.compatibility):
             raise ValueError(f"classes is {len(self.compatibility)}, the predictions have {logits.shape[1]} columns")
         if self.training:
-            if int(self.step) == self.settings.pretrain:
+            if self.step == self.settings.pretrain:
                 self._estimate(logits, batch)
             self.step += 1
-        if int(self.step) <= self.settings.pretrain:
+        if self.step <= self.settings.pretrain:
             return prior + 0.0 * self.compatibility.sum()  # processes wait for the gradient of every parameter
         self._leave_loss(logits, batch)
         belief = self._propagated(logits, batch)
         return belief[:, 1:] - belief[:, :1] if one_logit else belief
+
+    def get_extra_state(self) -> Tensor:
+        """() int64: training steps so far, which a resumed run goes on from."""
+        return torch.tensor(self.step, device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Inverse of :meth:`get_extra_state`."""
+        self.step = int(state)
 
     def _propagated(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K) posterior beliefs."""

@@ -36,7 +36,9 @@ def _ring(size: int) -> dict[str, Any]:
 
 
 def _save(folder: Path, **parts: range) -> None:
-    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="the library datasets is not installed")
+    import datasets
+
     made = {part: datasets.Dataset.from_list([_ring(size) for size in sizes]) for part, sizes in parts.items()}
     datasets.DatasetDict(made).save_to_disk(str(folder))
 
@@ -66,7 +68,9 @@ def test_rows_are_graphs_and_parts_are_the_split(
 
 @pytest.mark.filterwarnings("default")
 def test_what_is_no_set_of_graphs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="the library datasets is not installed")
+    import datasets
+
     datasets.Dataset.from_list([{"text": "a"}]).save_to_disk(str(tmp_path / "texts"))
     with pytest.raises(UserError, match=r"its columns text are none of graphs \(edge_index"):
         read_graphs(str(tmp_path / "texts"))

@@ -37,7 +37,7 @@ def case(
     inputs = [x.detach().to(device).requires_grad_() for x in inputs]
     mask = None if real is None else RealRows(torch.arange(rows, device=device) % 3 < real, None)
     if mask is not None:
-        mask = replace(mask, count=mask.mask.sum())
+        mask = replace(mask, known=mask.mask.sum())
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(h: Tensor, weight: Tensor, bias: Tensor, *others: Tensor) -> Tensor:

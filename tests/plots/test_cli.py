@@ -6,9 +6,9 @@ import argparse
 
 import pytest
 
-from graphbench.plots import attention, cli, decay, focal, layers, scaling, surrogate, traingap
+from graphbench.plots import attention, cli, decay, flows, focal, layers, scaling, surrogate, traingap
 
-MODULES = (traingap, attention, surrogate, decay, focal, layers, scaling)
+MODULES = (traingap, attention, flows, surrogate, decay, focal, layers, scaling)
 
 
 def test_every_figure_is_a_module_with_options() -> None:

@@ -16,7 +16,7 @@ class SamplerBandit(nn.Module):
     .. math:: u_m \leftarrow u_m \exp(\eta (r_m + \gamma / p_m)), \qquad
         p_m = (1 - 4 p_{min}) \frac{u_m}{\sum_l u_l} + p_{min}
 
-    Everything is a buffer, so that a resumed run draws what it would have drawn. Counters are read on the host.
+    Everything is in the state, so that a resumed run draws what it would have drawn. Counters are numbers of the host.
 
     Args:
         period: training steps of a round; 0: one round without end.
@@ -27,23 +27,19 @@ class SamplerBandit(nn.Module):
 
     log_weights: Tensor
     reward: Tensor
-    steps: Tensor
-    round: Tensor
-    seed: Tensor
 
     def __init__(self, period: int, least: float, rate: float, exploration: float) -> None:
         super().__init__()
         self.period, self.least, self.rate, self.exploration = period, least, rate, exploration
         for name in ("log_weights", "reward"):
             self.register_buffer(name, torch.zeros(len(SAMPLERS)))
-        for name in ("steps", "round"):
-            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
-        self.register_buffer("seed", torch.randint(2**31, ()))
+        self.steps, self.round = 0, 0
+        self.seed = int(torch.randint(2**31, (), device="cpu"))
 
     @property
     def key(self) -> tuple[int, int]:
         """What decides the random stream of a round, beside the shares."""
-        return int(self.seed), int(self.round)
+        return self.seed, self.round
 
     def shares(self) -> Tensor:
         """(4,) p, in the order of :data:`SAMPLERS`."""
@@ -66,10 +62,18 @@ class SamplerBandit(nn.Module):
     def end_step(self) -> None:
         """Counts a training step, and begins a new round after the last one of a round."""
         self.steps += 1
-        if int(self.steps) < self.period:
+        if self.steps < self.period:
             return
         self.log_weights += self.rate * (self.reward / self.period + self.exploration / self.shares())
         self.log_weights -= self.log_weights.max()
         self.round += 1
-        self.steps.zero_()
+        self.steps = 0
         self.reward.zero_()
+
+    def get_extra_state(self) -> Tensor:
+        """(3,) int64: seed, round and the steps made of it."""
+        return torch.tensor([self.seed, self.round, self.steps], device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Inverse of :meth:`get_extra_state`."""
+        self.seed, self.round, self.steps = state.tolist()

@@ -132,14 +132,16 @@ class ANSGT(EncodedModel):
         tokens, encodings, there = self._tokens(h, nodes, drawn.of)
         sizes = there.sum(1)
         sequences = GraphBatch(Ragged.from_sizes(sizes.numpy(), h.device), rows.new_empty(2, 0).to(h.device))
-        pairs = (there.unsqueeze(2) & there.unsqueeze(1)).to(h.device)
-        t, phi = self.input_dropout(tokens[there.to(h.device)]), encodings[pairs]
+        at = _places(there, h.device)
+        pairs = _places(there.unsqueeze(2) & there.unsqueeze(1), h.device)
+        t = self.input_dropout(tokens.flatten(0, 1).index_select(0, at))
+        phi = encodings.flatten(0, 2).index_select(0, pairs)
         *before, last = self.blocks
         for block in before:
             t = block(t, phi, sequences)
         if self.training and self.settings.update_period:
-            significance = t.new_zeros(there.shape)
-            significance[there.to(h.device)] = last.significance(t, phi, sequences)
+            significance = t.new_zeros(there.numel())
+            significance = significance.index_copy(0, at, last.significance(t, phi, sequences)).view(there.shape)
             weight = drawn.weight[rows, picks].to(t)
             self.bandit.add(significance[:, 1 : 1 + weight.shape[1]], weight)
         t = last(t, phi, sequences)
@@ -180,3 +182,8 @@ def _cluster_means(h: Tensor, cluster: Tensor) -> Tensor:
     count = h.new_zeros(int(cluster.max()) + 1 if len(cluster) else 0, 1)
     size = count.index_add(0, index, h.new_ones(len(h), 1))
     return h.new_zeros(len(count), h.shape[1]).index_add(0, index, h) / size
+
+
+def _places(mask: Tensor, device: torch.device) -> Tensor:
+    """(number of True,) int64 on the device: where a mask of the host is True, in its flat order."""
+    return mask.flatten().nonzero().view(-1).to(device, non_blocking=True)
