@@ -140,7 +140,11 @@ def removed_dataset(tree: Tree, dice: random.Random) -> bool:
 def removed_encoding(tree: Tree, dice: random.Random) -> bool:
     """The settings of an encoding that the encoder's name asks for."""
     sections = [name for name in tree if name.startswith("posenc_") and tree[name].get("enable")]
-    used = [name for name in sections if name.removeprefix("posenc_") in tree["dataset"].get("node_encoder_name", "")]
+    used = [
+        name
+        for name in sections
+        if name.removeprefix("posenc_") in tree["dataset"].get("node_encoder_name", "").split("+")
+    ]
     if not used or not tree["dataset"].get("node_encoder"):
         return False
     del tree[dice.choice(used)]

@@ -42,13 +42,18 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     Raises:
         ValueError: no such implementation.
     """
-    if backend == "auto" and not torch.compiler.is_compiling() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
+    if backend == "auto" and not _compiles() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
         return implementations["reference"]
     if backend == "auto":
         return implementations[next(reversed(list(implementations)))]
     if backend not in implementations:
         raise ValueError(f"backend of {operator} must be one of {['auto', *implementations]}, received {backend!r}")
     return implementations[backend]
+
+
+def _compiles() -> bool:
+    """Whether a compiler traces, which knows no context variables; an export does."""
+    return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
 
 
 def on_gpu(x: Tensor) -> bool:

@@ -51,7 +51,7 @@ def library_op(results: Callable[..., Tensor | tuple[Tensor | int, ...]]) -> Cal
 
         @functools.wraps(function)
         def operator(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
+            if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
                 return _traced(node, results(*args, **kwargs), args, kwargs)
             if not is_recorded():
                 return function(*args, **kwargs)

@@ -76,7 +76,7 @@ def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int, capabi
     check_machine_code(
         compiled(name, kind, width, Decay(0.6, slope=0.1), capability),
         tensor_cores=True,
-        allowed=spilled_at(kind, width),
+        allowed=spilled_at(kind, width, capability),
     )
 
 

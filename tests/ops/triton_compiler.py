@@ -38,9 +38,10 @@ UNSPILLED = [
 """Type and head width at which attentions with biases of pairs spill no more than :func:`spilled_at`."""
 
 
-def spilled_at(kind: torch.dtype, width: int) -> int:
+def spilled_at(kind: torch.dtype, width: int, capability: int = 90) -> int:
     """Bytes that may be spilled."""
-    return 24 if (kind, width) == (torch.float32, 128) else 0  # no tile is small enough
+    known = {(torch.float32, 128): 24, (torch.float32, 64): 8 if capability < 90 else 0}  # no tile is small enough
+    return known.get((kind, width), 0)
 
 
 def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:
