@@ -29,7 +29,10 @@ from graphbench.benchmarks.models import Prepared, Side
 from graphbench.benchmarks.peer_programs import graphgps_step, sgformer_epoch
 from graphbench.errors import UserError
 
-STORED = "stored figure, two cores of another machine, measured by hand with the peer's program; its day and processor were not recorded"
+STORED = (
+    "stored figure, two cores of another machine, measured by hand with the peer's program; its day and processor were "
+    "not recorded"
+)
 SECONDS = 12.0
 """Steps are repeated for so long, at least two of them; the first one is not counted."""
 

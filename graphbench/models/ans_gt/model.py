@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -186,4 +187,4 @@ def _cluster_means(h: Tensor, cluster: Tensor) -> Tensor:
 
 def _places(mask: Tensor, device: torch.device) -> Tensor:
     """(number of True,) int64 on the device: where a mask of the host is True, in its flat order."""
-    return mask.flatten().nonzero().view(-1).to(device, non_blocking=True)
+    return torch.from_numpy(np.flatnonzero(mask.numpy())).to(device, non_blocking=True)
