@@ -76,4 +76,4 @@ class SamplerBandit(nn.Module):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Inverse of :meth:`get_extra_state`."""
-        self.seed, self.round, self.steps = state.tolist()
+        self.seed, self.round, self.steps = (int(number) for number in state)
