@@ -101,10 +101,10 @@ def section(facts: Mapping[str, str], measured: Measured) -> str:
     ]
     for data, stages in STAGES.items():
         for stage, (size, whole, words) in stages.items():
-            seconds = [each[f"{stage}_cpu_s"] for each in measured[data]]
+            seconds = [max(each[f"{stage}_cpu_s"], 1e-3) for each in measured[data]]
             sizes = [each[size] for each in measured[data]]
             a, b = fit(sizes, seconds)
-            error = max(abs(a + b * n - t) / t for n, t in zip(sizes, seconds, strict=True) if t)
+            error = max(abs(a + b * n - t) / t for n, t in zip(sizes, seconds, strict=True))
             shared = data == "pcqm4m"
             lines.append(
                 f"| {data}: {words} | {' | '.join(f'{t:.2f} s' for t in seconds)} | {error:.0%} | "

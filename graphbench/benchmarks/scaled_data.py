@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
+import resource
 import sys
 import tempfile
 import time
@@ -77,12 +77,18 @@ class Stages:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measures what is inside."""
-        start, used = time.perf_counter(), sum(os.times()[:4])  # with that of processes that have ended
+        start, used = time.perf_counter(), _processor_seconds()
         with AnonymousMemory() as memory:
             yield
         self.found[f"{name}_s"] = round(time.perf_counter() - start, 3)
-        self.found[f"{name}_cpu_s"] = round(sum(os.times()[:4]) - used, 3)
+        self.found[f"{name}_cpu_s"] = round(_processor_seconds() - used, 3)
         self.found[f"{name}_mib"] = round(memory.peak / 2**20, 1)
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those it started that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def papers(scale: float, folder: Path) -> dict[str, float]:
