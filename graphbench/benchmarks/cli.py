@@ -37,7 +37,7 @@ BENCHMARKS = (
 )
 """Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
 
-HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "peers", "records", "start_up", "tables")
+HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "out_of_core", "peers", "records", "start_up", "tables")
 """Work of the host, without a GPU: modules with ``run()``; ``peers`` is told where the peers' programs lie."""
 
 PAGE = "page"
