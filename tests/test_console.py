@@ -116,7 +116,7 @@ def test_lists(arguments: tuple[str, ...], lines: list[str], capsys: pytest.Capt
 def test_the_paper_of_a_line_is_that_of_the_component(topic: str, name: str, paper: str) -> None:
     [item] = (item for item in catalogue.TOPICS[topic]() if item.name == name)
     assert item.source == f"arXiv:{paper}"
-    assert "arxiv" not in item.summary
+    assert "arxiv" not in item.about
 
 
 @pytest.mark.slow
