@@ -1,7 +1,8 @@
 """Exceptions of a command line as one message and an exit code: those of :mod:`graphbench.errors`, and the system's.
 
 The operating system says no in many places (a full disk, a folder that may only be read, a file where a folder should
-be), which no code around them can do anything about; here they get one message.
+be), which no code around them can do anything about; here they get one message. A reader of standard output that has
+seen enough (``| head``) gets none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import errno
 import functools
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
@@ -20,6 +22,10 @@ P = ParamSpec("P")
 
 _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM)
 """What passes when somebody makes room; everything else is about a path, which the user has to change."""
+
+
+CLOSED_PIPE = 128 + 13
+"""Exit code of programs that end with SIGPIPE, as a shell states it."""
 
 
 def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
@@ -34,6 +40,8 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
         except (Interrupted, KeyboardInterrupt) as error:
             return _end("interrupted", str(error) or "nothing was running yet.", Interrupted.exit_code)
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _nobody_reads():
+                return _without_output(CLOSED_PIPE)
             told = told_to_user(error)
             if told is None:
                 raise
@@ -90,6 +98,19 @@ def _first_line(error: BaseException) -> str:
 def _end(kind: str, message: str, code: int) -> int:
     with contextlib.suppress(OSError, ValueError):  # standard error may be closed or full, too
         print(f"{kind}: {message}", file=sys.stderr, flush=True)
+    return _without_output(code)
+
+
+def _nobody_reads() -> bool:
+    """Whether it is standard output that is closed at its other end; False where the system cannot say."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # no file behind it; no poll on Windows
+        pipe = select.poll()
+        pipe.register(sys.stdout, 0)
+        return any(event & select.POLLERR for _, event in pipe.poll(0))
+    return False
+
+
+def _without_output(code: int) -> int:
     with contextlib.suppress(OSError, ValueError):  # else the interpreter would try once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,9 @@ from graphbench.runs.split_text import split_texts
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.task import Task
+from graphbench.train.approximation import approximation_error
 from graphbench.train.fabric import Fabric
+from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.inference import Inference
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
@@ -209,7 +211,7 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
             "PCQM4Mv2-inference": inference.ogb_submission,
             "log-attn-weights": inference.attention,
         }
-        return modes[mode]()
+        return _with_error(modes[mode](), parts, fabric)
     reporters = build_reporters(
         config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=around.together > 1
     )
@@ -225,4 +227,14 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
         reporters=[*reporters, *around.reporters],
         stop=around.stop,
     )
-    return (yield from trainer.turns())
+    outcome = yield from trainer.turns()
+    if parts.loaders.approximation is not None and trainer.state.best is not None:
+        parts.model.load_state_dict(trainer.state.best.model)
+    return _with_error(outcome, parts, fabric)
+
+
+def _with_error(outcome: Outcome, parts: _Parts, fabric: Fabric) -> Outcome:
+    """The outcome, with the error of approximate predictions by the weights that its scores are of."""
+    adapter = fabric.place(BatchAdapter(parts.model, fabric.precision.weights)).eval()
+    errors = approximation_error(Predictor(fabric, adapter), parts.task, parts.loaders, fabric)
+    return replace(outcome, approximation_error=errors)

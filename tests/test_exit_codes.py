@@ -140,6 +140,16 @@ def test_standard_output_on_a_full_disk(folder: Path) -> None:
     assert json.loads((folder / "results/rings/0/record.json").read_text())["status"] == "finished"
 
 
+def test_a_reader_that_has_seen_enough_ends_a_command_silently() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "graphbench", "list"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_finished_run_on_a_disk_that_may_only_be_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ TESTED_THROUGH = {
     "factory/config_errors.py": "factory/test_samplers.py",
     "factory/encoders.py": "factory/test_what_layers_read.py",
     "factory/layers.py": "factory/test_layer_variants.py",
+    "factory/large_loaders.py": "factory/test_samplers.py",
     "factory/loaders.py": "factory/test_samplers.py",
     "factory/task.py": "factory/test_training.py",
     "heads/contract.py": "heads/test_heads.py",

@@ -83,20 +83,21 @@ def test_pairs_of_one_graph(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert record["data"]["sizes"] == {"train": 624, "val": 78, "test": 78}
     assert record["approximation"] is None
     batches = {
-        "train.sampler": "neighbor",
         "train.neighbor_sizes": "[5]",
         "train.batch_size": "100",
         "train.eval_period": "15",
     }
-    for evaluation in ("full_batch", "neighbor"):
-        sampled = {**changes, **batches, "val.sampler": evaluation, "out_dir": evaluation, "optim.max_epoch": "15"}
+    for sampler, evaluation in (("neighbor", "full_batch"), ("neighbor", "neighbor"), ("shadow", "shadow")):
+        own = {"train.sampler": sampler, "val.sampler": evaluation, "out_dir": evaluation, "optim.max_epoch": "15"}
+        sampled = {**changes, **batches, **own}
         line = _run(capsys, "contacts.yaml", *(text for pair in sampled.items() for text in pair))
         assert line["test"]["auc"] > 0.9
         record = json.loads((folder / line["run_dir"] / "record.json").read_text())
         assert (record["approximation"] is None) == (evaluation == "full_batch")
+        assert set(record["approximation_error"]) == (set() if evaluation == "full_batch" else {"val", "test"})
     wrong = {**changes, "train.sampler": "cluster"}
     said = _refused(capsys, "contacts.yaml", *(text for pair in wrong.items() for text in pair))
-    assert "in link tasks train.sampler and val.sampler are full_batch or neighbor" in said
+    assert "in link tasks train.sampler and val.sampler are full_batch, neighbor or shadow" in said
 
 
 def test_links_are_inferred(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ BENCHMARKS = (
 )
 """Computations of a model, on the device of ``--device``: modules with ``run(device)``."""
 
-HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "peers", "records", "start_up", "tables")
+HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "out_of_core", "peers", "records", "start_up", "tables")
 """Work of the host, without a GPU: modules with ``run()``; ``peers`` is told where the peers' programs lie."""
 
 PAGE = "page"
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--only", metavar="LABEL", help="epochs: one of its configurations, such as 'GPS ZINC'")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
     parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
@@ -101,6 +102,8 @@ def _measure(name: str, options: argparse.Namespace) -> list[Case]:
         arguments = [{"graphgps": options.graphgps, "sgformer": options.sgformer}]
     elif name not in HOST_BENCHMARKS:
         arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
+    if name == "epochs" and options.only:
+        arguments.append(module.chosen(options.only))
     cases: list[Case] = module.run(*arguments)
     return cases
 

@@ -1,8 +1,12 @@
-"""Peak memory of one epoch on a generated power-law graph: random parts in training, blocks in evaluation.
+"""One epoch and evaluation of several models on generated power-law graphs: seconds, exponent, peak memory.
 
-Everything, generating included, happens in a fresh process whose largest resident memory is held against a limit.
-Other sizes, and times on standard error: ``python -m graphbench.benchmarks.large_graph NODES EDGES [PARTS]``; files go
-to $TMPDIR (10 million nodes and 100 million edges take about 13 GiB there) and are deleted.
+SGFormer and GECO are trained on random parts and evaluated in blocks; GraphSAGE is trained and evaluated on sampled
+neighbourhoods, of at most 100,000 nodes. Everything, generating included, happens in a fresh process, whose largest
+memory is held against a limit. On graphs of 100 million nodes, whose files are larger than the limit, that is the
+memory that the system cannot take back (anonymous pages): mapped files stay resident only while there is room.
+
+One measurement: ``python -m graphbench.benchmarks.large_graph MODEL NODES EDGES``; files go to $TMPDIR (10 million
+nodes and 100 million edges take about 13 GiB there, 100 million nodes and 400 million edges 14 GiB) and are deleted.
 """
 
 from __future__ import annotations
@@ -10,28 +14,39 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import AnonymousMemory
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.incoming_edges import IncomingEdges
+from graphbench.data.large.loader import LargeLoader
+from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition_loader import PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
+from graphbench.layers.attention.geco import GECO
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
+from graphbench.layers.local.sage import SAGE
 from graphbench.models.branches import AttentionSettings, LocalSettings
+from graphbench.models.geco import GECOModel
+from graphbench.models.gnn import GNN
+from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.two_branch import TwoBranch
 from graphbench.registry import construct, lookup
 from graphbench.runs.environment import peak_memory
@@ -45,9 +60,15 @@ from graphbench.train.settings import TrainerSettings
 from graphbench.train.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES, EDGES, PARTS = 10_000_000, 100_000_000, 50
-LIMIT = 10 * 1024.0
-SIZES, BATCH, BATCHES = (15, 10, 5), 1000, 20
+SIZES = ((1_000_000, 10_000_000), (10_000_000, 100_000_000))
+"""Nodes and edges of the graphs of all models."""
+LARGEST = (100_000_000, 400_000_000)
+"""Of GraphSAGE alone."""
+LIMIT = 6 * 1024.0
+"""MiB, of the graphs of 10 and 100 million nodes."""
+PART, SEEDS = 200_000, 100_000
+"""Nodes of a random part; most training nodes of sampled neighbourhoods."""
+FAN_OUT, BATCH, BATCHES = (15, 10, 5), 1000, 20
 """Of the neighbour sampler: in-edges per hop, seeds per batch, batches."""
 
 COLUMNS, CLASSES, DIM = 32, 10, 64
@@ -55,54 +76,75 @@ KIND = "classification_multi"
 
 
 def run() -> list[Case]:
-    """10 million nodes, 100 million directed edges."""
-    command = [sys.executable, "-m", "graphbench.benchmarks.large_graph", str(NODES), str(EDGES), str(PARTS)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    measured = json.loads(done.stdout.splitlines()[-1])
-    name = f"{NODES:,} nodes, {EDGES:,} edges, one epoch and evaluation, peak memory"
-    return [Case(name, "limit", [measured["peak_mib"]], [LIMIT], target=1.0, unit="MiB")]
+    """All models on all sizes, one process each."""
+    cases = []
+    for model in MODELS:
+        seconds = []
+        for nodes, edges in (*SIZES, *((LARGEST,) if model == "GraphSAGE" else ())):
+            command = [sys.executable, "-m", "graphbench.benchmarks.large_graph", model, str(nodes), str(edges)]
+            done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+            measured = json.loads(done.stdout.splitlines()[-1])
+            seconds.append(measured["train_and_evaluate_cpu_s"])
+            peak = measured["peak_mib" if (nodes, edges) != LARGEST else "anonymous_mib"]
+            name = f"{model}, {nodes:,} nodes, {edges:,} edges: peak memory of one epoch and evaluation"
+            cases.append(Case(name, "limit", [peak], [LIMIT], target=1.0, unit="MiB"))
+        (first, last), (few, many) = seconds[:2], (nodes for nodes, _ in SIZES)
+        exponent = math.log(last / first) / math.log(many / few)
+        name = f"{model}: exponent of the seconds in the number of nodes"
+        cases.append(Case(name, "linear", [exponent], [1.0], target=0.8, unit="exponent"))
+    return cases
 
 
-def measure(nodes: int, edges: int, parts: int, folder: Path) -> dict[str, float]:
-    """Generates, trains for one epoch, evaluates; seconds of each, and the peak in MiB so far after each."""
+def measure(model: str, nodes: int, edges: int, folder: Path) -> dict[str, float]:
+    """Generates, trains for one epoch, evaluates; seconds on the clock and of the processor, and peaks in MiB."""
     measured: dict[str, float] = {}
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
 
     def note(what: str) -> None:
-        nonlocal start
+        nonlocal start, used
         measured[f"{what}_s"] = round(time.perf_counter() - start, 1)
+        measured[f"{what}_cpu_s"] = round(time.process_time() - used, 1)
         measured[f"{what}_peak_mib"] = round((peak_memory(torch.device("cpu")) or 0) / 2**20)
         print(json.dumps(measured), file=sys.stderr, flush=True)
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
 
-    store = power_law(folder / "graph", nodes, edges, 0, columns=COLUMNS, classes=CLASSES)
-    note("generate")
-    seed_everything(0)
-    order = torch.randperm(nodes)
-    splits = Splits(*order.split([nodes - 2 * (nodes // 4), nodes // 4, nodes // 4]))
-    blocks = functools.partial(_blocks, store)
-    loaders = PartitionLoader(store, splits, parts=parts, seed=0, evaluation="blocks", blocks=blocks)
-    note("open")
-    for _ in loaders.train(0):
-        pass
-    note("epoch_of_batches")
-    measured |= sampling_rates(store, splits)
-    note("sample")
-    outcome = _trainer(loaders, folder).run()
-    note("train_and_evaluate")
+    with AnonymousMemory() as memory:
+        store = power_law(folder / "graph", nodes, edges, 0, columns=COLUMNS, classes=CLASSES)
+        note("generate")
+        loaders = _loaders(model, store)
+        note("open")
+        measured["batches"] = sum(1 for _ in loaders.train(0))
+        note("epoch_of_batches")
+        outcome = _trainer(MODELS[model](), loaders, folder).run()
+        note("train_and_evaluate")
     for split in ("train", "val", "test"):
         line = json.loads((folder / "runs" / "large" / "0" / split / "stats.json").read_text().splitlines()[-1])
         measured[f"{split}_epoch_s"] = round(line["time_epoch"], 1)
         measured[f"{split}_accuracy"] = round(line["accuracy"], 4)
     measured["peak_mib"] = round((outcome.peak_memory or 0) / 2**20)
+    measured["anonymous_mib"] = round(memory.peak / 2**20)
     return measured
 
 
-def sampling_rates(store: GraphStore, splits: Splits) -> dict[str, float]:
+def _loaders(model: str, store: GraphStore) -> LargeLoader:
+    seed_everything(0)
+    nodes = store.num_nodes
+    if model == "GraphSAGE":
+        seeds = min(SEEDS, nodes // 2)
+        drawn = np.random.default_rng(0).choice(nodes, seeds + 2 * (seeds // 2), replace=False, shuffle=False)
+        parts = torch.from_numpy(drawn).split([seeds, seeds // 2, seeds // 2])
+        return NeighborLoader(store, Splits(*parts), sizes=FAN_OUT, batch_size=BATCH, seed=0, evaluation="neighbor")
+    splits = Splits(*torch.randperm(nodes).split([nodes - 2 * (nodes // 4), nodes // 4, nodes // 4]))
+    blocks = functools.partial(_blocks, store)
+    parts_of_graph = max(2, nodes // PART)
+    return PartitionLoader(store, splits, parts=parts_of_graph, seed=0, evaluation="blocks", blocks=blocks)
+
+
+def sampling_rates(store: GraphStore) -> dict[str, float]:
     """Sampled edges per second of processor time, features not read; PyG's too, where pyg-lib is installed."""
     incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=False)
-    sampler, random = NeighborSampler(incoming, SIZES), np.random.default_rng(0)
-    seeds = splits.train.numpy()[: BATCH * BATCHES]
+    sampler, random = NeighborSampler(incoming, FAN_OUT), np.random.default_rng(0)
+    seeds = random.permutation(store.num_nodes)[: BATCH * BATCHES]
     batches = [seeds[first : first + BATCH] for first in range(0, len(seeds), BATCH)]
     start = time.process_time()
     edges = sum(sampler(batch, random).edge_index.shape[1] for batch in batches)
@@ -113,7 +155,7 @@ def sampling_rates(store: GraphStore, splits: Splits) -> dict[str, float]:
     from torch_geometric.loader import NeighborLoader
 
     data = Data(edge_index=store.edge_index.long(), num_nodes=store.num_nodes)
-    loader = NeighborLoader(data, list(SIZES), torch.from_numpy(seeds), batch_size=BATCH)
+    loader = NeighborLoader(data, list(FAN_OUT), torch.from_numpy(seeds), batch_size=BATCH)
     start = time.process_time()
     edges = sum(batch.edge_index.shape[1] for batch in loader)
     return rates | {"sampled_edges_per_s_pyg": round(edges / max(time.process_time() - start, 1e-9))}
@@ -123,8 +165,8 @@ def _blocks(store: GraphStore, incoming: IncomingEdges) -> StoredBlocks:
     return StoredBlocks(store, incoming=incoming)
 
 
-def _trainer(loaders: PartitionLoader, folder: Path) -> Trainer:
-    model = TwoBranch(
+def _sgformer() -> nn.Module:
+    return TwoBranch(
         encoder=NodeEncoder(None, {}, COLUMNS, False),
         dim_encoded=COLUMNS,
         edge_encoder=None,
@@ -137,6 +179,23 @@ def _trainer(loaders: PartitionLoader, folder: Path) -> Trainer:
         attention_branch=AttentionSettings(attention_norm=True, attention_act=True, attention_residual="mean"),
         local_branch=LocalSettings(local_norm=True, local_stem=True, local_residual=True),
     )
+
+
+def _graph_sage() -> nn.Module:
+    encoder = NodeEncoder(None, {}, COLUMNS, False)
+    return GNN(encoder, COLUMNS, None, DIM, len(FAN_OUT), SAGE, lambda width: NodeHead(width, CLASSES))
+
+
+def _geco() -> nn.Module:
+    encoder, linear = NodeEncoder(None, {}, COLUMNS, False), pre_layers(COLUMNS, DIM, 1, LayerSettings())
+    head = functools.partial(NodeHead, out_dim=CLASSES)
+    return GECOModel(encoder, COLUMNS, None, DIM, 1, lambda: GECO(DIM), None, head, pre_mp=linear)
+
+
+MODELS: Mapping[str, Callable[[], nn.Module]] = {"SGFormer": _sgformer, "GraphSAGE": _graph_sage, "GECO": _geco}
+
+
+def _trainer(model: nn.Module, loaders: LargeLoader, folder: Path) -> Trainer:
     loss = construct(lookup("tasks/losses", "cross_entropy"), {}, LossContext(task_type=KIND, out_dim=CLASSES))
     optimizer = construct(
         lookup("train/optimizers", "adam"),
@@ -156,10 +215,14 @@ def _trainer(loaders: PartitionLoader, folder: Path) -> Trainer:
     )
 
 
-def main(nodes: str = str(NODES), edges: str = str(EDGES), parts: str = str(PARTS)) -> None:
-    """One measurement in this process; the last line is JSON."""
+def main(model: str = "SGFormer", nodes: str = str(SIZES[-1][0]), edges: str = str(SIZES[-1][1])) -> None:
+    """One measurement in this process; the last line is JSON. ``sampling`` in place of a model: the sampler's rate."""
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(int(nodes), int(edges), int(parts), Path(folder))))
+        if model == "sampling":
+            store = power_law(Path(folder), int(nodes), int(edges), 0, columns=1, classes=CLASSES)
+            print(json.dumps(sampling_rates(store)))
+        else:
+            print(json.dumps(measure(model, int(nodes), int(edges), Path(folder))))
 
 
 if __name__ == "__main__":

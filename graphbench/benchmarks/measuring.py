@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -136,3 +137,33 @@ def held(device: torch.device) -> float:
     if not status.is_file():
         raise UserError(f"there is no {status}: peak memory is measured on Linux only")
     return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
+
+
+class AnonymousMemory:
+    """Largest anonymous memory of this process while a ``with`` block runs (Linux), looked at 20 times per second.
+
+    Unlike resident memory it has no pages of mapped files, which the system takes back where memory is needed.
+
+    Attributes:
+        peak: bytes.
+    """
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> AnonymousMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        status = Path("/proc/self/status")
+        while status.is_file():
+            self.peak = max(self.peak, 1024 * int(status.read_text().split("RssAnon:")[1].split()[0]))
+            if self._ended.wait(0.05):
+                return

@@ -101,11 +101,22 @@ TRAIN = {
         "full_batch",
         "how one large graph is cut into batches: not at all, random_node (a random partition of the nodes into "
         "train_parts induced subgraphs, anew in every epoch), neighbor (sampled neighbourhoods of batch_size nodes, or "
-        "of the ends of batch_size pairs), cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, "
+        "of the ends of batch_size pairs), shadow (ShaDow: an ego graph for each of these nodes or pairs, with all "
+        "edges among what was sampled), cluster (Cluster-GCN: batch_size of train_parts clusters), saint_node, "
         "saint_edge and saint_rw (GraphSAINT: the subgraph of batch_size random nodes, edges or walks of walk_length "
         "steps, iter_per_epoch times), seeds (not at all, with the loss of batch_size nodes per step, for models that "
         "read nodes one by one: ANSGT)",
-        allowed=("full_batch", "random_node", "neighbor", "cluster", "saint_node", "saint_edge", "saint_rw", "seeds"),
+        allowed=(
+            "full_batch",
+            "random_node",
+            "neighbor",
+            "shadow",
+            "cluster",
+            "saint_node",
+            "saint_edge",
+            "saint_rw",
+            "seeds",
+        ),
     ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(
@@ -129,7 +140,7 @@ TRAIN = {
         "loss and aggregation; 0, GraphGym's value: neither is normalised (the paper has 50)",
         minimum=0,
     ),
-    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per layer of the neighbour sampler, -1 for all", item=int),
+    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per hop of neighbor and shadow, -1 for all", item=int),
     "train_parts": Key(10, "parts of random_node, or all clusters of cluster", minimum=1),
     "clustering": Key(
         "auto",
@@ -151,9 +162,15 @@ VAL = {
         "full_batch",
         "the same for evaluation; blocks gives the numbers of full_batch with bounded memory "
         "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
-        "part, without the edges between parts, neighbor (link tasks) on sampled neighbourhoods: approximations, named "
-        "in record and table",
-        allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor"),
+        "part, without the edges between parts, neighbor and shadow on batches like those of the training: "
+        "approximations, named in record and table",
+        allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor", "shadow"),
+    ),
+    "measure_error": Key(
+        True,
+        "of an approximate evaluation: predict validation and test once more at the end, exactly (in blocks, or on the "
+        "whole of a graph of up to 4 million nodes and edges), and put the difference into the record",
+        neutral=True,
     ),
     "node_budget": Key(
         0,

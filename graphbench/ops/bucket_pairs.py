@@ -21,10 +21,7 @@ def scaled(q: Tensor) -> Tensor:
 
 def accumulate(total: Tensor, rows: slice, a: Tensor, b: Tensor) -> None:
     """``total`` becomes the product ``a b`` at the first query rows and grows by it at the others."""
-    if rows.start == 0:
-        torch.bmm(a, b, out=total)
-    else:
-        total.baddbmm_(a, b)
+    total.baddbmm_(a, b, beta=0 if rows.start == 0 else 1)
 
 
 class BucketPairs:

@@ -14,6 +14,7 @@ from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
+from graphbench.tables.doubts import approximation_text
 from graphbench.tables.provenance import commits_of
 
 
@@ -39,7 +40,12 @@ def _section(configuration: Configuration) -> str:
     pairs = {
         "configuration": f"{result.config}, hash {result.runs[0].config_hash}",
         "data": _data([run.data for run in result.runs]),
-        "evaluation": "; ".join(sorted({run.approximation for run in result.runs if run.approximation})),
+        "evaluation": "; ".join(
+            [
+                *sorted({run.approximation for run in result.runs if run.approximation}),
+                *filter(None, [approximation_text(result.runs, result.metric or "")]),
+            ]
+        ),
         "commit": facts["commit"],
         "hardware": facts["hardware"],
         "published": f"{published.printed} ({configuration.source}, {published.model})" if published else "",

@@ -58,6 +58,7 @@ class Outcome:
         peak_memory: bytes, or None where unknown.
         undefined: why a metric of ``scores`` is NaN: split -> metric -> reason.
         curves: split -> sha256 of its ``stats.json``.
+        approximation_error: see :class:`RunRecord`.
     """
 
     reason: str
@@ -70,6 +71,7 @@ class Outcome:
     peak_memory: int | None
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     curves: Mapping[str, str] = field(default_factory=dict)
+    approximation_error: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class RunRecord:
         resumed: how often the run was taken up again.
         together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         approximation: what the predictions on validation and test leave out, in words; None: nothing.
+        approximation_error: split -> metric -> its value on those predictions minus that on exact ones, and under
+            ``predictions`` |approximate - exact| / |exact| over all of them; empty where it was not measured.
         sampling: what training batches were cut along, where settings do not say it.
         schema_version: of this format.
     """
@@ -135,6 +139,7 @@ class RunRecord:
     resumed: int = 0
     together: int = 1
     approximation: str | None = None
+    approximation_error: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     sampling: str | None = None
     schema_version: int = SCHEMA_VERSION
 

@@ -33,7 +33,7 @@ COMMIT = 5000
 """Rows added between two commits."""
 
 _OWN = ("seed", "run_id", "status", "reason", "best_epoch", "epochs", "time_per_epoch", "total_time", "peak_memory")
-_OWN_TOO = ("curves", "started", "ended", "resumed")
+_OWN_TOO = ("curves", "approximation_error", "started", "ended", "resumed")
 _SHARED = tuple(
     field.name for field in fields(RunRecord) if field.name not in (*_OWN, *_OWN_TOO, "scores", "schema_version")
 )

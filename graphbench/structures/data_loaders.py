@@ -67,12 +67,12 @@ class EvaluationPass:
             processes each has its own rows (or batches): consecutive ones, so that those of all processes, in the
             order of ranks, are the split in its order.
         batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
-            none where this process has no graph of the split.
+            none where this process has no graph of the split. Of a :class:`DeviceBatch` only ``rows`` are predictions.
         plans: the same batches before they are put together, where the loaders are :class:`AssemblesOnDevice`.
     """
 
     rows: Mapping[str, Tensor | None]
-    batches: Callable[[], Iterator[GraphBatch | NodeBlocks]]
+    batches: Callable[[], Iterator[GraphBatch | NodeBlocks | DeviceBatch]]
     plans: Callable[[], Iterator[BatchPlan]] | None = None
 
 
@@ -82,11 +82,14 @@ class DataLoaders(ABC):
     Attributes:
         passes: together they hold every split.
         approximation: what evaluation leaves out, in words; None where every prediction is that of the whole graph.
+        exact_passes: makes passes over validation and test without that approximation; None where there is none, or
+            exact predictions are not to be had.
         sampling: what training batches are cut along, in words, where settings do not say it; None: they do.
     """
 
     passes: Iterable[EvaluationPass]
     approximation: str | None = None
+    exact_passes: Callable[[], Iterable[EvaluationPass]] | None = None
     sampling: str | None = None
 
     @property

@@ -25,7 +25,7 @@ EXPLANATIONS = {
     SCATTERED: f"scattered: the runs differ by more than {SAMPLING:g} times what the number of test examples explains "
     f"(and by {100 * LEAST_SPREAD:g} points or more).",
     APPROXIMATE: "approximate: validation and test were predicted without some of the edges (val.sampler), see "
-    "the records.",
+    "the records; error: how far that took the metric (of a share: 0.01 is a point) from its value on exact ones.",
 }
 
 
@@ -54,6 +54,21 @@ def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[
         if measured.std > max(SAMPLING * variance**0.5, LEAST_SPREAD):
             found.append(SCATTERED)
     return found
+
+
+def approximation_text(runs: Sequence[RunRecord], name: str) -> str:
+    """How far a metric on test lay from that of exact predictions, in the unit of the records; empty where unknown.
+
+    Args:
+        runs: the finished runs.
+        name: of the metric.
+    """
+    errors = [run.approximation_error.get("test", {}).get(name) for run in runs if run.approximation]
+    known = [error for error in errors if error is not None]
+    if not known:
+        return ""
+    worst = max(known, key=abs)
+    return f"error {worst:+.2g}" + (f" at most, of {len(known)} runs" if len(errors) > 1 else "")
 
 
 def _scores(run: RunRecord, split: str, name: str) -> list[Score]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import STATISTICS, format_mean
-from graphbench.tables.doubts import EXPLANATIONS
+from graphbench.tables.doubts import APPROXIMATE, EXPLANATIONS
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, Column, SweepTable
@@ -112,7 +112,8 @@ def _runs(cell: Cell, n: int, usual: int) -> str:
     expected = len(cell.spec.run_ids)
     count = "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
     count = f"{n} of {expected}" if n < expected else count
-    return ", ".join(filter(None, [count, "other configuration" if cell.stale else "", *cell.doubts]))
+    doubts = [f"{doubt} ({cell.error})" if doubt == APPROXIMATE and cell.error else doubt for doubt in cell.doubts]
+    return ", ".join(filter(None, [count, "other configuration" if cell.stale else "", *doubts]))
 
 
 def _published(cell: Cell | None) -> TextCell:

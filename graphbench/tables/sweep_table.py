@@ -15,7 +15,7 @@ from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
-from graphbench.tables.doubts import doubts
+from graphbench.tables.doubts import approximation_text, doubts
 from graphbench.tables.published import PublishedRow, PublishedTable
 from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
@@ -124,6 +124,11 @@ class Cell:
             return []
         bounded = 0.0 <= raw.mean <= 1.0 and raw.maximize
         return doubts(self.result.runs, raw, bounded=bounded)
+
+    @property
+    def error(self) -> str:
+        """Of an approximate evaluation, see :func:`~graphbench.tables.doubts.approximation_text`."""
+        return approximation_text(self.result.runs, self.measured.name) if self.measured else ""
 
     @property
     def differing(self) -> str:

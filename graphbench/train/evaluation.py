@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphbench.structures import EvaluationPass
+from graphbench.structures import DeviceBatch, EvaluationPass
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.fabric import Fabric
@@ -124,11 +124,15 @@ class _LaunchedPass:
 def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:
     """Predictions of all batches; with losses and what heads say only where a split has all rows of a batch."""
     buffer = PredictionBuffer()
-    for batch in eval_pass.batches():
-        assert batch.y is not None
+    for given in eval_pass.batches():
+        batch, rows = (given.batch, given.rows) if isinstance(given, DeviceBatch) else (given, None)
+        true = batch.y
+        assert true is not None
         prediction, statistics = predict(batch, heads=by_batch)
-        loss = task.loss(prediction, batch.y) if by_batch else None
-        buffer.add(loss, task.keep(prediction) if by_batch else prediction, batch.y, statistics)
+        if rows is not None:
+            prediction, true = prediction.index_select(0, rows), true.index_select(0, rows)
+        loss = task.loss(prediction, true) if by_batch else None
+        buffer.add(loss, task.keep(prediction) if by_batch else prediction, true, statistics)
     return buffer
 
 

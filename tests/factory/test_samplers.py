@@ -31,6 +31,7 @@ BLOCKS = "train.sampler random_node val.sampler blocks"
         "train.sampler random_node train.train_parts 4 val.sampler blocks",
         "train.sampler random_node train.train_parts 4 val.sampler full_batch",
         "train.sampler neighbor train.neighbor_sizes [5,-1] train.batch_size 64 val.sampler random_node",
+        "train.sampler shadow train.neighbor_sizes [5,5] train.batch_size 32 val.sampler shadow",
         "train.sampler cluster train.train_parts 8 train.batch_size 2 val.sampler blocks",
         "train.sampler saint_node train.batch_size 600 train.iter_per_epoch 4 train.sample_coverage 5",
         "train.sampler saint_edge train.batch_size 400 train.iter_per_epoch 4 val.sampler blocks",
@@ -76,6 +77,29 @@ def test_the_record_names_clusters_and_approximation(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
+    ("sampler", "sizes", "exact"),
+    [("neighbor", "[-1,-1,-1]", True), ("neighbor", "[2]", False), ("shadow", "[2,2]", False)],
+)
+def test_the_record_has_the_error_of_sampled_predictions(
+    sampler: str, sizes: str, exact: bool, large_graph: Path, tmp_path: Path
+) -> None:
+    """Two convolutions read two hops, and the degrees of the nodes there those of a third."""
+    own = ["out_dir", str(tmp_path), "train.sampler", sampler, "val.sampler", sampler, "train.neighbor_sizes", sizes]
+    line = run(load_config(large_graph, [*own, "train.batch_size", "1000", "optim.max_epoch", "1"]))
+    assert line is not None
+    (record,) = map(RunRecord.read, tmp_path.glob("*/*/record.json"))
+    assert record is not None
+    assert record.approximation is not None
+    errors = record.approximation_error
+    assert errors.keys() == {"val", "test"}
+    for of_split in errors.values():
+        assert of_split.keys() >= {"loss", "accuracy", "predictions"}
+        assert (of_split["predictions"] < 1e-4) == exact
+        assert abs(of_split["accuracy"]) < (1e-3 if exact else 1)
+        assert exact or of_split["loss"] != 0
+
+
+@pytest.mark.parametrize(
     ("path", "overrides", "message"),
     [
         (CORA, "val.sampler blocks", "val.sampler blocks is for graphs that are cut in training as well"),
@@ -93,8 +117,8 @@ def test_the_record_names_clusters_and_approximation(tmp_path: Path, monkeypatch
             "train.sampler saint_rw train.sample_coverage 5 model.loss_fun weighted_cross_entropy",
             "weights the loss of every node, and the loss weighted_cross_entropy reads all rows",
         ),
-        (CORA, "train.sampler neighbor val.sampler neighbor", "val.sampler neighbor is for link tasks"),
-        (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, cluster, saint_node"),
+        (CORA, "train.sampler shadow val.sampler neighbor", "batches like those of train.sampler neighbor; received"),
+        (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, shadow, cluster, saint"),
     ],
 )
 def test_samplers_that_do_not_fit_show_without_data(path: Path, overrides: str, message: str) -> None:

@@ -39,8 +39,5 @@ def test_layer_is_its_equation(hops: int) -> None:
         assert e is batch.edge_attr
 
 
-def test_distances_are_demanded() -> None:
-    batch = example_batch((3,), pairs=False)
-    with pytest.raises(ValueError, match="SPN reads neighbour lists"):
-        SPN(12, 8).double()(batch.x, None, batch)
+def test_it_asks_for_neighbour_lists() -> None:
     assert SPN.required_transforms({"hops": 7}) == {"HopNeighbors": {"cutoff": 7}}

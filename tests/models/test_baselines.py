@@ -187,7 +187,11 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
         (JKNet, {"edge_encoder": None, "layers": 0, "local": GCN}, "1 or more of them, received 0 of one kind"),
         (JKNet, {"edge_encoder": None, "layers": 2, "local": None}, "received 2 of none"),
-        (JKNet, {"edge_encoder": None, "layers": 1, "local": GCN, "jump": "lstm"}, "cat or max, received 'lstm'"),
+        (
+            JKNet,
+            {"edge_encoder": None, "layers": 1, "local": GCN, "jump": "lstm"},
+            "sum, last, received 'lstm'",
+        ),
     ],
 )
 def test_wrong_values_are_named(model: type[nn.Module], own: dict[str, Any], message: str) -> None:

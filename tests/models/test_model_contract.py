@@ -13,7 +13,7 @@ from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.encoders.node.linear import LinearNode
 from graphbench.layers.gps import GPSBlock
-from graphbench.structures import EdgeSet, GraphBatch, Ragged
+from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
 DIM = 16
 OWN = {
@@ -81,7 +81,16 @@ def _graph(size, edges, seed):
     store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
     sets = {name: registry.lookup("transforms", name)(4)(store) for name in ("Patches", "PatchEdges")}
     edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"]) for name, out in sets.items()}
-    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=x, edge_attr=edge_attr, edge_sets=edge_sets)
+    hops = _hops(size, edge_index)
+    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=x, edge_attr=edge_attr, edge_sets=edge_sets, hops=hops)
+
+
+def _hops(size, edge_index):
+    """Nodes within the hops that the models here read."""
+    lists = registry.lookup("transforms", "HopNeighbors")(5)(
+        GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
+    )
+    return HopNeighbors(lists["row_ptr"], lists["col"].long(), lists["hop"])
 
 
 def _renumbered(graph, nodes, edges):
@@ -125,12 +134,14 @@ def test_the_numbering_of_nodes_does_not_matter(model, head, own, local, attenti
     built = _build(model, head, own, local, attention)
     graph = GRAPHS[0]
     nodes, edges = torch.randperm(graph.num_nodes), torch.randperm(graph.num_edges)
+    edge_index = nodes.argsort()[graph.edge_index][:, edges]
     permuted = GraphBatch(
         graph.ragged,
-        nodes.argsort()[graph.edge_index][:, edges],
+        edge_index,
         x=graph.x[nodes],
         edge_attr=graph.edge_attr[edges],
         edge_sets=_renumbered(graph, nodes, edges),
+        hops=_hops(graph.num_nodes, edge_index),
     )
     expected = built(graph)
     torch.testing.assert_close(built(permuted), expected[nodes] if head == "node" else expected, rtol=0, atol=1e-11)

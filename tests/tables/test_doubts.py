@@ -6,7 +6,15 @@ import dataclasses
 
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord, Score
-from graphbench.tables.doubts import APPROXIMATE, EARLY, EXPLANATIONS, SCATTERED, UNTRAINED, doubts
+from graphbench.tables.doubts import (
+    APPROXIMATE,
+    EARLY,
+    EXPLANATIONS,
+    SCATTERED,
+    UNTRAINED,
+    approximation_text,
+    doubts,
+)
 
 
 def runs(*best_epochs: int, epochs: int = 100, train_auc: float = 0.9, count: int = 1000) -> list[RunRecord]:
@@ -53,3 +61,13 @@ def test_predictions_without_all_edges() -> None:
         assert doubts(parts, mean(), bounded=True) == [APPROXIMATE]
     exact = [dataclasses.replace(run, settings={"val.sampler": "blocks"}) for run in runs(40, 50)]
     assert doubts(exact, mean(), bounded=True) == []
+
+
+def test_the_error_of_approximate_predictions() -> None:
+    sampled = [
+        dataclasses.replace(run, approximation="sampled", approximation_error={"test": {"accuracy": error}})
+        for run, error in zip(runs(40, 50), (0.004, -0.0123), strict=True)
+    ]
+    assert approximation_text(sampled, "accuracy") == "error -0.012 at most, of 2 runs"
+    assert approximation_text(sampled[:1], "accuracy") == "error +0.004"
+    assert approximation_text(sampled, "auc") == approximation_text(runs(40), "accuracy") == ""

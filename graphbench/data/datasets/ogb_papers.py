@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
-from graphbench.data.large.cache import cached_large_graph
+from graphbench.data.large.cache import cached_large_graph, once
 from graphbench.data.large.npz import unpack
 from graphbench.data.large.reverse_edges import write_undirected
 from graphbench.data.single_graph import NodeFacts, node_card
@@ -36,8 +37,9 @@ class OGBPapers(DatasetBuilder):
 
     The archive (57 GB) is converted once, in memory that does not grow with the edges, into files in the cache that are
     mapped: 13 GB of edges (26 GB with ``undirected``), 57 GB of features. While undirected edges are sorted, another
-    13 GB of the cache and 52 GB of ``$TMPDIR`` are taken. 1.5 million papers (of arXiv) have a subject and a place in
-    the split; all others carry the target -1.
+    13 GB of the cache and 52 GB of ``$TMPDIR`` are taken. A conversion that is broken off goes on behind the array that
+    it finished last. 1.5 million papers (of arXiv) have a subject and a place in the split; all others carry the
+    target -1.
 
     Args:
         name: ``ogbn-papers100M``.
@@ -84,16 +86,9 @@ class OGBPapers(DatasetBuilder):
 
     def _write(self, folder: Path, to: Path, card: DatasetCard) -> Splits:
         raw = folder / "raw"
-        labels = unpack(raw / "node-label.npz", "node_label", to / "label.npy", np.int16, _classes)
-        # A copy in one column: targets are numbers, the archive has a matrix of them.
-        y = create(to / "y.npy", (len(labels),), np.int16)
-        y[:] = labels.reshape(-1)
-        y.flush()
+        y = once(to / "y.npy", functools.partial(_write_targets, raw / "node-label.npz"))
         nodes = len(y)
-        del labels
-        (to / "label.npy").unlink()
-        x = unpack(raw / "data.npz", "node_feat", to / "x.npy")
-        listed = to / ("listed.npy" if self.undirected else "edge_index.npy")
+        x = once(to / "x.npy", functools.partial(unpack, raw / "data.npz", "node_feat"))
 
         def checked(piece: np.ndarray) -> np.ndarray:
             if len(piece) and not 0 <= int(piece.min()) <= int(piece.max()) < nodes:
@@ -101,17 +96,28 @@ class OGBPapers(DatasetBuilder):
                 raise ValueError(f"an edge names node {wrong}, but there are {nodes} nodes")
             return piece
 
-        edge_index = unpack(raw / "data.npz", "edge_index", listed, np.int32, checked)
-        try:
-            _check(card, x, edge_index, y, folder)
-        except ValueError as error:
-            raise UserError(f"{folder}: {error}. Delete the folder and let it be downloaded again.") from error
-        del x, y
-        if self.undirected:
-            write_undirected(torch.from_numpy(edge_index), nodes, to / "edge_index.npy")
-            del edge_index
-            listed.unlink()
+        listed = to / ("listed.npy" if self.undirected else "edge_index.npy")
+        if listed.exists() or not (to / "edge_index.npy").exists():
+            edge_index = once(listed, lambda path: unpack(raw / "data.npz", "edge_index", path, np.int32, checked))
+            try:
+                _check(card, x, edge_index, y, folder)
+            except ValueError as error:
+                raise UserError(f"{folder}: {error}. Delete the folder and let it be downloaded again.") from error
+            if self.undirected:
+                both = functools.partial(write_undirected, torch.from_numpy(edge_index), nodes)
+                once(to / "edge_index.npy", both)
+                listed.unlink()
         return Splits.of(*(read_csv(folder / f"split/time/{part}.csv.gz")[:, 0] for part in _PARTS))
+
+
+def _write_targets(file: Path, path: Path) -> None:
+    """A copy in one column: targets are numbers, the archive has a matrix of them."""
+    matrix = path.with_suffix(".matrix")
+    labels = unpack(file, "node_label", matrix, np.int16, _classes)
+    y = create(path, (len(labels),), np.int16)
+    y[:] = labels.reshape(-1)
+    y.flush()
+    matrix.unlink()
 
 
 def _check(card: DatasetCard, x: np.ndarray, edge_index: np.ndarray, y: np.ndarray, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 The counterpart of :mod:`graphbench.data.files.cached_graphs`. The folder is named after the content of the raw
 files; it appears whole or not at all, and two processes do the work once. ``graph.json`` in it states the checksum of
-every file; they are read in full again only after a file has changed (:mod:`graphbench.data.files.checksums`).
+every file; they are read in full again only after a file has changed (:mod:`graphbench.data.files.checksums`). A
+conversion that was broken off (killed, a full disk) goes on behind the last file that it finished (:func:`once`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from filelock import FileLock
 from graphbench.data.files.cached_graphs import raw_checksum
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.files.download import file_sha256
+from graphbench.data.files.progress import Display
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import open_graph
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
+from graphbench.errors import Interrupted, RunFailed, UserError
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ def cached_large_graph(
         name: readable beginning of the folder's name.
         files: raw files; their content is part of the address.
         write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large.arrays.open_graph`) into
-            the folder it is given, and returns the published split. What an interrupted conversion left is removed.
+            the folder it is given, each through :func:`once` where it takes long, and returns the published split.
         version: of the converting code: raise it when the same files give another graph.
         settings: everything else that the result depends on; JSON values.
 
@@ -82,12 +84,14 @@ def cached_large_graph(
 
 
 def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits]) -> None:
-    _log.info("converting the raw files of %s into %s", key["name"], folder)
-    partial = folder.with_name(f".{folder.name}.partial")  # of whoever holds the lock
-    shutil.rmtree(partial, ignore_errors=True)  # 100 GB that a killed process may have left
-    partial.mkdir()
+    partial = folder.with_name(f".{folder.name}.unfinished")  # of whoever holds the lock
+    partial.mkdir(exist_ok=True)
+    finished = sorted(file.name for file in partial.glob("*.npy"))
+    if finished:
+        _log.info("%s: going on behind %s, which an earlier conversion finished", folder, ", ".join(finished))
     try:
-        splits = write(partial)
+        with Display(f"converting the raw files of {key['name']} into {folder}", say=_log.info):
+            splits = write(partial)
         for part, index in splits.parts().items():
             np.save(partial / f"{part}.npy", index.numpy())
         checksums = {file.name: _checksum(file) for file in sorted(partial.glob("*.npy"))}
@@ -95,8 +99,27 @@ def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits])
         if folder.exists():  # a damaged one
             shutil.rmtree(folder)
         os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    except Exception as error:
+        if not isinstance(error, (OSError, MemoryError, RunFailed, Interrupted)):  # the same would happen again
+            shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def once(path: Path, write: Callable[[Path], object]) -> np.ndarray:
+    """The array in a file of a conversion, mapped, written unless an earlier attempt has finished it.
+
+    Args:
+        path: the ``.npy`` file.
+        write: writes the file that it is given, which gets its name when it is whole and on disk.
+    """
+    if not path.exists():
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        write(unfinished)
+        with unfinished.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    array: np.ndarray = np.load(path, mmap_mode="c")  # tensors have to be writable; nothing is written
+    return array
 
 
 def _open(folder: Path, key: dict[str, Any]) -> tuple[GraphStore, Splits] | None:

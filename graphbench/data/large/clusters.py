@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
 import torch
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
+from graphbench.data.files.tensor_cache import cached_tensors
+from graphbench.data.store import GraphStore
+
 logger = logging.getLogger("graphbench")
 
 Method = Literal["auto", "metis", "rcm"]
+NAMES = {True: "METIS", False: "reverse Cuthill-McKee order"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +65,62 @@ class Clusters:
         Raises:
             ValueError: K out of range, an unknown method, or METIS asked for and not installed.
         """
-        if method not in get_args(Method):
-            raise ValueError(f"train.clustering must be one of {', '.join(get_args(Method))}; received {method!r}")
+        metis = uses_metis(method)
         if not 1 <= count <= num_nodes:
             raise ValueError(f"train.train_parts must lie in 1 .. {num_nodes} for {num_nodes} nodes; received {count}")
-        installed = importlib.util.find_spec("pymetis") is not None
-        if method == "metis" and not installed:
-            raise ValueError(
-                "train.clustering metis needs pymetis: pip install 'graphbench-gt[clusters]'; rcm needs nothing"
-            )
-        if method == "auto" and not installed:
-            logger.warning(
-                "pymetis is not installed (pip install 'graphbench-gt[clusters]'): clusters are pieces of the reverse "
-                "Cuthill-McKee order, between which there are more edges than between those of METIS"
-            )
         graph = _undirected(edge_index, num_nodes)
-        number = _metis(graph, count, seed) if installed and method != "rcm" else _pieces(graph, count)
+        number = _metis(graph, count, seed) if metis else _pieces(graph, count)
         source, target = graph.nonzero()
         cut = float((number[source] != number[target]).mean()) if len(source) else 0.0
-        name = "METIS" if installed and method != "rcm" else "reverse Cuthill-McKee order"
-        return cls(torch.from_numpy(number), count, name, cut)
+        return cls(torch.from_numpy(number), count, NAMES[metis], cut)
+
+    @classmethod
+    def cached(cls, cache: Path, store: GraphStore, count: int, *, method: Method = "auto", seed: int = 0) -> Clusters:
+        """:meth:`of` the graph of a store, computed once for the same graph, number, method and seed.
+
+        Args:
+            cache: folder of all caches.
+            store: one graph; its fingerprint is part of the address.
+            count: K clusters.
+            method: see :meth:`of`.
+            seed: of METIS, which alone depends on it.
+        """
+        metis = uses_metis(method)
+        key = {
+            "version": 1,
+            "store": store.fingerprint,
+            "count": count,
+            "method": NAMES[metis],
+            "library": [importlib.metadata.version("pymetis"), seed] if metis else scipy.__version__,
+        }
+
+        def compute() -> dict[str, Tensor]:
+            found = cls.of(store.edge_index, store.num_nodes, count, method=method, seed=seed)
+            return {"number": found.number, "cut": torch.tensor([found.cut], dtype=torch.float64)}
+
+        tensors = cached_tensors(cache / "clusters", f"{count}-clusters", key, compute)
+        return cls(tensors["number"], count, NAMES[metis], float(tensors["cut"]))
+
+
+def uses_metis(method: Method) -> bool:
+    """Whether a method stands for METIS here; where it does not although it was asked for, the log says so.
+
+    Raises:
+        ValueError: an unknown method, or METIS asked for and not installed.
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"train.clustering must be one of {', '.join(get_args(Method))}; received {method!r}")
+    installed = importlib.util.find_spec("pymetis") is not None
+    if method == "metis" and not installed:
+        raise ValueError(
+            "train.clustering metis needs pymetis: pip install 'graphbench-gt[clusters]'; rcm needs nothing"
+        )
+    if method == "auto" and not installed:
+        logger.warning(
+            "pymetis is not installed (pip install 'graphbench-gt[clusters]'): clusters are pieces of the reverse "
+            "Cuthill-McKee order, between which there are more edges than between those of METIS"
+        )
+    return installed and method != "rcm"
 
 
 def _undirected(edge_index: Tensor, num_nodes: int) -> sp.csr_array:

@@ -1,14 +1,11 @@
-"""Every node of one large graph as a small graph of its own: neighbourhoods of ShaDow, https://arxiv.org/abs/2012.01380.
-
-Worked example, edges 0-1, 1-2, 2-0, 2-3 in both directions, depth 1, all neighbours: the graph of node 3 is (3, 2) with
-one edge in both directions, that of node 0 is (0, 1, 2) with all three edges among them.
-"""
+"""Every node of one large graph as a graph of its own, sampled by :mod:`graphbench.data.large.ego_sampling`."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
+from graphbench.data.large.ego_sampling import EgoSampler
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import check_one_graph
@@ -37,49 +34,20 @@ def ego_graphs(store: GraphStore, *, depth: int, neighbors: int, seed: int) -> G
     if depth < 1:
         raise ValueError(f"depth must be 1 or more, received {depth}")
     incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=store.edge_attr is not None)
-    sampler = NeighborSampler(incoming, [neighbors] * depth)
-    rng = np.random.default_rng(seed)
-    every = np.arange(store.num_nodes)
-    parts = [_around(every[first : first + _ROOTS], sampler, incoming, rng) for first in range(0, len(every), _ROOTS)]
-    sizes, counts, nodes, edge_index, entries = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+    sampler, rng = EgoSampler(NeighborSampler(incoming, [neighbors] * depth)), np.random.default_rng(seed)
+    parts = [
+        sampler(np.arange(first, min(first + _ROOTS, store.num_nodes))[:, None], rng)
+        for first in range(0, store.num_nodes, _ROOTS)
+    ]
+    entries = np.concatenate([part.entries for part in parts])
     edges = None if incoming.edge is None else incoming.edge[torch.from_numpy(entries)]
-    rows = torch.from_numpy(nodes)
+    rows = torch.from_numpy(np.concatenate([part.nodes for part in parts]))
     return GraphStore.from_arrays(
-        sizes,
-        counts,
-        edge_index,
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.edge_index - np.repeat(part.roots[:, 0], part.counts) for part in parts], axis=1),
         x=None if store.x is None else store.x.index_select(0, rows),
         edge_attr=None if store.edge_attr is None or edges is None else store.edge_attr[edges],
         y=store.y,
         y_level="graph",
     )
-
-
-def _around(
-    roots: np.ndarray, sampler: NeighborSampler, incoming: IncomingEdges, rng: np.random.Generator
-) -> tuple[np.ndarray, ...]:
-    """Nodes and edges per graph, nodes, edges numbered inside each graph, and their places in the sorted list.
-
-    A member is the number ``graph * N + node``: all graphs are grown at once.
-    """
-    total, source = incoming.ptr.numel() - 1, incoming.source.numpy()
-    frontier = np.arange(len(roots)) * total + roots
-    known, found = frontier, [frontier]
-    for size in sampler.sizes:
-        row, entry = sampler.draw(frontier % total, size, rng)
-        frontier = np.setdiff1d(frontier[row] // total * total + source[entry], known)
-        known = np.union1d(known, frontier)
-        found.append(frontier)
-    members = np.concatenate(found)
-    members = members[np.argsort(members // total, kind="stable")]  # by graph, the root first
-    graph = members // total
-    sizes = np.bincount(graph, minlength=len(roots))
-    place = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    order = np.argsort(members)
-    target, entry = sampler.draw(members % total, -1, rng)
-    wanted = graph[target] * total + source[entry]
-    at = np.searchsorted(members, wanted, sorter=order).clip(max=len(members) - 1)
-    inside = members[order[at]] == wanted
-    target, entry = target[inside], entry[inside]
-    edge_index = np.stack([place[order[at[inside]]], place[target]])
-    return sizes, np.bincount(graph[target], minlength=len(roots)), members % total, edge_index, entry

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphbench.data.files.progress import report
 from graphbench.data.large.arrays import create, open_graph
 from graphbench.data.store import GraphStore
 
@@ -86,6 +87,7 @@ def _write_edges(
     power = (exponent - 1) / (exponent - 2)
     for piece, first in enumerate(range(0, edges // 2, PIECE)):
         rng = np.random.default_rng([seed, _PAIRS, piece])
+        report(first, edges // 2)
         count = min(PIECE, edges // 2 - first)
         ends = np.empty((2, count), dtype=np.int64)
         left = np.arange(count)

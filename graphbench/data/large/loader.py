@@ -1,22 +1,23 @@
 """Loaders that sample batches from one large graph; interface as :class:`~graphbench.structures.DataLoaders`.
 
 Training (``train.sampler``): ``random_node`` and ``cluster`` (:mod:`graphbench.data.large.partition_loader`),
-``neighbor`` (:mod:`graphbench.data.large.neighbor_loader`), ``saint_node``, ``saint_edge`` and ``saint_rw``
-(:mod:`graphbench.data.large.saint_loader`), ``seeds``, which cuts nothing
+``neighbor`` and ``shadow`` (:mod:`graphbench.data.large.neighbor_loader`), ``saint_node``, ``saint_edge`` and
+``saint_rw`` (:mod:`graphbench.data.large.saint_loader`), ``seeds``, which cuts nothing
 (:mod:`graphbench.data.large.seed_loader`). The next batch is sampled in a second thread while one is in use.
 
 Evaluation (``val.sampler``): ``full_batch`` passes the whole graph through the model at once; ``blocks`` computes the
 same predictions layer by layer and block by block in bounded memory; ``random_node`` passes parts that are drawn once
-per run, as SGFormer's released code does for its largest graph, ``cluster`` the clusters of Cluster-GCN: both are
-approximations, which the record of a run names.
+per run, as SGFormer's released code does for its largest graph, ``cluster`` the clusters of Cluster-GCN, ``neighbor``
+and ``shadow`` what is sampled around the nodes: approximations, which the record of a run names, with their error where
+exact predictions can be had.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import Required, TypedDict
+from functools import cached_property, partial
+from typing import ClassVar, Required, TypedDict
 
 import numpy as np
 import torch
@@ -51,6 +52,7 @@ class LoaderOptions(TypedDict, total=False):
         world_size: number of processes; default 1.
         blocks: makes the blocks of ``blocks`` evaluation.
         clusters: of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
+        exact: evaluation against which an approximate one is measured (``full_batch`` or ``blocks``); default none.
     """
 
     seed: Required[int]
@@ -61,6 +63,7 @@ class LoaderOptions(TypedDict, total=False):
     world_size: int
     blocks: Blocks | None
     clusters: Clusters | None
+    exact: str | None
 
 
 class SamplingLoader(DataLoaders):
@@ -124,17 +127,22 @@ class LargeLoader(SamplingLoader):
         sampler: its name, for messages.
         options: see :class:`LoaderOptions`.
 
+    Attributes:
+        evaluations: values of ``evaluation`` that are possible.
+
     Raises:
         ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``, or
             ``blocks`` without a function that makes them.
     """
 
+    evaluations: ClassVar[tuple[str, ...]] = EVALUATIONS
+
     def __init__(self, store: GraphStore, splits: Splits, sampler: str, options: LoaderOptions) -> None:
         check_one_graph(store, sampler)
         evaluation, blocks = options.get("evaluation", "full_batch"), options.get("blocks")
         super().__init__(options)
-        if evaluation not in EVALUATIONS:
-            raise ValueError(f"val.sampler must be one of {', '.join(EVALUATIONS)}; received {evaluation!r}")
+        if evaluation not in self.evaluations:
+            raise ValueError(f"val.sampler must be one of {', '.join(self.evaluations)}; received {evaluation!r}")
         if evaluation == "blocks" and blocks is None:
             raise ValueError("evaluation in blocks needs blocks, a function that makes them")
         self._clusters = options.get("clusters")
@@ -149,12 +157,10 @@ class LargeLoader(SamplingLoader):
         shares = {
             part: consecutive_share(index, self._rank, self._world_size) for part, index in splits.parts().items()
         }
-        if evaluation == "full_batch":
-            self.passes = [self._full_batch(shares)]
-        elif evaluation == "blocks":
-            self.passes = [self._blockwise(shares)]
-        else:
-            self.passes = [self._partitioned(shares, evaluation)]
+        self.passes = self._passes(evaluation, shares)
+        exact = options.get("exact")
+        if self.approximation is not None and exact is not None:
+            self.exact_passes = partial(self._passes, exact, shares)
 
     @cached_property
     def _incoming(self) -> IncomingEdges:
@@ -172,6 +178,12 @@ class LargeLoader(SamplingLoader):
         trains = torch.zeros(self._store.num_nodes, dtype=torch.bool)
         trains[self._splits.train] = True
         return trains
+
+    def _passes(self, evaluation: str, shares: Mapping[str, Tensor]) -> list[EvaluationPass]:
+        """What evaluates this process's shares of the parts of the split; an approximation is named."""
+        if evaluation == "full_batch":
+            return [self._full_batch(shares)]
+        return [self._blockwise(shares) if evaluation == "blocks" else self._partitioned(shares, evaluation)]
 
     def _full_batch(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run

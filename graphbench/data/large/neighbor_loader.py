@@ -1,25 +1,34 @@
-"""Training on sampled neighbourhoods of one large graph."""
+"""Training and evaluation on what is sampled around some nodes of one large graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Unpack
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.large.loader import LargeLoader, LoaderOptions
+from graphbench.data.large.ego_sampling import EgoSampler
+from graphbench.data.large.loader import EVALUATIONS, LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import subgraph
+from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import GraphBatch
+from graphbench.structures import DeviceBatch, EvaluationPass, GraphBatch
+
+_EVALUATION, _ORDER, _BATCH = range(3)
+"""Random streams: of evaluation batches, of the order of an epoch, of its batches."""
 
 
-class NeighborLoader(LargeLoader):
-    """Sampled neighbourhoods (``train.sampler: neighbor``).
+class SeedNodeLoader(LargeLoader):
+    """Base class of loaders whose batches are some seed nodes, which are predicted, and what is sampled around them.
 
-    A batch begins with its training nodes, on which alone the loss is computed.
+    Evaluation of the same name as the sampler predicts validation and test on batches of the same kind, which are the
+    same ones in every epoch: an approximation.
 
     With several processes, each takes its shard of the training nodes, filled up to equal length.
 
@@ -27,12 +36,19 @@ class NeighborLoader(LargeLoader):
         store: see :class:`LargeLoader`.
         splits: node numbers.
         sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
-        batch_size: training nodes per batch and process (``train.batch_size``).
+        batch_size: seed nodes per batch and process (``train.batch_size``).
         options: see :class:`LoaderOptions`.
+
+    Attributes:
+        sampler: its name.
+        surroundings: what is sampled, in words.
 
     Raises:
         ValueError: a store that cannot be cut, or bad sizes.
     """
+
+    sampler: ClassVar[str]
+    surroundings: ClassVar[str]
 
     def __init__(
         self,
@@ -43,10 +59,10 @@ class NeighborLoader(LargeLoader):
         batch_size: int,
         **options: Unpack[LoaderOptions],
     ) -> None:
-        super().__init__(store, splits, "neighbor", options)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, received {batch_size}")
-        self._batch_size = batch_size
+        self._batch_size, self._sizes = batch_size, tuple(sizes)
+        super().__init__(store, splits, self.sampler, options)
         self._sampler = NeighborSampler(self._incoming, sizes)
 
     @property
@@ -55,13 +71,66 @@ class NeighborLoader(LargeLoader):
         return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
 
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """The batches of one epoch, and the rows of their training nodes."""
-        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
+        """The batches of one epoch, and the rows of their seed nodes."""
+        order = self._generator(_ORDER, epoch).permutation(self._splits.train.numpy())
         train_nodes = order[self._shard(len(order))]
-        edge = self._incoming.edge
         for number, first in enumerate(range(0, len(train_nodes), self._batch_size)):
             seeds = train_nodes[first : first + self._batch_size]
-            sample = self._sampler(seeds, self._generator(2, epoch, number, self._rank))
-            edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
-            batch = subgraph(self._store, torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index), edges)
-            yield batch, torch.arange(len(seeds))
+            yield self.around(seeds, self._generator(_BATCH, epoch, number, self._rank))
+
+    @abstractmethod
+    def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
+        """A batch on the host, and the rows of its seeds.
+
+        Args:
+            seeds: (n,) distinct node numbers.
+            rng: decides what is sampled around them.
+        """
+
+    def _edges(self, entries: np.ndarray) -> Tensor | None:
+        """(e,) numbers in the store of edges of the list sorted by target, where something is stored for them."""
+        edge = self._incoming.edge
+        return None if edge is None else edge[torch.from_numpy(entries)]
+
+    def _passes(self, evaluation: str, shares: Mapping[str, Tensor]) -> list[EvaluationPass]:
+        if evaluation != self.sampler:
+            return super()._passes(evaluation, shares)
+        self.approximation = f"predicted on {self.surroundings} ({', '.join(map(str, self._sizes))} per hop)"
+        return [EvaluationPass({part: None}, partial(self._predicted, share)) for part, share in shares.items()]
+
+    def _predicted(self, nodes: Tensor) -> Iterator[DeviceBatch]:
+        def sampled() -> Iterator[tuple[GraphBatch, Tensor]]:
+            for number, seeds in enumerate(nodes.split(self._batch_size) if len(nodes) else ()):
+                yield self.around(seeds.numpy(), self._generator(_EVALUATION, number))
+
+        for batch, rows in one_ahead(sampled()):
+            yield DeviceBatch(self._move(batch), rows.to(self._device))
+
+
+class NeighborLoader(SeedNodeLoader):
+    """Sampled neighbourhoods (``train.sampler: neighbor``): a batch is one graph, which begins with its seed nodes."""
+
+    sampler, surroundings = "neighbor", "sampled neighbourhoods"
+    evaluations = (*EVALUATIONS, sampler)
+
+    def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
+        """The union of the neighbourhoods of some nodes; arguments as in the base class."""
+        sample = self._sampler(seeds, rng)
+        nodes, edge_index = torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index)
+        return subgraph(self._store, nodes, edge_index, self._edges(sample.entries)), torch.arange(len(seeds))
+
+
+class ShadowLoader(SeedNodeLoader):
+    """Ego graphs (``train.sampler: shadow``; ShaDow, https://arxiv.org/abs/2012.01380): a graph for every seed node.
+
+    PyG's ``ShaDowKHopSampler``, whose ``depth`` is the number of ``sizes`` and whose ``num_neighbors`` they are: a
+    model of any depth sees the edges among the nodes that were sampled around a node, and nothing else.
+    """
+
+    sampler, surroundings = "shadow", "sampled ego graphs"
+    evaluations = (*EVALUATIONS, sampler)
+
+    def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
+        """The graphs of some nodes, one after the other, each of which begins with its seed; arguments as above."""
+        egos = EgoSampler(self._sampler)(seeds[:, None], rng)
+        return egos.batch(self._store, self._edges(egos.entries)), torch.from_numpy(egos.roots[:, 0])

@@ -36,6 +36,10 @@ class NeighborSampler:
         incoming: the edges sorted by target.
         sizes: in-edges per node and hop, -1 for all of them; kept as an attribute.
 
+    Attributes:
+        source: (E,) int32, where each edge of the list sorted by target comes from.
+        num_nodes: N.
+
     Raises:
         ValueError: no hop, or a size of 0.
     """
@@ -47,8 +51,8 @@ class NeighborSampler:
                 f"received {list(sizes)}"
             )
         self.sizes = tuple(sizes)
-        self._ptr, self._source = incoming.ptr.numpy(), incoming.source.numpy()
-        self._number = np.full(len(self._ptr) - 1, -1, dtype=np.int32)
+        self._ptr, self.source, self.num_nodes = incoming.ptr.numpy(), incoming.source.numpy(), len(incoming.ptr) - 1
+        self._number = np.full(self.num_nodes, -1, dtype=np.int32)
 
     def __call__(self, seeds: np.ndarray, rng: np.random.Generator) -> Sample:
         """The sampled neighbourhood of some distinct nodes.
@@ -63,7 +67,7 @@ class NeighborSampler:
             for size in self.sizes:
                 frontier = nodes[-1]
                 row, entry = self.draw(frontier, size, rng)
-                source = self._source[entry]
+                source = self.source[entry]
                 new = np.unique(source[number[source] < 0]).astype(np.int64)
                 number[new] = np.arange(reached, reached + len(new))
                 targets.append(row + (reached - len(frontier)))

@@ -14,6 +14,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from graphbench.data.files.progress import report
 from graphbench.data.large.arrays import create
 from graphbench.errors import UserError
 
@@ -77,6 +78,7 @@ def _copy(file: IO[bytes], stored: np.dtype, target: np.ndarray, convert: Callab
     width = math.prod(target.shape[1:])
     rows = max(1, PIECE // max(width, 1))
     for first in range(0, len(target), rows):
+        report(first, len(target))
         last = min(first + rows, len(target))
         for start in range(0, width, PIECE):  # a row of more than a piece (two rows of edges) comes in parts
             stop = min(start + PIECE, width)

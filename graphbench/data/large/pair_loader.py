@@ -1,4 +1,4 @@
-"""Training on the sampled neighbourhoods of some pairs of nodes of one large graph, for link tasks."""
+"""Training on what is sampled around some pairs of nodes of one large graph, for link tasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.large.ego_sampling import EgoSampler
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.loader import LoaderOptions, SamplingLoader
 from graphbench.data.large.neighbor_sampling import NeighborSampler
@@ -19,21 +20,26 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import EdgeSet, EvaluationPass, GraphBatch
 
-EVALUATIONS = ("full_batch", "neighbor")
+SAMPLERS = {"neighbor": "sampled neighbourhoods", "shadow": "sampled ego graphs"}
 
 
 class PairLoader(SamplingLoader):
-    """Mini-batches of pairs: PyG's ``LinkNeighborLoader`` (``train.sampler: neighbor`` of a link task).
+    """Mini-batches of pairs; every pair is a prediction.
 
-    A batch is the sampled neighbourhood of the ends of ``batch_size`` pairs; every pair is a prediction. Evaluation
-    passes the whole graph through the model once for the pairs of validation and test, or (``neighbor``) sampled
-    neighbourhoods, always the same ones: an approximation.
+    ``neighbor`` is PyG's ``LinkNeighborLoader``: a batch is the sampled neighbourhood of the ends of ``batch_size``
+    pairs. ``shadow`` samples an ego graph for every pair, whose roots are its ends (ShaDow,
+    https://arxiv.org/abs/2012.01380), without the edges between these: a pair of the training part is one, whose
+    presence would be its answer.
+
+    Evaluation passes the whole graph through the model once for the pairs of validation and test, or batches of the
+    sampler's kind, always the same ones: an approximation.
 
     With several processes, each takes its shard of the training pairs, filled up to equal length.
 
     Args:
         store: one graph with a target per pair of its edge set ``label``.
         splits: numbers of pairs; those of validation and test are taken out of the edges.
+        sampler: ``neighbor`` or ``shadow`` (``train.sampler``).
         sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
         batch_size: pairs per batch and process (``train.batch_size``).
         options: see :class:`LoaderOptions`.
@@ -47,15 +53,19 @@ class PairLoader(SamplingLoader):
         store: GraphStore,
         splits: Splits,
         *,
+        sampler: str = "neighbor",
         sizes: Sequence[int],
         batch_size: int,
         **options: Unpack[LoaderOptions],
     ) -> None:
         super().__init__(options)
-        check_one_graph(store, "neighbor", "pair")
+        check_one_graph(store, sampler, "pair")
         evaluation = options.get("evaluation", "full_batch")
-        if evaluation not in EVALUATIONS:
-            raise ValueError(f"val.sampler of a link task must be one of {', '.join(EVALUATIONS)}; not {evaluation!r}")
+        if evaluation not in ("full_batch", sampler):
+            raise ValueError(
+                f"val.sampler of a link task with train.sampler {sampler} must be full_batch or {sampler}; "
+                f"not {evaluation!r}"
+            )
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, received {batch_size}")
         if not splits.train.numel():
@@ -65,11 +75,13 @@ class PairLoader(SamplingLoader):
         self._pairs = store.edge_sets["label"].index
         self._incoming = IncomingEdges.of(self._store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
         self._sampler = NeighborSampler(self._incoming, sizes)
+        self._egos = EgoSampler(self._sampler) if sampler == "shadow" else None
         shares = {part: consecutive_share(each, self._rank, self._world_size) for part, each in splits.parts().items()}
         if evaluation == "full_batch":
             self.passes = [self._whole(shares)]
         else:
-            self.approximation = f"predicted on sampled neighbourhoods ({', '.join(map(str, sizes))} per hop)"
+            self.approximation = f"predicted on {SAMPLERS[sampler]} ({', '.join(map(str, sizes))} per hop)"
+            self.exact_passes = (lambda: [self._whole(shares)]) if options.get("exact") else None
             self.passes = [EvaluationPass({part: None}, self._sampled(each)) for part, each in shares.items()]
 
     @property
@@ -86,13 +98,21 @@ class PairLoader(SamplingLoader):
             yield self._batch(chosen, self._generator(2, epoch, number, self._rank)), torch.arange(len(chosen))
 
     def _batch(self, pairs: Tensor, rng: np.random.Generator) -> GraphBatch:
-        """The sampled neighbourhood of some pairs."""
+        """What is sampled around some pairs."""
+        if self._egos is not None:
+            egos = self._egos(self._pairs[:, pairs].T.to(torch.int64).numpy(), rng).without_edges_between_roots()
+            graph = egos.batch(self._store, self._edges(egos.entries))
+            index, ptr = torch.from_numpy(egos.roots).T.contiguous(), torch.arange(len(pairs) + 1)
+            return graph.replace(edge_sets={"label": EdgeSet(index, ptr)}, y=self._targets(pairs))
         seeds, local = self._pairs[:, pairs].to(torch.int64).unique(return_inverse=True)
         sample = self._sampler(seeds.numpy(), rng)
-        edge = self._incoming.edge
-        edges = None if edge is None else edge[torch.from_numpy(sample.entries)]
         nodes, edge_index = torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index)
-        return _asking(subgraph(self._store, nodes, edge_index, edges), local, self._targets(pairs))
+        graph = subgraph(self._store, nodes, edge_index, self._edges(sample.entries))
+        return _asking(graph, local, self._targets(pairs))
+
+    def _edges(self, entries: np.ndarray) -> Tensor | None:
+        edge = self._incoming.edge
+        return None if edge is None else edge[torch.from_numpy(entries)]
 
     def _targets(self, pairs: Tensor) -> Tensor:
         assert self._store.y is not None

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.files.progress import report
 from graphbench.data.large.arrays import allocate, buffer_tensor, create
 from graphbench.data.large.incoming_edges import CHUNK, IncomingEdges
 
@@ -48,6 +49,7 @@ def write_undirected(edge_index: Tensor, num_nodes: int, path: Path, piece: int 
         written[0, done:until] = first + torch.div(code, num_nodes, rounding_mode="floor").numpy()
         written[1, done:until] = (code % num_nodes).numpy()
         done = until
+        report(done, total)
     written.flush()
 
 

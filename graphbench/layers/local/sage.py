@@ -20,6 +20,7 @@ class SAGE(LocalLayer):
         dim_in: channels of the input.
         dim_out: channels of the output.
         bias: add b.
+        self_loops: a node counts among its neighbours.
 
     Shape:
         h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
@@ -30,12 +31,15 @@ class SAGE(LocalLayer):
     capturable: ClassVar[bool] = True
     reads_sparse: ClassVar[bool] = True
 
-    def __init__(self, dim_in: FromContext[int], dim_out: FromContext[int], *, bias: bool = True) -> None:
+    def __init__(
+        self, dim_in: FromContext[int], dim_out: FromContext[int], *, bias: bool = True, self_loops: bool = False
+    ) -> None:
         super().__init__()
+        self.self_loops = self_loops
         self.lin_neighbor = InputLinear(dim_in, dim_out, bias=bias)
         self.lin_self = InputLinear(dim_in, dim_out, bias=False)
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
-        neighbours = propagated(batch.adjacency(norm="row"), h)
+        neighbours = propagated(batch.adjacency(norm="row", self_loops=self.self_loops), h)
         return self.lin_neighbor(neighbours) + self.lin_self(h), e

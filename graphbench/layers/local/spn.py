@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from graphbench.errors import check_at_least
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm, NormedSequential
+from graphbench.layers.shells import known_distances
 from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -65,20 +66,6 @@ class SPN(LocalLayer):
 
 
 def _within(batch: GraphBatch) -> tuple[Adjacency, Tensor]:
-    """Pairs (j, i) of nodes whose distance is known, and their distances (P,) int64.
-
-    Raises:
-        ValueError: the batch has no distances.
-    """
-    if batch.hops is not None:
-        counts = batch.hops.row_ptr.diff()
-        nodes = torch.arange(batch.num_nodes, device=batch.device)
-        target = torch.repeat_interleave(nodes, counts, output_size=len(batch.hops.col))
-        source, hop = batch.hops.col, batch.hops.hop
-    elif batch.pairs is not None:
-        (target, source), hop = batch.ragged.pair_ends, batch.pairs.distance
-    else:
-        raise ValueError(
-            "SPN reads neighbour lists (batch.hops) or distances (batch.pairs), which its transform computes"
-        )
-    return adjacency(torch.stack([source, target]), batch.num_nodes), hop.long()
+    """Pairs (j, i) of nodes whose distance is known, and their distances (P,) int64."""
+    source, target, hop = known_distances(batch)
+    return adjacency(torch.stack([source, target]), batch.num_nodes), hop

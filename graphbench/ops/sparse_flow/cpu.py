@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.pair_parts import Part, in_threads
 from graphbench.ops.sparse_flow.cpu_gradients import Gradients, add_tile
@@ -58,7 +57,7 @@ def counted_flow(
 
 
 class _SparseFlow(torch.autograd.Function):
-    """Forward and backward in tiles; what lives between them are the inputs and five numbers per row."""
+    """Forward and backward in tiles; what lives between them are the inputs and two numbers per row."""
 
     @staticmethod
     def forward(
@@ -98,15 +97,16 @@ class _SparseFlow(torch.autograd.Function):
             grad_Bie = bucket.heads_first(grad_out)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
-            of_bucket, solved_Bi = Gradients.empty(operands, v_Bje), _of_part(solved, part)
+            packed_grads = [x[:, of_heads] for x in grads]
+            of_bucket = Gradients.of([bucket.block(x) for x in packed_grads], torch.zeros_like(operands.lam_B11))
+            solved_Bi = _of_part(solved, part)
             for batch, rows in part.tiles(_PAIRS):
                 solution = Solution(*(field[batch, rows] for field in solved_Bi))
                 tile_buffers = tuple(buffers.take(6, operands, batch, rows))
                 add_tile(of_bucket, operands, v_Bje, grad_Bie, solution, ctx.alpha, batch, rows, keep, tile_buffers)
-            q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, lam_B11 = of_bucket
-            for block, packed_gradient in zip((scaled(q_Bid), k_Bjd, scaled(qf_Bid), kf_Bjd, v_Bje), grads):
-                bucket.put(block, packed_gradient[:, of_heads])
-            return lam_B11.view(len(bucket.graphs), -1).sum(1)
+            for block, packed_gradient in zip(of_bucket, packed_grads):
+                bucket.put(block, packed_gradient)
+            return of_bucket.lam_B11.view(len(bucket.graphs), -1).sum(1)
 
         parts, grad_lam = Part.all_of(layout, heads, _PAIRS), torch.zeros_like(lam)
         for part, of_graphs in zip(parts, in_threads(of_part, parts, lambda: Buffers(packed_grad))):
@@ -136,14 +136,15 @@ def _forward(
         bucket, of_heads, keep = part.bucket, part.heads, part.keep(p, seed)
         *of_flow, v = (x[:, of_heads] for x in packed)
         operands, v_Bje = Operands.of(bucket, of_flow, lam), bucket.heads_first(v)
-        out_Bie, solved_Bi = torch.empty_like(v_Bje), _of_part(solved, part)
+        packed_out = out[:, of_heads]
+        out_Bie, solved_Bi = bucket.block(packed_out), _of_part(solved, part)
         count_Bi = None if nonzero is None else v_Bje.new_empty(v_Bje.shape[:2])
         for batch, rows in part.tiles(_PAIRS):
             tile_buffers = tuple(buffers.take(4, operands, batch, rows))
             solution = _solve_tile(operands, v_Bje, alpha, batch, rows, keep, tile_buffers, out_Bie, count_Bi)
             for field, values in zip(solved_Bi, solution):
                 field[batch, rows] = values
-        bucket.put(out_Bie, out[:, of_heads])
+        bucket.put(out_Bie, packed_out)
         if count_Bi is None:
             return None
         if operands.key_mask is not None:
@@ -169,18 +170,19 @@ def _solve_tile(
     count_Bi: Tensor | None,
 ) -> Solution:
     """Writes the output of a tile, and how many flows of its rows are not 0 where that is asked."""
-    w, e, product, scratch = buffers
+    w, f, product, scratch = buffers
     lam_B11 = operands.lam_B11[batch]
-    operands.scores_(batch, rows, w, e)
-    solution, _ = solve(w, e, lam_B11, alpha, operands.key_mask, (product, scratch))
-    z = flow_over_nu(w, e, product, solution, solution.theta_scale(lam_B11), solution.beta(alpha))
+    operands.weights_(batch, rows, w, f, scratch)
+    solution, _ = solve(w, f, lam_B11, alpha, operands.key_mask, (product, scratch))
+    left_over = solution.left_over()
+    z = flow_over_nu(w, product, solution, solution.theta_scale(lam_B11), left_over)
     if count_Bi is not None:
         count_Bi[batch, rows] = (z > 0).sum(2).to(z.dtype)
     if keep is not None:
         z.mul_(next_mask(keep, scratch))
     torch.bmm(z, v_Bje[batch], out=out_Bie[batch, rows])
     out_Bie[batch, rows] *= solution.nu if keep is None else solution.nu * keep.scale
-    for refined, row, solved_row in left_over_rows(operands, solution, alpha, batch, rows):
+    for refined, row, solved_row in left_over_rows(operands, left_over, alpha, batch, rows):
         flow = solved_row.flow
         if count_Bi is not None:
             count_Bi[row] = (flow > 0).sum(1).to(z.dtype)

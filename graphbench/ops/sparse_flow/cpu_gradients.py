@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from graphbench.ops.bucket_pairs import accumulate
 from graphbench.ops.dropout.cpu import RandomKeep
 from graphbench.ops.sparse_flow.cpu_tiles import Operands, left_over_rows, next_mask
 from graphbench.ops.sparse_flow.refined import RefinedRows
-from graphbench.ops.sparse_flow.solver import Solution, exp_weights_, flow_over_nu
+from graphbench.ops.sparse_flow.solver import Solution, flow_over_nu
 
 # Denominator of rows without any flow and without a conservation term, whose numerator is 0.
 _TINY = 1e-30
@@ -28,10 +29,10 @@ class Gradients(NamedTuple):
     lam_B11: Tensor
 
     @classmethod
-    def empty(cls, operands: Operands, v_Bje: Tensor) -> Gradients:
-        """Not initialised but for that of lam."""
-        q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = (torch.empty_like(x) for x in (*operands[:4], v_Bje))
-        return cls(q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, torch.zeros_like(operands.lam_B11))
+    def of(cls, of_rows: Sequence[Tensor], of_lam: Tensor) -> Gradients:
+        """In this memory, that of lam 0."""
+        q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = of_rows
+        return cls(q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, of_lam)
 
     def add_rows(
         self,
@@ -57,6 +58,7 @@ class Gradients(NamedTuple):
         if mask_Rj is not None:
             g, flow = g * mask_Rj, flow * mask_Rj
         ds, dt, dlam = solved.gradients(g)
+        ds, dt = operands.scale * ds, operands.scale * dt
         self.q_Bid[row] = (ds @ operands.k_Bjd[b].double()).to(v_Bje.dtype)
         self.qf_Bid[row] = (dt @ operands.kf_Bjd[b].double()).to(v_Bje.dtype)
         self.k_Bjd[b] += (ds.T @ operands.q_Bid[b, i].double()).to(v_Bje.dtype)
@@ -78,14 +80,16 @@ def add_tile(
     buffers: tuple[Tensor, ...],
 ) -> None:
     """Adds what a tile contributes to the gradients; z is the flow divided by nu, g its gradient."""
-    w, e, z, g, w_active, scratch = buffers
-    theta_scale, beta = solution.theta_scale(operands.lam_B11[batch]), solution.beta(alpha)
-    operands.scores_(batch, rows, w, e)
-    exp_weights_(w, e, solution.s_max, solution.t_max, operands.key_mask)
-    flow_over_nu(w, e, torch.mul(w, e, out=z), solution, theta_scale, beta)
+    w, f, z, g, w_active, scratch = buffers
+    theta_scale, beta, scale = solution.theta_scale(operands.lam_B11[batch]), solution.beta(alpha), operands.scale
+    operands.weights_(batch, rows, w, f, scratch)
+    left_over_in_tile = solution.left_over()
+    if len(left_over_in_tile):
+        w.view(-1, w.shape[2]).index_fill_(0, left_over_in_tile, 1)  # w may be 0, and 1 / w is taken
+    flow_over_nu(w, torch.mul(w, f, out=z), solution, theta_scale, left_over_in_tile)
     torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2), out=g)
     z_kept = z
-    left_over = list(left_over_rows(operands, solution, alpha, batch, rows))
+    left_over = list(left_over_rows(operands, left_over_in_tile, alpha, batch, rows))
     masks: list[Tensor | None] = [None] * len(left_over)
     if keep is not None:
         mask = next_mask(keep, scratch)
@@ -104,17 +108,19 @@ def add_tile(
     ds = z.mul_(c)
     zc_sum = ds.sum(2, keepdim=True)
     ds.addcdiv_(zc_sum / solution.kappa, _without_zeros(w, operands.key_mask), value=-1)
+    ds_factor = scale * solution.nu
     torch.bmm(ds, operands.k_Bjd[batch], out=grads.q_Bid[batch, rows])
-    grads.q_Bid[batch, rows] *= solution.nu
-    accumulate(grads.k_Bjd[batch], rows, ds.transpose(1, 2), solution.nu * operands.q_Bid[batch, rows])
+    grads.q_Bid[batch, rows] *= ds_factor
+    accumulate(grads.k_Bjd[batch], rows, ds.transpose(1, 2), ds_factor * operands.q_Bid[batch, rows])
 
-    # - dt / theta_scale = e (w c - sum_k f_k w_k c_k)
-    dt = w_active.mul_(c).mul_(e)
-    fwc_sum = dt.sum(2, keepdim=True) / solution.e_sum
-    dt.addcmul_(e, fwc_sum, value=-1)
+    # - dt / theta_scale = f (w c - sum_k f_k w_k c_k)
+    dt = w_active.mul_(c).mul_(f)
+    fwc_sum = dt.sum(2, keepdim=True)
+    dt.addcmul_(f, fwc_sum, value=-1)
+    dt_factor = -scale * theta_scale
     torch.bmm(dt, operands.kf_Bjd[batch], out=grads.qf_Bid[batch, rows])
-    grads.qf_Bid[batch, rows] *= -theta_scale
-    accumulate(grads.kf_Bjd[batch], rows, dt.transpose(1, 2), -theta_scale * operands.qf_Bid[batch, rows])
+    grads.qf_Bid[batch, rows] *= dt_factor
+    accumulate(grads.kf_Bjd[batch], rows, dt.transpose(1, 2), dt_factor * operands.qf_Bid[batch, rows])
     grads.lam_B11[batch] -= (solution.kappa * fwc_sum).sum(1, keepdim=True)
 
     for (_, row, refined_rows), mask_Rj in zip(left_over, masks):

@@ -92,12 +92,13 @@ def _exact(problem: FlowProblem, graph: int, rows: slice, keys: slice) -> tuple[
 
 def solved(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> tuple[Tensor, Tensor, int]:
     """Flow (H, i, j) of scores, (H, i, 1) how far every row is from its equation, and Newton's steps; () lam."""
-    w, e = s.clone(memory_format=torch.contiguous_format), t.clone(memory_format=torch.contiguous_format)
+    w, f = s.contiguous().softmax(2), t.contiguous().softmax(2)
     product = torch.empty_like(w)
-    solution, steps = solver.solve(w, e, lam.view(1, 1, 1), alpha, None, (product, torch.empty_like(w)))
-    theta_scale, beta = solution.theta_scale(lam), solution.beta(alpha)
-    z = solver.flow_over_nu(w, e, product, solution, theta_scale, beta).mul_(solution.nu)
-    violation, left_over = beta * solution.nu + z.sum(2, keepdim=True) - 1, solution.left_over()
+    lam = solver.positive(lam)
+    solution, steps = solver.solve(w, f, lam.view(1, 1, 1), alpha, None, (product, torch.empty_like(w)))
+    left_over = solution.left_over()
+    z = solver.flow_over_nu(w, product, solution, solution.theta_scale(lam), left_over).mul_(solution.nu)
+    violation = solution.beta(alpha) * solution.nu + z.sum(2, keepdim=True) - 1
     if len(left_over):
         s, t = (x.reshape(-1, x.shape[2])[left_over].double() for x in (s, t))
         refined = RefinedRows.solve(s, t, lam.double(), alpha)

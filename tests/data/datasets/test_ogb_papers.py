@@ -95,6 +95,38 @@ def test_converted_once_and_known_without_being_read(tmp_path: Path, no_reading)
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("array", ["node_label", "node_feat", "edge_index", "reverse"])
+def test_a_conversion_goes_on_where_it_was_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: str
+) -> None:
+    content, steps, unpack, undirected = arrays(), [], ogb_papers.unpack, ogb_papers.write_undirected
+
+    def counted(path, name, *rest):
+        steps.append(name)
+        unpacked = unpack(path, name, *rest)
+        if steps.count(name) == 1 and name == array:
+            raise OSError("the disk is full")
+        return unpacked
+
+    def sorted_once(*arguments):
+        steps.append("reverse")
+        if steps.count("reverse") == 1 and array == "reverse":
+            raise OSError("the disk is full")
+        undirected(*arguments)
+
+    monkeypatch.setattr(ogb_papers, "unpack", counted)
+    monkeypatch.setattr(ogb_papers, "write_undirected", sorted_once)
+    write(tmp_path, content)
+    with pytest.raises(OSError, match="the disk is full"):
+        OGB("ogbn-papers100M").load(Roots(tmp_path, (), tmp_path / "cache"))
+    store = OGB("ogbn-papers100M").load(Roots(tmp_path, (), tmp_path / "cache")).store
+    whole = ["node_label", "node_feat", "edge_index", "reverse"]
+    assert steps == [*whole[: whole.index(array) + 1], *whole[whole.index(array) :]]
+    assert torch.equal(store.gather([0]).x, torch.from_numpy(content["node_feat"]))
+    assert torch.equal(store.edge_index.long(), to_undirected(torch.from_numpy(content["edge_index"]), NODES))
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("change", "message"),
     [

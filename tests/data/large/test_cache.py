@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.arrays import create
-from graphbench.data.large.cache import cached_large_graph
+from graphbench.data.large.cache import cached_large_graph, once
 from graphbench.data.splits import Splits
 
 
@@ -79,17 +78,29 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir()] == []
 
 
-def test_what_a_killed_conversion_left_is_removed(tmp_path: Path) -> None:
-    def killed(folder: Path) -> Splits:
-        (folder / "listed.npy").write_bytes(b"half")
-        shutil.copytree(folder, tmp_path / folder.name)  # nothing is tidied up after a kill
-        raise KeyboardInterrupt
+def test_a_conversion_that_was_broken_off_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What was finished is not written again; what was not is, also where the process could not tidy up."""
+    written, breaks = [], [True]
+
+    def write(folder: Path) -> Splits:
+        def array(path: Path, rows: int) -> None:
+            written.append(path.name)
+            create(path, (rows, 1), np.float32)[:] = len(written)
+            if breaks and rows == 4:
+                raise KeyboardInterrupt
+
+        for name, rows in (("x", 3), ("more", 4)):
+            assert once(folder / f"{name}.npy", lambda path, rows=rows: array(path, rows)).shape == (rows, 1)
+        return _Writer()(folder)
 
     with pytest.raises(KeyboardInterrupt):
-        _load(tmp_path, killed)
-    (left,) = tmp_path.glob(".name-*")
-    left.rename(tmp_path / "cache/Family" / left.name)
-    _load(tmp_path, _Writer())
+        _load(tmp_path, write)
+    breaks.clear()
+    with caplog.at_level(logging.INFO):
+        _load(tmp_path, write)
+    assert written == [".x.npy.unfinished", ".more.npy.unfinished", ".more.npy.unfinished"]
+    assert "going on behind x.npy, which an earlier conversion finished" in caplog.text
     (folder,) = (path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir())
-    assert (folder / "graph.json").is_file()
-    assert not (folder / "listed.npy").exists()
+    kept = {"edge_index.npy", "x.npy", "y.npy", "more.npy", "train.npy", "val.npy", "test.npy", "graph.json"}
+    assert {path.name for path in folder.iterdir() if path.suffix != ".checked"} == kept
+    assert np.load(folder / "more.npy").tolist() == [[3.0]] * 4

@@ -66,3 +66,31 @@ def test_what_is_refused():
         Clusters.of(_cliques(3, 4), 12, 13)
     with pytest.raises(ValueError, match=r"train.clustering must be one of auto, metis, rcm; received 'louvain'"):
         Clusters.of(_cliques(3, 4), 12, 3, method="louvain")
+
+
+def test_clusters_are_kept_with_the_data(tmp_path, monkeypatch):
+    """Those of another graph, number, method or seed are others; a damaged file is made again."""
+    store, made = one_graph(), []
+    of = Clusters.of
+
+    def counted(*args, **options):
+        made.append(options)
+        return of(*args, **options)
+
+    monkeypatch.setattr(Clusters, "of", counted)
+    first = Clusters.cached(tmp_path, store, 5, method="rcm")
+    again = Clusters.cached(tmp_path, store.with_encodings(pe={"more": torch.zeros(60, 1)}), 5, method="rcm", seed=3)
+    assert len(made) == 1, "the order depends on no seed and no encoding"
+    assert torch.equal(again.number, first.number)
+    assert (again.described, again.count) == (first.described, 5)
+    others = [
+        Clusters.cached(tmp_path, store, 6, method="rcm"),
+        Clusters.cached(tmp_path, one_graph(seed=1), 5, method="rcm"),
+        *(Clusters.cached(tmp_path, store, 5, method="metis", seed=seed) for seed in (0, 1) if "metis" in METHODS),
+    ]
+    assert len(made) == 1 + len(others)
+    number = first.number.clone()  # of a mapped file
+    for file in (tmp_path / "clusters").glob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-9])
+    assert torch.equal(Clusters.cached(tmp_path, store, 5, method="rcm").number, number)
+    assert len(made) == 2 + len(others)

@@ -9,7 +9,7 @@ import torch
 
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.clusters import Clusters
-from graphbench.data.large.neighbor_loader import NeighborLoader
+from graphbench.data.large.neighbor_loader import NeighborLoader, ShadowLoader
 from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
@@ -29,6 +29,12 @@ def neighbor(store=None, splits=None, **options):
     return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
 
 
+def shadow(store=None, splits=None, **options):
+    store = one_graph() if store is None else store
+    options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
+    return ShadowLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+
+
 def cluster(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
@@ -46,7 +52,7 @@ def flat(lists):
     return list(chain.from_iterable(lists))
 
 
-MAKERS = pytest.mark.parametrize("make", [partition, neighbor, cluster])
+MAKERS = pytest.mark.parametrize("make", [partition, neighbor, shadow, cluster])
 
 
 @MAKERS
@@ -89,6 +95,32 @@ def test_seed_nodes_come_first():
     for batch, rows in neighbor().train(0):
         assert rows.tolist() == list(range(len(rows)))
         assert batch.num_nodes > len(rows)
+
+
+def test_every_seed_node_has_a_graph_of_its_own():
+    for batch, rows in shadow().train(0):
+        assert torch.equal(rows, batch.ragged.ptr[:-1])
+        assert torch.equal(batch.ragged.graph_id[batch.edge_index[0]], batch.ragged.graph_id[batch.edge_index[1]])
+
+
+@pytest.mark.parametrize("make", [neighbor, shadow])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_sampled_evaluation_predicts_every_node_once(make, world_size):
+    name, found = make.__name__, {"train": [], "val": [], "test": []}
+    for rank in range(world_size):
+        loader = make(evaluation=name, exact="blocks", rank=rank, world_size=world_size)
+        assert loader.approximation.startswith("predicted on sampled ")
+        assert loader.approximation.endswith(" (3, 2 per hop)")
+        for each in loader.passes:
+            for _ in range(2):  # always the same
+                given = list(each.batches())
+            (part,) = each.rows
+            found[part] += flat(each.batch.x[each.rows, 0].long().tolist() for each in given)
+        (exact,) = loader.exact_passes()
+        assert isinstance(next(exact.batches()), NodeBlocks)
+    assert found == {part: nodes.tolist() for part, nodes in split_of(one_graph()).parts().items()}
+    assert make(evaluation="blocks", exact="blocks").exact_passes is None
+    assert make(evaluation=name).exact_passes is None
 
 
 def test_every_part_has_a_training_node():

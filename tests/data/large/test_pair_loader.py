@@ -68,13 +68,15 @@ def test_pairs_of_validation_and_test_are_no_edges():
         loader(asked_graph())
 
 
-@pytest.mark.parametrize("evaluation", ["full_batch", "neighbor"])
+@pytest.mark.parametrize(
+    ("sampler", "evaluation"), [("neighbor", "full_batch"), ("neighbor", "neighbor"), ("shadow", "shadow")]
+)
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_evaluation_finds_every_pair_at_its_row(evaluation, world_size):
+def test_evaluation_finds_every_pair_at_its_row(sampler, evaluation, world_size):
     store = _hidden_safe()
     found = {"train": [], "val": [], "test": []}
     for rank in range(world_size):
-        made = loader(store, evaluation=evaluation, rank=rank, world_size=world_size)
+        made = loader(store, sampler=sampler, evaluation=evaluation, rank=rank, world_size=world_size)
         assert (made.approximation is None) == (evaluation == "full_batch")
         for each in made.passes:
             for _ in range(2):  # always the same
@@ -85,6 +87,28 @@ def test_evaluation_finds_every_pair_at_its_row(evaluation, world_size):
             for part, rows in each.rows.items():
                 found[part] += (y if rows is None else y[rows]).tolist()
     assert found == {part: index.tolist() for part, index in SPLITS.parts().items()}
+
+
+def test_the_graph_of_a_pair_is_what_surrounds_its_ends_without_the_edges_between_them():
+    store = _hidden_safe()
+    made, seen = loader(store, sampler="shadow", sizes=[-1]), 0
+    visible = made._store.edge_index.T.tolist()
+    for batch, rows in made.train(0):
+        assert rows.tolist() == list(range(len(batch.y)))
+        assert torch.equal(_ends(batch), store.edge_sets["label"].index[:, batch.y].long())
+        for graph, (start, end) in enumerate(zip(batch.ragged.ptr, batch.ragged.ptr[1:], strict=False)):
+            asked = batch.edge_sets["label"].index[:, graph]
+            assert ((start <= asked) & (asked < end)).all()
+            roots = set(batch.x[asked, 0].long().tolist())
+            nodes = batch.x[start:end, 0].long().tolist()
+            assert set(nodes) == roots | {source for source, target in visible if target in roots}
+            inside = batch.ragged.graph_id[batch.edge_index[0]] == graph
+            ends = batch.x[batch.edge_index[:, inside], 0].long().T.tolist()
+            among = [edge for edge in visible if set(edge) <= set(nodes)]
+            expected = [edge for edge in among if not (set(edge) == roots and len(roots) == 2)]
+            assert sorted(ends) == sorted(expected)
+            seen += len(among) - len(expected)
+    assert seen, "or nothing is tested"
 
 
 def test_an_epoch_depends_on_seed_and_number_only():
@@ -105,9 +129,7 @@ def test_what_is_refused():
         ValueError, match=r"cuts one graph with a target per pair; this data set has 1 graphs with .* node"
     ):
         loader(one_graph())
-    with pytest.raises(
-        ValueError, match=r"val.sampler of a link task must be one of full_batch, neighbor; not 'blocks'"
-    ):
+    with pytest.raises(ValueError, match=r"val.sampler of a link task .* must be full_batch or neighbor; not 'blocks'"):
         loader(store, evaluation="blocks")
     with pytest.raises(ValueError, match="batch_size must be at least 1, received 0"):
         loader(store, batch_size=0)

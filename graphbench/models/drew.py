@@ -1,0 +1,132 @@
+"""DRew: every layer hears nodes one hop further away (https://arxiv.org/abs/2305.08018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.errors import ArgumentError, check_at_least
+from graphbench.heads.contract import Head
+from graphbench.layers.activation import activation
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import BatchNorm, NoNorm
+from graphbench.layers.shells import shells
+from graphbench.models.contract import EncodedModel
+from graphbench.models.pre_layers import LayerSettings
+from graphbench.ops.propagate import propagate
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch, as_dense
+
+
+class ShellConvolutions(nn.Module):
+    """A graph convolution along pairs of nodes k hops apart, with weights of its own for every k = 1 .. K.
+
+    Args:
+        dim: channels.
+        number: K.
+        settings: BatchNorm, dropout, activation and L2 normalisation after every convolution.
+
+    Shape:
+        states (N, K, dim), the k-th of them what is heard from k hops away -> (N, dim), the sum
+    """
+
+    def __init__(self, dim: int, number: int, settings: LayerSettings) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(number, dim, dim))
+        for matrix in self.weight:
+            nn.init.xavier_uniform_(matrix)
+        self.bias = None if settings.batchnorm else nn.Parameter(torch.zeros(number, dim))
+        self.norm = (
+            BatchNorm(number * dim, settings.norm_eps, settings.norm_momentum) if settings.batchnorm else NoNorm()
+        )
+        self.dropout, self.act = Dropout(settings.dropout), activation(settings.act)
+        self.l2norm = settings.l2norm
+
+    def forward(self, states: Tensor, batch: GraphBatch, hops: int) -> Tensor:
+        """(N, dim); ``hops`` are those of the shells of the batch, which all layers share."""
+        nodes, number, dim = states.shape
+        mapped = torch.einsum("nkd,kde->nke", states, self.weight)
+        sent = F.pad(mapped, (0, 0, 1, hops + 1 - number)).flatten(0, 1)
+        heard = propagate(batch.derived(shells, hops, True), sent).view(nodes, hops + 2, dim)[:, 1 : number + 1]
+        if self.bias is not None:
+            heard = heard + self.bias
+        new: Tensor = self.act(self.dropout(self.norm(heard.flatten(1), batch))).view_as(mapped)
+        return (F.normalize(new, dim=2) if self.l2norm else new).sum(1)
+
+
+@register("DRew")
+class DRew(EncodedModel):
+    r"""nu-DRew-GCN: layer t hears nodes up to t + 1 hops away, the further away the older what it hears.
+
+    Equations, A^_k = D_k^-1/2 (A_k + I) D_k^-1/2, A_k joining nodes k hops apart, n dividing rows by their length::
+
+        u_k = n(act(drop(BN(A^_k x_{t - max(k - nu, 0)} W_tk))))
+        x_{t+1} = n(x_t + relu(sum over k = 1 .. min(t + 1, K) of u_k)),   y = head(x_L)
+
+    Args:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width, which must be ``dim``.
+        dim: width of all layers (``gnn.dim_inner``).
+        layers: L (``gnn.layers_mp``).
+        head: factory of the head.
+        post: BN, drop, act and n, as GraphGym's layers have them.
+        hops: K; the released runs have K = L.
+        nu: hops that are heard without delay; None: no delay at all.
+
+    Shape:
+        batch -> prediction of the head. O(pairs within K hops) memory for what is summed, O(N K dim) for every layer.
+
+    Differences from the released code: a graph without nodes k hops apart is convolved along its self loops, there only
+    if another graph of the batch has such nodes. In the paper A_k has no loops. Weights of the hops (``agg_weights``),
+    which no released run has, and the variants of GIN and GatedGCN are not here.
+    """
+
+    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+
+    def __init__(
+        self,
+        encoder: FromContext[NodeEncoder],
+        dim_encoded: FromContext[int],
+        dim: FromContext[int],
+        layers: FromContext[int],
+        head: FromContext[Callable[[int], Head]],
+        *,
+        post: FromContext[LayerSettings] = LayerSettings(),
+        hops: int = 5,
+        nu: int | None = 1,
+    ) -> None:
+        super().__init__(encoder, keep_sparse=False)
+        check_at_least(1, hops=hops, nu=1 if nu is None else nu)
+        if dim_encoded != dim:
+            raise ArgumentError(
+                ("dim_encoded", "dim"),
+                f"DRew adds the encoded nodes to its states, received {dim_encoded} and {dim} columns",
+            )
+        self.hops, self.nu, self.l2norm = hops, nu, post.l2norm
+        self.layers: Modules[ShellConvolutions] = Modules(
+            ShellConvolutions(dim, min(number, hops), post) for number in range(1, layers + 1)
+        )
+        self.head = head(dim)
+
+    @classmethod
+    def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Neighbour lists within K hops."""
+        return {"HopNeighbors": {"cutoff": arguments["hops"]}}
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head."""
+        h, _, batch = self.encode(batch)
+        states = [as_dense(h)]
+        for t, layer in enumerate(self.layers):
+            delays = [0 if self.nu is None else max(k - self.nu, 0) for k in range(1, min(t + 1, self.hops) + 1)]
+            heard = torch.stack([states[t - delay] for delay in delays], dim=1)
+            new = states[-1] + layer(heard, batch, self.hops).relu()
+            states.append(F.normalize(new, dim=1) if self.l2norm else new)
+        prediction: Tensor = self.head(states[-1], batch)
+        return prediction
