@@ -1,0 +1,189 @@
+"""docs/large-graphs.md: what ogbn-papers100M and PCQM4Mv2 will cost, from what generated fractions of them cost here.
+
+``python scripts/bench.py out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
+fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in ``results/measured/out-of-core.json``, and
+writes page and plot. Other fractions: ``python -m graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes
+20 GiB of $TMPDIR). Times are those of the processor.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.large_graph import BATCH, FAN_OUT
+from graphbench.benchmarks.measuring import ROOT
+from graphbench.benchmarks.page import hardware
+from graphbench.benchmarks.scaled_data import BATCHES, DATA, DIM, EDGES, MOLECULES, NODES
+from graphbench.plots import canvas
+from graphbench.runs import atomic
+
+SCALES = (1000.0, 300.0, 100.0)
+NUMBERS = ROOT / "results" / "measured" / "out-of-core.json"
+PAGE, PLOT = ROOT / "docs" / "large-graphs.md", ROOT / "docs" / "large-graphs.svg"
+HEADING = "## Measured\n"
+TRAIN, TEST = 1_207_179, 214_338
+"""Papers of the training and of the test part."""
+STAGES = {
+    "papers": {
+        "convert": ("listed_edges", EDGES, "conversion of the archive (once)"),
+        "sort": ("edges", 2 * EDGES, "edges sorted by target (every start)"),
+    },
+    "pcqm4m": {
+        "read": ("molecules", MOLECULES, "reading with RDKit (once)"),
+        "encode": ("molecules", MOLECULES, "RWSE of 16 steps (once)"),
+        "batches": ("molecules", MOLECULES, "batches of an epoch, without a model"),
+    },
+}
+"""Data -> stage -> what its cost grows with, how much of it the whole has, and in words."""
+Measured = Mapping[str, Sequence[Mapping[str, float]]]
+
+
+def run(scales: Sequence[float] = SCALES) -> list[Case]:
+    """Measures, writes the page, and says how well the largest fraction is foretold by the smaller ones."""
+    measured: dict[str, list[Mapping[str, float]]] = {data: [] for data in DATA}
+    for scale in scales:
+        for data, found in measured.items():
+            command = [sys.executable, "-m", "graphbench.benchmarks.scaled_data", data, str(scale)]
+            done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+    write(measured)
+    return foretold(measured)
+
+
+def foretold(measured: Measured) -> list[Case]:
+    """The largest fraction beside the model of the others."""
+    cases = []
+    for data, stages in STAGES.items():
+        *smaller, largest = measured[data]
+        for stage, (size, _, words) in stages.items():
+            a, b = fit([each[size] for each in smaller], [each[f"{stage}_cpu_s"] for each in smaller])
+            name = f"{data} 1:{largest['scale']:g}, {words}: foretold by smaller fractions"
+            cases.append(Case(name, "measured", [a + b * largest[size]], [largest[f"{stage}_cpu_s"]], target=0.67))
+    return cases
+
+
+def fit(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """a, b >= 0 of value = a + b * size, with the least sum of squared relative errors."""
+    size, value = np.asarray(sizes, dtype=float), np.maximum(np.asarray(values, dtype=float), 1e-9)
+    design = np.stack([np.ones_like(size), size / size.max()], axis=1) / value[:, None]
+    (a, b), _ = nnls(design, np.ones_like(value))
+    return float(a), float(b / size.max())
+
+
+def write(measured: Measured) -> None:
+    """Writes numbers, plot and page."""
+    facts = {"date": datetime.date.today().isoformat(), "hardware": hardware()}
+    atomic.write_text(NUMBERS, json.dumps({**facts, "measured": measured}, indent=1) + "\n")
+    draw(measured, PLOT)
+    above = PAGE.read_text(encoding="utf-8").partition(HEADING)[0].rstrip()
+    atomic.write_text(PAGE, f"{above}\n\n{HEADING}\n{section(facts, measured)}")
+
+
+def section(facts: Mapping[str, str], measured: Measured) -> str:
+    """The part of the page that is generated."""
+    scales = ", ".join(f"1:{each['scale']:g}" for each in measured["papers"])
+    lines = [
+        f"`python scripts/bench.py out_of_core` on {facts['date']}, {facts['hardware']}: fractions {scales}. Times are",
+        "those of the processor, over all threads; 1:1 is the model's, not measured. Error: the largest of the model",
+        "on what was measured.",
+        "",
+        "| stage | " + scales.replace(", ", " | ") + " | error | 1:1, one node | eight nodes |",
+        "|---|" + "---|" * (len(measured["papers"]) + 3),
+    ]
+    for data, stages in STAGES.items():
+        for stage, (size, whole, words) in stages.items():
+            seconds = [max(each[f"{stage}_cpu_s"], 1e-3) for each in measured[data]]
+            sizes = [each[size] for each in measured[data]]
+            a, b = fit(sizes, seconds)
+            error = max(abs(a + b * n - t) / t for n, t in zip(sizes, seconds, strict=True))
+            shared = data == "pcqm4m"
+            lines.append(
+                f"| {data}: {words} | {' | '.join(f'{t:.2f} s' for t in seconds)} | {error:.0%} | "
+                f"{_minutes(a + b * whole)} | {_minutes((a + b * whole) / (8 if shared else 1))} |"
+            )
+    lines += _sampled(measured["papers"])
+    return "\n".join([*lines, "", f"![{scales}](large-graphs.svg)", "", *_space(measured)]) + "\n"
+
+
+def _sampled(papers: Sequence[Mapping[str, float]]) -> list[str]:
+    """Time per sampled edge, which does not depend on the size of the graph, times the most that can be sampled."""
+    most, reached = 0.0, float(BATCH)
+    for size in FAN_OUT:
+        reached *= size
+        most += reached
+    lines = []
+    for stage, nodes, words in (
+        ("train", TRAIN, "epoch of training"),
+        ("predict", TEST, "prediction of the test part"),
+    ):
+        per_batch = [each[f"{stage}_cpu_s"] / BATCHES for each in papers]
+        per_edge = [t / each["sampled_edges"] for t, each in zip(per_batch, papers, strict=True)]
+        whole = max(per_edge) * most * nodes / BATCH
+        lines.append(
+            f"| papers: {words}, GraphSAGE of width {DIM}, at most | "
+            f"{' | '.join(f'{t:.2f} s per batch' for t in per_batch)} | | {_minutes(whole)} | {_minutes(whole / 8)} |"
+        )
+    return lines
+
+
+def _space(measured: Measured) -> list[str]:
+    """Disk and memory, per node and edge, and for the whole."""
+    papers, molecules = measured["papers"], measured["pcqm4m"]
+    disk = 512 * NODES + 2 * NODES + 8 * 2 * EDGES
+    anonymous = {
+        stage: fit([each["nodes"] for each in papers], [each[f"{stage}_mib"] for each in papers])
+        for stage in ("convert", "sort", "train", "predict")
+    }
+    lines = ["| memory that the system cannot take back, papers | 1:1 by the model |", "|---|---|"]
+    lines += [f"| {stage} | {(a + b * NODES) / 1024:.1f} GiB |" for stage, (a, b) in anonymous.items()]
+    per_molecule = max(each["converted_bytes"] / each["molecules"] for each in molecules)
+    return [
+        *lines,
+        "",
+        f"Disk: papers at most {disk / 1e9:.0f} GB of mapped files (512 bytes of features per node, 8 per direction of",
+        f"an edge), while they are converted {(8 * EDGES + 32 * EDGES) / 1e9:.0f} GB more; PCQM4Mv2",
+        f"{per_molecule * MOLECULES / 1e9:.1f} GB with its encodings.",
+    ]
+
+
+def draw(measured: Measured, path: Path) -> None:
+    """Seconds of every stage against the fraction, with the model up to the whole, on logarithmic axes."""
+    with canvas.style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2 * canvas.COLUMN, canvas.COLUMN), layout="constrained")
+        axes = figure.add_subplot()
+        number = 0
+        for data, stages in STAGES.items():
+            for stage, (size, whole, words) in stages.items():
+                sizes = [each[size] for each in measured[data]]
+                seconds = [max(each[f"{stage}_cpu_s"], 1e-3) for each in measured[data]]
+                a, b = fit(sizes, seconds)
+                line = np.geomspace(min(sizes), whole, 50)
+                color = canvas.COLORS[number % len(canvas.COLORS)]
+                axes.plot(line / whole, a + b * line, canvas.DASHES[number % 4], color=color, label=f"{data}: {words}")
+                axes.plot([n / whole for n in sizes], seconds, "o", color=color)
+                number += 1
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("fraction of the whole")
+        axes.set_ylabel("processor seconds")
+        axes.legend()
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
+if __name__ == "__main__":
+    run([float(scale) for scale in sys.argv[1:]] or SCALES)
