@@ -24,8 +24,6 @@ TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 """(major, minor) of the compiler: each PyTorch has its own, 2.7 has 3.3 and 2.11 has 3.6."""
 # Triton 3.3 fails on interleaved tiles that are transposed later: there random numbers cost four times as much.
 _INTERLEAVE = tl.constexpr(TRITON >= (3, 4))
-# Columns that :func:`row_products` takes at a time.
-_NARROW = tl.constexpr(64)
 
 
 @triton.jit
@@ -76,7 +74,7 @@ def row_products(
     DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """[rows of a, rows of b] products of rows, 64 columns at a time: parts of tf32 of more do not fit the registers."""
-    COLUMNS: tl.constexpr = min(SPAN, _NARROW)
+    COLUMNS: tl.constexpr = SPAN if SPAN < 64 else 64
     b_sum = tl.zeros([o_a.shape[0], o_b.shape[0]], dtype=ACC)
     for i_c in range(0, SPAN, COLUMNS):
         b_a = load_rows(a + i_c, bos, o_a, n, i_h, HEADS_A, WIDTH, COLUMNS, ACC, i_c)

@@ -127,7 +127,7 @@ def backward(
 
     ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
-    WIDE: tl.constexpr = max(SPAN_D, SPAN_E) > 64 and DOT == tl.float32
+    WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_own = first_of_tile(tiles)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
