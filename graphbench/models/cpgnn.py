@@ -20,6 +20,7 @@ from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.contract import EncodedModel
+from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -178,10 +179,7 @@ class CPGNN(EncodedModel, ReadsTargets):
         prediction: Tensor = self.head(h, batch)
         if not self.of_predictions:
             return prediction
-        if len(prediction) != batch.num_nodes:
-            raise ValueError(
-                f"classes needs a prediction per node, received {len(prediction)} for {batch.num_nodes} nodes"
-            )
+        check_per_node(prediction, batch, "classes")
         belief: Tensor = self.propagation(prediction, batch)
         return belief
 
