@@ -177,13 +177,14 @@ class PolyFormer(EncodedModel):
 
     def tokens(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K + 1, dim) from the mapped features (N, dim)."""
-        mono = self.base == "mono"
-        adjacency = batch.adjacency(norm="sym", self_loops=mono)
-        terms = [x]
-        for _ in range(self.degree):
-            step = propagate(adjacency, terms[-1])
-            if mono:
-                terms.append(step)
-            else:
-                terms.append(-step if len(terms) == 1 else -2 * step - terms[-2])
-        return torch.stack(terms, dim=1) + self.bias
+        return torch.stack(polynomial_terms(x, batch, self.degree, self.base), dim=1) + self.bias
+
+
+def polynomial_terms(x: Tensor, batch: GraphBatch, degree: int, base: str) -> list[Tensor]:
+    """P_0 x, .., P_K x (N, dim); K = ``degree``, P as :attr:`PolynomialTokens.base` says."""
+    adjacency = batch.adjacency(norm="sym", self_loops=base == "mono")
+    terms = [x]
+    for k in range(degree):
+        step = propagate(adjacency, terms[-1])
+        terms.append(step if base == "mono" else -2 * step - terms[-2] if k else -step)
+    return terms
