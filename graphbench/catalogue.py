@@ -49,13 +49,14 @@ NAMESPACES = {
 
 
 def components(namespaces: Sequence[str]) -> Iterator[Item]:
-    """A line per component, with the papers that its module or docstring links."""
+    """A line per component, with its paper: the first link of the summaries of class and module, else of the rest."""
     for namespace in namespaces:
         for component in registry.components(namespace):
-            text = inspect.getdoc(component) or ""
-            module = inspect.getdoc(inspect.getmodule(component)) or ""
-            papers = re.findall(r"arxiv\.org/abs/([\d.]+\d)", f"{text}\n{module}")
-            summary = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text.partition("\n")[0])
+            summary, _, text = (inspect.getdoc(component) or "").partition("\n")
+            about_module, _, module_text = (inspect.getdoc(inspect.getmodule(component)) or "").partition("\n")
+            papers = re.findall(r"arxiv\.org/abs/([\d.]+\d)", "\n".join((summary, about_module, text, module_text)))
+            summary = re.sub(r"(, | \()https://arxiv\.org/abs/[\d.]+\d\)?", "", summary)
+            summary = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", summary)
             yield Item(component.registered_name, summary, f"arXiv:{papers[0]}" if papers else "")
 
 

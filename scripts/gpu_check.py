@@ -1,79 +1,121 @@
-"""What is run first on a GPU that is lent: is captured training right, what does it launch, how long is an epoch.
+"""What is run first on a GPU that is lent, in order of worth, in pieces that a short lease can hold.
 
-    python -m scripts.gpu_check [tests] [launches] [epochs]
+    python -m scripts.gpu_check FOLDER [PART ...] [--minutes 9] [--earlier FOLDER ...]
 
-``tests``: 50 steps captured and not with equal losses, two captured runs equal bit for bit, other dropout masks in
-every step, a kernel on another stream noticed, seeds on streams of their own; with CUDA graphs where there is a GPU,
-else with the tape of tests/train/step_tape.py. ``launches``: kernels of a training step by the profiler, beside the
-budget that is counted without a GPU. ``epochs``: ``bench.py epochs``. All three without a word; the code is that of the
-first that fails. Every part takes minutes: where a command has a limit, give one at a time.
+``kernels``: Triton kernels against their references. ``captured``: 50 steps captured and not with equal losses, two
+captured runs equal bit for bit, other dropout masks in every step, a kernel on another stream noticed, seeds on streams
+of their own. ``launches``: kernels of a training step by the profiler, beside the budget that is counted without a GPU.
+``benchmarks`` and ``epochs``: ``bench.py`` with its peers. ``blocks``: times of the kernels' tiles, as
+``scripts.measure_blocks`` has them. All of them without a word.
+
+Every part consists of commands. What one printed is written to ``FOLDER/<part>.json`` when it ends, with software,
+hardware and a digest of the code, so that a call of the same code goes on where the last one stopped, or where those
+did whose files are in ``--earlier``. After ``--minutes`` the command that runs is ended, and begun anew by the next
+call. The exit code is 0 when all commands of the parts have succeeded, 1 when one has failed, 4 when some are left.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from graphbench.benchmarks import cli as bench
-from graphbench.benchmarks.epochs import per_step
+from graphbench.benchmarks.epochs import MEASURED
+from graphbench.runs.environment import environment
+from scripts.measure_blocks import PIECES
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = (
-    "tests/train/test_captured_step.py",
-    "tests/train/test_captured_training.py",
-    "tests/train/test_captured_evaluation.py",
-    "tests/train/test_turns.py",
-)
-BUDGETS = ROOT / "tests/launch_budgets.json"
-OF_ONE_STEP = ("gather", "forward", "loss", "backward", "clip", "optimizer")
+LEFT = 4
+"""Exit code where commands are left for another call."""
+_CAPTURED = ("captured_step", "captured_training", "captured_evaluation", "turns")
+_KEPT = 8000  # characters of what a command printed
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the parts asked for, in their order; the exit code of the first that fails."""
+def parts() -> dict[str, dict[str, list[str]]]:
+    """Part -> name of a command -> the command, in order of worth."""
+    here = sys.executable
+    pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m"]
+    kernels = sorted(path.name for path in (ROOT / "tests/ops").glob("interpreted_*.py"))
+    budgets = json.loads((ROOT / "tests/launch_budgets.json").read_text())
+    bench = [here, "scripts/bench.py", "--device", "cuda"]
+    names = ("gps_step", "sgformer", "sparse_flow", "distance", "sfi_step", "geco")
+    return {
+        "kernels": {name: [*pytest, "not exhaustive", f"tests/ops/{name}"] for name in kernels},
+        "captured": {name: [*pytest, "slow or not slow", f"tests/train/test_{name}.py"] for name in _CAPTURED},
+        "launches": {name: [here, "-m", "scripts.launches", name, "--profiler"] for name in budgets},
+        "benchmarks": {name: [*bench, name] for name in names},
+        "epochs": {each.label: [*bench, "epochs", "--only", each.label] for each in MEASURED},
+        "blocks": {piece: [here, "-m", "scripts.measure_blocks", piece, "--dry-run"] for piece in PIECES},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what is left of the parts asked for, in their order."""
+    known = parts()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
-    asked = parser.parse_args(arguments).parts or list(PARTS)
-    unknown = [part for part in asked if part not in PARTS]
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of the results, a file per part")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(known)}; default: all")
+    parser.add_argument("--minutes", type=float, default=9.0, help="after which this call ends (default: %(default)s)")
+    parser.add_argument("--earlier", type=Path, nargs="*", default=[], metavar="FOLDER", help="with results to skip")
+    options = parser.parse_args(arguments)
+    unknown = [part for part in options.parts if part not in known]
     if unknown:
-        parser.error(f"parts are {', '.join(PARTS)}; received {', '.join(unknown)}")
-    codes = [PARTS[part]() for part in PARTS if part in asked]
-    return next((code for code in codes if code), 0)
+        parser.error(f"parts are {', '.join(known)}; received {', '.join(unknown)}")
+    end, codes = time.monotonic() + 60 * options.minutes, []
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for part in options.parts or known:
+        codes += run(known[part], options.folder / f"{part}.json", options.earlier, end)
+    print(f"{sum(code == 0 for code in codes)} succeeded, {sum(map(bool, codes))} failed or are left", flush=True)
+    return 1 if any(code not in (0, None) for code in codes) else LEFT if None in codes else 0
 
 
-def tests() -> int:
-    """The tests of capturing, long ones included."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "slow or not slow", *TESTS]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+def run(commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end: float) -> list[int | None]:
+    """Runs commands until a point in time; their exit codes, None for those that are left.
+
+    Args:
+        commands: by name.
+        file: of their results.
+        earlier: folders with files of the same name, of earlier calls.
+        end: of ``time.monotonic()``.
+    """
+    where, done = environment(), {}
+    for known in (*(folder / file.name for folder in earlier), file):
+        stored = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
+        if stored.get("environment", {}).get("source") == where["source"]:
+            done |= stored["results"]
+    for name, command in commands.items():
+        left = end - time.monotonic()
+        if name in done or left <= 0:
+            continue
+        result = _result(command, left)
+        if result is not None:
+            done[name] = result
+            file.write_text(json.dumps({"environment": where, "results": done}, indent=1), encoding="utf-8")
+            print(f"{file.stem} {name}: code {result['code']}, {result['seconds']:.0f} s", flush=True)
+    return [done[name]["code"] if name in done else None for name in commands]
 
 
-def launches() -> int:
-    """A line per counted configuration; 1 where a step launches more than it is said to."""
-    if not torch.cuda.is_available():
-        print("launches: PyTorch sees no CUDA device here", file=sys.stderr)
-        return 2
-    over = False
-    for name, phases in json.loads(BUDGETS.read_text()).items():
-        counted = sum(phases[phase][0] for phase in OF_ONE_STEP)
-        with tempfile.TemporaryDirectory() as folder:
-            measured = per_step((f"{name}.yaml", "train.capture", "never"), Path(folder), torch.device("cuda", 0))
-        print(json.dumps({"config": name, "profiler": measured, "ledger": counted}), flush=True)
-        over |= measured > counted
-    return int(over)
-
-
-def epochs() -> int:
-    """The benchmark, on the GPU where there is one."""
-    return bench.main(["epochs", "--device", "cuda" if torch.cuda.is_available() else "cpu"])
-
-
-PARTS: dict[str, Callable[[], int]] = {"tests": tests, "launches": launches, "epochs": epochs}
+def _result(command: Sequence[str], seconds: float) -> dict[str, Any] | None:
+    """What a command printed and how long it ran; None where it was ended."""
+    begun = time.monotonic()
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **pipe) as process:  # type: ignore[call-overload]
+        try:
+            printed, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # tests start processes of their own
+            return None
+    lines = printed.rstrip().splitlines()
+    last = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else None
+    ran = {"code": process.returncode, "seconds": round(time.monotonic() - begun, 1), "result": last}
+    return {"command": " ".join(["python", *command[1:]]), **ran, "output": printed[-_KEPT:]}
 
 
 if __name__ == "__main__":

@@ -109,6 +109,16 @@ def test_lists(arguments: tuple[str, ...], lines: list[str], capsys: pytest.Capt
     assert "Did you mean 'layers'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("topic", "name", "paper"),
+    [("layers", "GRPE", "2201.12787"), ("layers", "GINE", "1905.12265"), ("models", "GritTransformer", "2305.17589")],
+)
+def test_the_paper_of_a_line_is_that_of_the_component(topic: str, name: str, paper: str) -> None:
+    [item] = (item for item in catalogue.TOPICS[topic]() if item.name == name)
+    assert item.source == f"arXiv:{paper}"
+    assert "arxiv" not in item.about
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("topic", catalogue.TOPICS)
 def test_every_topic_has_lines_with_names_of_their_own(topic: str) -> None:

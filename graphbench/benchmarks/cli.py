@@ -52,16 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--only", metavar="LABEL", help="epochs: one of its configurations, such as 'GPS ZINC'")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
     parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
+    parser.add_argument(
+        "--groups", nargs="+", default=(), metavar="NAME", help=f"{PAGE}: measure these, and only these"
+    )
     options = parser.parse_args(arguments)
     if options.name != PAGE:
         _report(options.name, options)
         return 0
     from graphbench.benchmarks import page
 
-    page.write({name: _report(name, options) for name in page.GROUPS})
+    page.measure(lambda name: _report(name, options), options.groups)
     return 0
 
 
@@ -101,6 +105,8 @@ def _measure(name: str, options: argparse.Namespace) -> list[Case]:
         arguments = [{"graphgps": options.graphgps, "sgformer": options.sgformer}]
     elif name not in HOST_BENCHMARKS:
         arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
+    if name == "epochs" and options.only:
+        arguments.append(module.chosen(options.only))
     cases: list[Case] = module.run(*arguments)
     return cases
 

@@ -20,6 +20,7 @@ from graphbench.benchmarks.measuring import ROOT, device_name, seconds_of
 from graphbench.benchmarks.pyg_gps import gps_epochs
 from graphbench.benchmarks.sgformer import Training, by_hand
 from graphbench.benchmarks.step_kernels import StepKernels
+from graphbench.errors import UserError
 from graphbench.train.reporter import EpochReport, Reporter
 
 EPOCHS = 5
@@ -57,6 +58,18 @@ MEASURED = (
     Measured("Gradformer ZINC", ("gnnbench/gradformer-zinc.yaml",), 0.3),
     Measured("SGFormer Cora", ("nodes/sgformer-cora-4layers.yaml",), 0.0006, by_hand, 50),
 )
+
+
+def chosen(label: str) -> list[Measured]:
+    """The configuration of that label, as a list of one.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = [each for each in MEASURED if each.label == label]
+    if not found:
+        raise UserError(f"--only must be one of {', '.join(each.label for each in MEASURED)}; received {label!r}")
+    return found
 
 
 class EpochSeconds(Reporter):

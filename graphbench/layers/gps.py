@@ -14,7 +14,8 @@ from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import make_norm, normed
+from graphbench.layers.norm import make_norm
+from graphbench.layers.normed import Normed, normed_sum
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
 
@@ -75,16 +76,16 @@ class GPSBlock(Block):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """Node states (N, dim), edge states, and the batch for the next block."""
-        total: Tensor | None = None
+        outputs: list[Normed] = []
         present = [branch for branch in self.branches if branch.part is not None]
         states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
         for branch in present:
             residual = next(states) if branch.adds_residual else None
-            total, e, batch = branch(next(states), e, batch, residual, total)
-        x = h if total is None else total
-        mapped, x = self.feed_forward.mapped(x)
-        h = normed(self.norm_out, x, batch, added=mapped, added_dropout=self.feed_forward.dropout_out)
-        return h, e, batch
+            output, e, batch = branch.output(next(states), e, batch, residual)
+            outputs.append(output)
+        mapped, x = self.feed_forward.mapped(normed_sum(outputs, batch) if outputs else h)
+        last = Normed(self.norm_out, x, added=mapped, added_dropout=self.feed_forward.dropout_out)
+        return normed_sum([last], batch), e, batch
 
 
 class SubLayer(nn.Module):
@@ -109,18 +110,17 @@ class SubLayer(nn.Module):
         self.edges = edges
         self.adds_residual = not (isinstance(layer, LocalLayer) and layer.has_residual)
 
-    def forward(
-        self,
-        h: Tensor,
-        e: Tensor | None,
-        batch: GraphBatch,
-        residual: Tensor | None = None,
-        total: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The sum (N, dim) with the layer's term, and edge states and batch for the next sublayer.
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """The output (N, dim), and edge states and batch for the next sublayer."""
+        output, e, batch = self.output(h, e, batch)
+        return normed_sum([output], batch), e, batch
 
-        ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once; ``total`` the
-        sum of the sublayers before, None for the first.
+    def output(
+        self, h: Tensor, e: Tensor | None, batch: GraphBatch, residual: Tensor | None = None
+    ) -> tuple[Normed, Tensor | None, GraphBatch]:
+        """What is left to be computed of the output (N, dim), and edge states and batch for the next sublayer.
+
+        ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once.
         """
         assert self.part is not None
         if self.edges is None:
@@ -128,10 +128,11 @@ class SubLayer(nn.Module):
         else:
             new, batch = self._on_edge_set(h, batch, self.edges)
         if not self.adds_residual:
-            return normed(self.norm, new, batch, residual=total), e, batch
+            return Normed(self.norm, new), e, batch
         old = h if residual is None else residual
-        out = normed(self.norm, old, batch, added=new, added_dropout=self.dropout, residual=total)
-        return out, e, batch
+        if h.device.type == "cpu":  # masks are drawn in the order of the layers
+            return Normed(self.norm, old + self.dropout(new)), e, batch
+        return Normed(self.norm, old, added=new, added_dropout=self.dropout), e, batch
 
     def _on_edge_set(self, h: Tensor, batch: GraphBatch, name: str) -> tuple[Tensor, GraphBatch]:
         """The layer on another set of pairs, whose states are kept apart from those of the edges."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError, nearest
-from graphbench.layers.dropout import Dropout
 from graphbench.ops.graph_layer_norm import graph_layer_norm
-from graphbench.ops.residual_norm import ALONE, Activation, Normalization, Surroundings, batch_norm, residual_norm
+from graphbench.ops.residual_norm import ALONE, Normalization, NormInput, Surroundings, batch_norm, residual_norms
 from graphbench.ops.segment import segment_mean
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level, RealRows
@@ -67,15 +64,17 @@ class BatchNorm(nn.BatchNorm1d):
             level: what the R rows are.
         """
         if h.dim() == 2:
-            return self.surrounded(h, batch, level)
-        real = self._real_rows(batch, level)
-        if real is None:
+            return residual_norms([self.operator_input(h, batch, level)])[0]
+        if self._real_rows(batch, level) is None:
             return batch_norm(h, self._normalization())
         rows = h.transpose(1, 2).reshape(-1, h.shape[1])
-        return self.surrounded(rows, batch, level).view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
+        out = residual_norms([self.operator_input(rows, batch, level)])[0]
+        return out.view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
 
-    def surrounded(self, h: Tensor, batch: GraphBatch | None, level: Level, around: Surroundings = ALONE) -> Tensor:
-        """The operator :func:`graphbench.ops.residual_norm.residual_norm` on these rows.
+    def operator_input(
+        self, h: Tensor, batch: GraphBatch | None, level: Level, around: Surroundings = ALONE
+    ) -> NormInput:
+        """What the operator :func:`graphbench.ops.residual_norm.residual_norms` is given for these rows.
 
         Args:
             h: (k R, dim).
@@ -86,7 +85,7 @@ class BatchNorm(nn.BatchNorm1d):
         real = self._real_rows(batch, level)
         if real is not None:
             real = real.repeated(h.shape[0] // max(real.mask.numel(), 1))
-        return residual_norm(h, self._normalization(), around, real=real)
+        return NormInput(h, self._normalization(), around, real)
 
     def _real_rows(self, batch: GraphBatch | None, level: Level) -> RealRows | None:
         return None if batch is None or not self.training else batch.real(level)
@@ -97,51 +96,6 @@ class BatchNorm(nn.BatchNorm1d):
         return Normalization(
             self.weight, self.bias, self.running_mean, self.running_var, self.training, self.momentum or 0.0, self.eps
         )
-
-
-def normed(
-    norm: nn.Module,
-    h: Tensor,
-    batch: GraphBatch,
-    level: Level = "node",
-    *,
-    added: Tensor | None = None,
-    added_dropout: Dropout | None = None,
-    act: nn.Module | None = None,
-    dropout: Dropout | None = None,
-    residual: Tensor | None = None,
-) -> Tensor:
-    """``residual + dropout(act(norm(h + added_dropout(added))))``, what is None left out.
-
-    With :class:`BatchNorm` one operator, which a GPU computes in one or two kernels.
-
-    Args:
-        norm: called as ``norm(h, batch)``; one that is not for nodes is a :class:`BatchNorm`.
-        h: (R, dim).
-        batch: whose rows these are.
-        level: what a row is.
-        added: (R, dim).
-        added_dropout: of what is added.
-        act: activation.
-        dropout: of what is normalised and activated.
-        residual: (R, dim).
-    """
-    inside = act is None or isinstance(act, (nn.ReLU, nn.Identity))
-    if isinstance(norm, BatchNorm):
-        around = Surroundings(added, 0.0 if added_dropout is None else added_dropout.rate)
-        if inside:
-            relu: Activation = "relu" if isinstance(act, nn.ReLU) else "identity"
-            rate = 0.0 if dropout is None else dropout.rate
-            around = replace(around, act=relu, dropout=rate, residual=residual)
-            return norm.surrounded(h, batch, level, around)
-        out = norm.surrounded(h, batch, level, around)
-    else:
-        if added is not None:
-            h = h + (added if added_dropout is None else added_dropout(added))
-        out = norm(h, batch)
-    out = out if act is None else act(out)
-    out = out if dropout is None else dropout(out)
-    return out if residual is None else residual + out
 
 
 class NormedSequential(nn.Sequential):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.contract import HasAuxiliaryLoss, ReadsTargets
+from graphbench.contract import CountsOnHost, HasAuxiliaryLoss, ReadsTargets
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
@@ -49,7 +49,7 @@ class BeliefSettings:
     cotrain: float = 1.0
 
 
-class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
+class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
     r"""Linear belief propagation with trained compatibilities H (K, K), centred at 1/K.
 
     .. math:: E = \mathrm{softmax}(P) - 1/K, \qquad B_0 = E, \qquad B_{l+1} = E + A B_l H, \qquad y = B_L + 1/K
@@ -66,6 +66,8 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
     Shape:
         P (N, K) or, for two classes, the logit (N, 1) -> the same shape
     """
+
+    counters: ClassVar[tuple[str, ...]] = ("step",)
 
     def __init__(self, classes: int, settings: BeliefSettings) -> None:
         super().__init__()
@@ -88,14 +90,6 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
         self._leave_loss(logits, batch)
         belief = self._propagated(logits, batch)
         return belief[:, 1:] - belief[:, :1] if one_logit else belief
-
-    def get_extra_state(self) -> Tensor:
-        """() int64: training steps so far, which a resumed run goes on from."""
-        return torch.tensor(self.step, device="cpu")
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Inverse of :meth:`get_extra_state`."""
-        self.step = int(state)
 
     def _propagated(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K) posterior beliefs."""

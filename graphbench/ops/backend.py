@@ -42,7 +42,7 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     Raises:
         ValueError: no such implementation.
     """
-    if backend == "auto" and not _compiles() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
+    if backend == "auto" and not compiles() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
         return implementations["reference"]
     if backend == "auto":
         return implementations[next(reversed(list(implementations)))]
@@ -51,8 +51,8 @@ def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
     return implementations[backend]
 
 
-def _compiles() -> bool:
-    """Whether a compiler traces, which knows no context variables; an export does."""
+def compiles() -> bool:
+    """Whether a compiler traces, for which operators are nodes and which knows no context variables; no export does."""
     return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
 
 

@@ -12,7 +12,7 @@ import triton
 from torch import Tensor
 
 from graphbench.ops import backend
-from graphbench.ops.gpu_blocks import Block, Blocks, block_tables, table_for
+from graphbench.ops.gpu_blocks import Block, Blocks, block_tables, tables_for
 from graphbench.ops.gpu_tables import tile_table
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
@@ -80,13 +80,14 @@ def operand_bytes(kind: torch.dtype) -> int:
 
 def attention_block(q: Tensor, v: Tensor) -> Block:
     """(queries of a tile, keys of a tile, warps) for heads of these widths on their device."""
-    return blocks_on(q.device)[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
+    return blocks_on(q.device, "attention")[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
 
 
 @functools.cache
-def blocks_on(device: torch.device) -> Blocks:
+def blocks_on(device: torch.device, kernels: str) -> Blocks:
     """Those of its architecture; where kernels are interpreted or only compiled, those of the newest."""
-    return table_for(torch.cuda.get_device_capability(device) if device.type == "cuda" else max(block_tables())).blocks
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else max(block_tables())
+    return tables_for(capability)[kernels].blocks
 
 
 def span_of(width: int) -> int:

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.ops.backend import compiles
 from graphbench.structures.memo import Memo, asking, by_handle, is_recorded
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,7 +52,7 @@ def library_op(results: Callable[..., Tensor | tuple[Tensor | int, ...]]) -> Cal
 
         @functools.wraps(function)
         def operator(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+            if compiles():
                 return _traced(node, results(*args, **kwargs), args, kwargs)
             if not is_recorded():
                 return function(*args, **kwargs)

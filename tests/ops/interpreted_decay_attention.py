@@ -27,7 +27,7 @@ SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
-    monkeypatch.setattr(gpu_launch, "blocks_on", lambda device: SMALL)
+    monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
 
 
 def on_device(ragged: Ragged, d: int = 5, e: int = 18) -> list[Tensor]:

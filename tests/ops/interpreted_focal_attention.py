@@ -29,7 +29,7 @@ REACH = (None, 1, 2)
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
-    monkeypatch.setattr(gpu_launch, "blocks_on", lambda device: SMALL)
+    monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
 
 
 def case(sizes: list[int], names: str, **options: Any) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:

@@ -26,8 +26,8 @@ BASES = pytest.mark.parametrize("base", ["self", "uniform", "none"])
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles, chunks and blocks of columns from 33 rows and 17 columns on."""
-    monkeypatch.setattr(gpu, "BLOCKS", dict.fromkeys((4, 8), (16, 16, 4)))
-    monkeypatch.setattr(gpu, "CROSS_ROWS", dict.fromkeys((64, 128, 256), 16))
+    small = dict.fromkeys((4, 8), dict.fromkeys((64, 128, 256), (16, 16, 4)))
+    monkeypatch.setattr(gpu, "blocks_on", lambda device, kernels: small)
     monkeypatch.setattr(gpu, "CHUNK", 32)
 
 

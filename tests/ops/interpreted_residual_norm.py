@@ -11,9 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from graphbench.ops.gpu_tiles import kept
-from graphbench.ops.residual_norm import Surroundings, gpu, residual_norm
+from graphbench.ops.residual_norm import NormInput, Surroundings, gpu, residual_norm, residual_norms
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
-from tests.ops.test_residual_norm import AROUND, WIDTH, case, normalization
+from tests.ops.test_residual_norm import AROUND, OF_THE_SAME_ROWS, TOGETHER, WIDTH, case, normalization, together
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
@@ -47,6 +47,52 @@ def test_padding_is_normalised_by_the_statistics_of_real_rows(real: int) -> None
 def test_a_single_real_row_is_normalised_by_the_running_statistics() -> None:
     using, inputs = case("all", 3, 1, device=DEVICE)
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize(("name", "summed"), [*((x, False) for x in TOGETHER), *((x, True) for x in OF_THE_SAME_ROWS)])
+def test_several_in_one_launch(name: str, summed: bool) -> None:
+    cases = (OF_THE_SAME_ROWS if summed else TOGETHER)[name]
+    using, inputs = together(cases, summed, real=2, device=DEVICE)
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_several_in_evaluation(summed: bool) -> None:
+    using, inputs = together(OF_THE_SAME_ROWS["of three with a residual"], summed, training=False, device=DEVICE)
+    with torch.no_grad():
+        torch.testing.assert_close(using("gpu")(*inputs), using("reference")(*inputs))
+
+
+def test_several_of_which_some_have_a_gradient() -> None:
+    """As edge states that no layer reads any more."""
+    using, inputs = together(TOGETHER["of nodes and edges"], False, device=DEVICE)
+
+    def first(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *tensors: function(*tensors)[:19]
+
+    assert_same(first(using("gpu")), first(using("reference")), inputs)
+    outputs = residual_norms(
+        [NormInput(h, normalization(device=DEVICE)) for h in (inputs[0], inputs[5])], backend="gpu"
+    )
+    outputs[0].sum().backward()
+    assert inputs[5].grad is None
+
+
+def test_error_of_a_sum_in_float32() -> None:
+    using, inputs = together(OF_THE_SAME_ROWS["of three with a residual"], True, device=DEVICE)
+    assert_within_budget(using("gpu"), using("reference"), inputs)
+
+
+def test_masks_of_several_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = torch.tensor([3, 4], device=DEVICE)
+    monkeypatch.setattr(torch, "randint", lambda *_, **__: seeds)
+    h, more = (torch.ones(rows, WIDTH, dtype=torch.float64, device=DEVICE) for rows in (20, 37))
+    norm = normalization(False, device=DEVICE)
+    inputs = [NormInput(x, norm, Surroundings(x, 0.5, "identity", 0.25)) for x in (h, more)]
+    with torch.no_grad():
+        both = residual_norms(inputs, backend="gpu")
+        each = [residual_norm(x.h, norm, x.around, backend="gpu") for x in inputs]
+    assert torch.equal(torch.cat(both), torch.cat(each))
 
 
 def test_evaluation() -> None:

@@ -27,7 +27,9 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
     monkeypatch.setattr(
-        gpu_launch, "blocks_on", lambda device: {size: dict.fromkeys((16, 32), (16, 16, 4)) for size in (2, 4, 8)}
+        gpu_launch,
+        "blocks_on",
+        lambda device, kernels: {size: dict.fromkeys((16, 32), (16, 16, 4)) for size in (2, 4, 8)},
     )
 
 

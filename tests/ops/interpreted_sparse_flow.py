@@ -26,13 +26,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 NAMES = ("output", "q", "k", "q_friction", "k_friction", "v", "lam")
 
 
+SMALL = {
+    "flow_whole": {16: (16, 16, 4), 32: (32, 32, 4)},
+    "flow_tiled": dict.fromkeys((64, 128, 256), (32, 64, 4)),
+    "flow_query_side": dict.fromkeys((64, 128, 256), (32, 64, 4)),
+    "flow_key_side": dict.fromkeys((64, 128, 256), (64, 32, 4)),
+}
+
+
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 33 nodes on, several tiles of rows and of keys."""
-    monkeypatch.setattr(gpu, "WHOLE", dict.fromkeys((2, 4, 8), ((16, 16, 4), (32, 32, 4))))
-    monkeypatch.setattr(gpu, "TILED", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (32, 64, 4))))
-    monkeypatch.setattr(gpu, "QUERY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (32, 64, 4))))
-    monkeypatch.setattr(gpu, "KEY_SIDE", dict.fromkeys((2, 4, 8), dict.fromkeys((64, 128, 256), (64, 32, 4))))
+    monkeypatch.setattr(gpu, "blocks_on", lambda device, kernels: dict.fromkeys((2, 4, 8), SMALL[kernels]))
 
 
 def inputs_for(ragged: Ragged, d: int, e: int, heads: int = 2, spread: float = 1.0) -> list[Tensor]:

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -25,10 +22,7 @@ __all__ = ["fresh_compiler"]  # a fixture
 def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     kind = torch.float32
     constants = gpu.constants(81, kind, True)
-    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
     types = dict.fromkeys(("ptr", "tap_ptr", "tiles", "size_ptr", "graphs"), "*i64")
     types |= dict.fromkeys(("s_u", "s_taps", "s_gate", "s_grad"), "i32")
     kernel = getattr(gpu_kernels, name)
-    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
-    check_program(program, kind, capability)
-    check_machine_code(program)
+    check_compiles(kernel, constants, types, capability)

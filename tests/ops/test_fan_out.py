@@ -8,9 +8,7 @@ import torch
 from graphbench.ops.fan_out import fan_out
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -28,7 +26,5 @@ def test_on_the_host_it_is_the_tensor_itself() -> None:
 @pytest.mark.parametrize("capability", SHARED)
 def test_compiles_for_a_gpu(capability: int) -> None:
     constants = {"COUNT": 4, "ENTRIES": gpu.ENTRIES, "ACC": gpu.triton_type(torch.float32)}
-    options = {"num_warps": 4, "enable_fp_fusion": True}
-    program = compile_kernel(gpu_kernels.add_all, constants, {"size": "i32"}, "*fp32", capability, options)
-    check_program(program, torch.float32, capability)
-    check_machine_code(program)
+    constants |= {"num_warps": 4, "enable_fp_fusion": True}
+    check_compiles(gpu_kernels.add_all, constants, {"size": "i32"}, capability)

@@ -8,9 +8,7 @@ import torch
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -27,9 +25,6 @@ __all__ = ["fresh_compiler"]  # a fixture
 def test_compiles_for_a_gpu(name: str, width: int, capability: int) -> None:
     kind = torch.float32
     constants = gpu.constants(width, kind) | ({"EPS": 1e-5} if name == "forward" else {})
-    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
     types = {"ptr": "*i64", "statistics": f"*{NAME[wide_of(kind)]}", "parts": f"*{NAME[wide_of(kind)]}"}
     kernel = getattr(gpu_kernels, name)
-    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
-    check_program(program, kind, capability)
-    check_machine_code(program)
+    check_compiles(kernel, constants, types, capability)

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -26,8 +23,5 @@ def test_compiles_for_a_gpu(width: tuple[int, int], capability: int) -> None:
     assert capability in SHARED
     kind = torch.float32
     constants = gpu.constants(*width, kind) | {"RELU": True, "OF_ROWS": True, "PLUS": True}
-    options = {option: constants.pop(option) for option in ("num_warps", "num_stages", "enable_fp_fusion")}
     types = {"num_rows": "i32", "s_h": "i32", "s_grad": "i32", "s_plus": "i32"}
-    program = compile_kernel(gpu_kernels.backward, constants, types, f"*{NAME[kind]}", capability, options)
-    check_program(program, kind, capability, tensor_cores=True)
-    check_machine_code(program, tensor_cores=True)
+    check_compiles(gpu_kernels.backward, constants, types, capability, tensor_cores=True)

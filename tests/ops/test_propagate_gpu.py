@@ -8,11 +8,8 @@ import pytest
 import torch
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -37,10 +34,7 @@ __all__ = ["fresh_compiler"]  # a fixture
 def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     kind = torch.float32
     constants = gpu.constants(96, kind) | KERNELS[name]
-    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
     kernel = getattr(gpu_kernels, name)
     types = dict.fromkeys(("ptr", "entry", "other"), "*i64") | {"num_nodes": "i32"}
     types |= {argument: "i32" for argument in kernel.arg_names if argument.startswith("s_")}
-    program = compile_kernel(kernel, constants, types, f"*{NAME[kind]}", capability, options)
-    check_program(program, kind, capability)
-    check_machine_code(program)
+    check_compiles(kernel, constants, types, capability)

@@ -9,7 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench.ops.residual_norm import Normalization, Surroundings, residual_norm
+from graphbench.ops.residual_norm import (
+    Normalization,
+    NormInput,
+    Surroundings,
+    residual_norm,
+    residual_norm_sum,
+    residual_norms,
+)
 from graphbench.structures.capacity import RealRows
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 
@@ -48,6 +55,62 @@ def case(
         return run
 
     return using, inputs
+
+
+# What is around each of several inputs, and how many rows they have.
+TOGETHER = {
+    "of nodes and edges": [("all", 19), ("relu_residual", 37)],
+    "of three kinds": [("alone", 37), ("added", 3), ("all", 20)],
+    "with no rows": [("alone", 0), ("all", 20)],
+    "with a single row": [("all", 20), ("added", 1)],
+}
+OF_THE_SAME_ROWS = {
+    "of two": [("alone", 37), ("added", 37)],
+    "of three with a residual": [("all", 20), ("added", 20), ("alone", 20)],
+    "with a residual that comes later": [("alone", 20), ("all", 20)],
+    "of no rows": [("alone", 0), ("added", 0)],
+}
+
+
+def together(
+    cases: list[tuple[str, int]], summed: bool, real: int | None = None, training: bool = True, device: str = "cpu"
+) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+    """As :func:`case`, of the sum of several inputs or of their outputs one below the other."""
+    inputs: list[Tensor] = []
+    counts = []
+    for name, rows in cases:
+        inputs += case(name, rows, device=device)[1]
+        counts.append(3 + sum(key in AROUND[name] for key in ("added", "residual")))
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        def run(*tensors: Tensor) -> Tensor:
+            given, left = [], list(tensors)
+            for (name, rows), count in zip(cases, counts, strict=True):
+                (h, weight, bias, *others), left = left[:count], left[count:]
+                norm = replace(normalization(training, h.dtype, device), weight=weight, bias=bias)
+                present = [key for key in ("added", "residual") if key in AROUND[name]]
+                around = Surroundings(**{**AROUND[name], **dict(zip(present, others, strict=True))})
+                mask = None if real is None else RealRows(torch.arange(rows, device=device) % 3 < real, None)
+                given.append(NormInput(h, norm, around, mask))
+            if summed:
+                return residual_norm_sum(given, backend=backend)
+            return torch.cat(residual_norms(given, backend=backend))
+
+        return run
+
+    return using, inputs
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_several_are_each_by_itself(name: str) -> None:
+    using, inputs = together(TOGETHER[name], False, real=2)
+    assert_same(using("cpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("name", OF_THE_SAME_ROWS)
+def test_a_sum_is_that_of_each_by_itself(name: str) -> None:
+    using, inputs = together(OF_THE_SAME_ROWS[name], True, real=2)
+    assert_same(using("cpu"), using("reference"), inputs)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 37])
@@ -105,3 +168,9 @@ def test_refused_arguments() -> None:
         residual_norm(h[:, :3], norm)
     with pytest.raises(ValueError, match="one entry for each of 4 rows"):
         residual_norm(h, norm, real=RealRows.first(torch.tensor(2), 3))
+    with pytest.raises(ValueError, match=r"must have the same shape, received \[\(4, 20\), \(3, 20\)\]"):
+        residual_norm_sum([NormInput(h, norm), NormInput(h[:3], norm)])
+    with pytest.raises(ValueError, match=r"must have the same shape, received \[\]"):
+        residual_norm_sum([])
+    with pytest.raises(ValueError, match="must lie in"):
+        residual_norms([NormInput(h, norm), NormInput(h, norm, Surroundings(dropout=-0.1))])

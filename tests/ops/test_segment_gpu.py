@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -24,9 +21,5 @@ __all__ = ["fresh_compiler"]  # a fixture
 @pytest.mark.parametrize("capability", SHARED)
 def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     constants = gpu.constants(96, torch.float32, mean=True)
-    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
     types = {"ptr": "*i64", "coin": "*i64", "s_x": "i32", "s_grad": "i32"}
-    other = f"*{NAME[torch.float32]}"
-    program = compile_kernel(getattr(gpu_kernels, name), constants, types, other, capability, options)
-    check_program(program, torch.float32, capability)
-    check_machine_code(program)
+    check_compiles(getattr(gpu_kernels, name), constants, types, capability)

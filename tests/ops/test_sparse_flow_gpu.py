@@ -20,7 +20,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # isort: skip
-from graphbench.ops.gpu_launch import operand_bytes, span_of, wide_of  # isort: skip
+from graphbench.ops.gpu_launch import blocks_on, operand_bytes, span_of, wide_of  # isort: skip
 
 KERNELS = {
     "whole_rows": gpu_whole.whole_rows,
@@ -28,17 +28,14 @@ KERNELS = {
     "query_side": gpu_backward.query_side,
     "key_side": gpu_backward.key_side,
 }
+BLOCKS = {name: f"flow_{name.removesuffix('_rows')}" for name in KERNELS}
 __all__ = ["fresh_compiler"]  # a fixture
 
 
 def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int, int]]:
     """(rows, keys, warps) of every launch for tensors of this type and width."""
-    operand = operand_bytes(kind)
-    if kernel == "whole_rows":
-        return [(rows, keys, warps) for keys, rows, warps in gpu.WHOLE[operand]]
-    span = max(64, span_of(width))
-    table = {"tiled_rows": gpu.TILED, "query_side": gpu.QUERY_SIDE, "key_side": gpu.KEY_SIDE}[kernel]
-    return [table[operand][span]]
+    table = blocks_on(torch.device("meta"), BLOCKS[kernel])[operand_bytes(kind)]
+    return list(table.values()) if kernel == "whole_rows" else [table[max(64, span_of(width))]]
 
 
 def compiled(

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    NAME,
     SHARED,
-    check_machine_code,
-    check_program,
-    compile_kernel,
+    check_compiles,
     fresh_compiler,
 )
 
@@ -25,8 +22,5 @@ __all__ = ["fresh_compiler"]  # a fixture
 def test_compiles_for_a_gpu(name: str, capability: int) -> None:
     assert capability in SHARED
     constants = gpu.constants(96, torch.float32, 1e-12)
-    options = {option: constants.pop(option) for option in ("num_warps", "enable_fp_fusion")}
-    types, other = dict.fromkeys(("num_rows", "s_x", "s_grad"), "i32"), f"*{NAME[torch.float32]}"
-    program = compile_kernel(getattr(gpu_kernels, name), constants, types, other, capability, options)
-    check_program(program, torch.float32, capability)
-    check_machine_code(program)
+    types = dict.fromkeys(("num_rows", "s_x", "s_grad"), "i32")
+    check_compiles(getattr(gpu_kernels, name), constants, types, capability)

@@ -7,8 +7,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -20,6 +24,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("TRITON_INTERPRET replaces the compiler that is tested here", allow_module_level=True)
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.runtime import JITFunction, driver  # noqa: E402
 
 from graphbench.ops.gpu_tiles import TRITON  # noqa: E402
 
@@ -73,6 +78,66 @@ def compile_kernel(
         constexprs={(i,): constants[a] for i, a in enumerate(kernel.arg_names) if a in constants},
     )
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+def check_compiles(
+    kernel: Any, constants: dict[str, Any], types: dict[str, str], capability: int, *, tensor_cores: bool = False
+) -> None:
+    """A kernel of fp32 compiles to a program without atomics and without a register in memory.
+
+    Args:
+        kernel: with ``triton.jit``.
+        constants: its constexpr arguments, and options of the compiler, as it is launched with.
+        types: of what is neither these nor a pointer to fp32.
+        capability: of the device.
+        tensor_cores: whether products run on them.
+    """
+    options = {name: constants[name] for name in ("num_warps", "num_stages", "enable_fp_fusion") if name in constants}
+    constants = {name: value for name, value in constants.items() if name not in options}
+    program = compile_kernel(kernel, constants, types, f"*{NAME[torch.float32]}", capability, options)
+    check_program(program, torch.float32, capability, tensor_cores=tensor_cores)
+    check_machine_code(program, tensor_cores=tensor_cores)
+
+
+class _AbsentGPU:
+    """Driver of a GPU that need not be present."""
+
+    def __init__(self, capability: int) -> None:
+        self.target = GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+@contextmanager
+def launches_compiled(capability: int, operator: ModuleType) -> Iterator[dict[str, Any]]:
+    """Inside, kernels that an operator launches are compiled for a device and not run: module and name -> program.
+
+    Args:
+        capability: of the device.
+        operator: its module ``gpu``, which is told that tensors of the CPU lie on a GPU.
+    """
+    programs: dict[str, Any] = {}
+    run = JITFunction.run
+
+    def compiled(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        program = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        programs[f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}"] = program
+        return program
+
+    with (
+        mock.patch.dict(vars(driver)),  # which puts the driver back
+        mock.patch.object(JITFunction, "run", compiled),
+        mock.patch.object(operator, "has_kernels", return_value=True),
+    ):
+        driver.set_active(_AbsentGPU(capability))
+        yield programs
 
 
 def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False) -> str:

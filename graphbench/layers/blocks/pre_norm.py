@@ -93,7 +93,9 @@ class FFGTLayer(PreNormLayer):
 
 @register("GRPELayer")
 class GRPELayer(PreNormLayer):
-    """GRPE's attention and a feed-forward network, both pre-norm: the layer of GRPE and GRPE-FFGT.
+    """GRPE's attention (https://arxiv.org/abs/2201.12787) and a feed-forward network, both pre-norm.
+
+    The layer of GRPE and GRPE-FFGT.
 
     Args:
         dim: channels of nodes.

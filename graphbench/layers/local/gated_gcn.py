@@ -11,7 +11,8 @@ from graphbench.layers.contract import GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear, joint_linear
 from graphbench.layers.local.distance_gate import DistanceGate
-from graphbench.layers.norm import BatchNorm, normed
+from graphbench.layers.norm import BatchNorm
+from graphbench.layers.normed import Normed, normed
 from graphbench.ops.linear import linear_and_rows
 from graphbench.ops.propagate import gated_mean
 from graphbench.registry import FromContext, register
@@ -92,10 +93,11 @@ class GatedGCNCore(GraphLayer):
         neighbours, logit = gated_mean(adj, target, source, edge, value, gate=gate)
         old, old_edges = (h if self.node_residual else None), (e if self.edge_residual else None)
         around: dict[str, Any] = {"act": self.act, "dropout": self.dropout}
-        h_new = normed(self.node_norm, own, batch, added=neighbours, residual=old, **around)
-        if not self.update_edges:
-            return h_new, e
-        return h_new, normed(self.edge_norm, logit, batch, "edge", residual=old_edges, **around)
+        outputs = [Normed(self.node_norm, own, added=neighbours, residual=old, **around)]
+        if self.update_edges:
+            outputs.append(Normed(self.edge_norm, logit, "edge", residual=old_edges, **around))
+        h_new, *e_new = normed(outputs, batch)
+        return h_new, (e_new[0] if e_new else e)
 
 
 @register("CustomGatedGCN", "GatedGCN")

@@ -62,8 +62,9 @@ class GIN(LocalLayer):
 
 @register("GINE")
 class GINE(GIN):
-    """``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of r_st relu(h_s + e_st))``.
+    """GIN with edge features (https://arxiv.org/abs/1905.12265).
 
+    Equation: ``h'_t = MLP((1 + eps) h_t + sum over edges s -> t of r_st relu(h_s + e_st))``.
     MLP = linear, act, linear. r is 1, or with ``equivstable`` a
     :class:`~graphbench.layers.local.distance_gate.DistanceGate`.
 

@@ -16,7 +16,7 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import has_kernels, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import blocks_on, has_kernels, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
 from graphbench.ops.linear_attention.norms import bound_of, positive
@@ -24,12 +24,8 @@ from graphbench.ops.segment.cpu import sum_rows
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 
-# By bytes of a number, from what the compiler reports for sm_90, not from timing: rows of a tile, columns that are
-# multiplied at a time, warps.
-BLOCKS = {4: (64, 32, 8), 8: (32, 16, 4)}
-# Rows whose products one program sums, and rows that it multiplies at a time, by the padded width of q.
+# Rows whose products one program sums.
 CHUNK = 256
-CROSS_ROWS = {64: 64, 128: 32, 256: 16}
 # Wider heads would not fit the accumulators.
 _WIDEST = 256
 
@@ -190,8 +186,9 @@ def _launch(q: Tensor, v: Tensor, ragged: Ragged) -> tuple[tuple[int, int], Tens
     return (len(tiles), q.shape[1]), tiles, constants
 
 
-def _constants(q: Tensor, v: Tensor) -> dict[str, Any]:
-    rows, cols, warps = BLOCKS[wide_of(v.dtype).itemsize]
+def _constants(q: Tensor, v: Tensor, kernels: str = "linear_rows") -> dict[str, Any]:
+    # Rows of a tile, columns that are multiplied at a time.
+    rows, cols, warps = blocks_on(q.device, kernels)[wide_of(v.dtype).itemsize][max(64, span_of(q.shape[2]))]
     return {
         "HEADS": q.shape[1],
         "V_HEADS": v.shape[1],
@@ -207,10 +204,8 @@ def _constants(q: Tensor, v: Tensor) -> dict[str, Any]:
 
 
 def _cross_constants(a: Tensor, b: Tensor) -> dict[str, Any]:
-    constants = _constants(a, b)
-    span = span_of(a.shape[2])
-    rows, b_heads = CROSS_ROWS[max(64, span)], constants.pop("V_HEADS")
-    return constants | {"SPAN": span, "CHUNK": CHUNK, "ROWS": rows, "B_HEADS": b_heads}
+    constants = _constants(a, b, "linear_cross")
+    return constants | {"SPAN": span_of(a.shape[2]), "CHUNK": CHUNK, "B_HEADS": constants.pop("V_HEADS")}
 
 
 def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:

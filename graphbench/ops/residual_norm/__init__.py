@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from torch import Tensor
 
 from graphbench.ops.backend import choose, has_triton
 from graphbench.ops.residual_norm import cpu, reference
 from graphbench.ops.residual_norm.cpu import batch_norm
-from graphbench.ops.residual_norm.normalization import ALONE, Activation, Normalization, Surroundings
+from graphbench.ops.residual_norm.normalization import ALONE, Activation, Normalization, NormInput, Surroundings
 from graphbench.structures.capacity import RealRows
 
-__all__ = ["ALONE", "Activation", "Normalization", "Surroundings", "batch_norm", "residual_norm"]
+__all__ = [
+    "ALONE",
+    "Activation",
+    "NormInput",
+    "Normalization",
+    "Surroundings",
+    "batch_norm",
+    "residual_norm",
+    "residual_norm_sum",
+    "residual_norms",
+]
 
 
-def _gpu(h: Tensor, norm: Normalization, around: Surroundings, real: RealRows | None) -> Tensor:
+def _gpu(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
     from graphbench.ops.residual_norm import gpu  # needs Triton
 
-    return gpu.residual_norm(h, norm, around, real)
+    return gpu.residual_norms(inputs, summed)
 
 
-_IMPLEMENTATIONS = {"reference": reference.residual_norm, "gpu": _gpu, "cpu": cpu.residual_norm}
+_IMPLEMENTATIONS: dict[str, Callable[[Sequence[NormInput], bool], list[Tensor]]] = {
+    "reference": reference.residual_norms,
+    "gpu": _gpu,
+    "cpu": cpu.residual_norms,
+}
 
 
 def residual_norm(
@@ -53,6 +69,54 @@ def residual_norm(
     Raises:
         ValueError: shapes do not fit each other, a probability is outside [0, 1], or ``act`` is unknown.
     """
+    return _computed([NormInput(h, norm, around, real)], False, backend)[0]
+
+
+def residual_norms(inputs: Sequence[NormInput], *, backend: str = "auto") -> list[Tensor]:
+    """:func:`residual_norm` of several inputs, whose numbers of rows may differ: on a GPU in the launches of one.
+
+    Args:
+        inputs: arguments of each, independent of one another: no running statistics belong to two of them.
+        backend: as there.
+
+    Returns:
+        The output of each.
+
+    Raises:
+        ValueError: as there.
+    """
+    return _computed(inputs, False, backend) if inputs else []
+
+
+def residual_norm_sum(inputs: Sequence[NormInput], *, backend: str = "auto") -> Tensor:
+    """The sum of :func:`residual_norm` of several inputs of the same rows: on a GPU in the launches of one.
+
+    Args:
+        inputs: as of :func:`residual_norms`, at least one, (R, d) each.
+        backend: as there.
+
+    Returns:
+        (R, d).
+
+    Raises:
+        ValueError: as there, there is no input, or shapes differ.
+    """
+    if not inputs or any(each.h.shape != inputs[0].h.shape for each in inputs):
+        shapes = [tuple(each.h.shape) for each in inputs]
+        raise ValueError(f"inputs of a sum must have the same shape, received {shapes}")
+    return _computed(inputs, True, backend)[0]
+
+
+def _computed(inputs: Sequence[NormInput], summed: bool, backend: str) -> list[Tensor]:
+    for each in inputs:
+        _check(each)
+    if backend == "auto" and has_triton(inputs[0].h):
+        backend = "gpu"
+    return choose("residual_norm", backend, _IMPLEMENTATIONS)(inputs, summed)
+
+
+def _check(given: NormInput) -> None:
+    h, norm, around, real = given.h, given.norm, given.around, given.real
     if h.dim() != 2 or norm.running_mean.shape != h.shape[1:]:
         raise ValueError(f"h must be (R, {norm.running_mean.numel()}), received {tuple(h.shape)}")
     for name, other in (("added", around.added), ("residual", around.residual)):
@@ -65,6 +129,3 @@ def residual_norm(
         raise ValueError(f"act must be 'identity' or 'relu', received {around.act!r}")
     if real is not None and real.mask.shape != h.shape[:1]:
         raise ValueError(f"real must have one entry for each of {h.shape[0]} rows, received {tuple(real.mask.shape)}")
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("residual_norm", backend, _IMPLEMENTATIONS)(h, norm, around, real)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import torch
 from torch import Tensor, nn
 
 from graphbench.ops.dropout import dropout
-from graphbench.ops.residual_norm.normalization import Normalization, Surroundings
+from graphbench.ops.residual_norm.normalization import Normalization, NormInput
 from graphbench.structures.capacity import RealRows
 
 
-def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: RealRows | None) -> Tensor:
+def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
+    """The output of each, see :func:`graphbench.ops.residual_norm.residual_norms`; ``summed``: their sum alone."""
+    outputs = [residual_norm(each) for each in inputs]
+    return [reduce(torch.add, outputs)] if summed else outputs
+
+
+def residual_norm(given: NormInput) -> Tensor:
     """See :func:`graphbench.ops.residual_norm.residual_norm`."""
+    h, norm, around, real = given.h, given.norm, given.around, given.real
     if around.added is not None:
         h = h + dropout(around.added, around.added_dropout)
     out = batch_norm(h, norm) if real is None or not norm.training else _over_real_rows(h, norm, real)

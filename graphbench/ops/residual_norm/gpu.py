@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -10,14 +12,17 @@ from torch import Tensor
 
 try:
     from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
+    from graphbench.ops.gpu_tiles import TRITON
 except ImportError as missing:
     raise ImportError("backend 'gpu' of residual_norm needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.residual_norm import cpu, gpu_kernels
-from graphbench.ops.residual_norm.normalization import Normalization, Surroundings
+from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
+from graphbench.ops.residual_norm.normalization import Normalization, NormInput
 from graphbench.structures.capacity import RealRows
 
+OLDEST = (3, 6)
+"""Triton whose kernels take lists of tensors of several types; older ones normalise one input after the other."""
 # Rows up to which one program goes through all of them for its channels; most shares of more rows, and what a share is
 # a multiple of.
 FEW, SHARES, SHARE = 2048, 64, 256
@@ -26,24 +31,41 @@ FEW, SHARES, SHARE = 2048, 64, 256
 NARROW, BROAD = (256, 8, 8), (64, 32, 4)
 
 
-def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: RealRows | None) -> Tensor:
-    """See :func:`graphbench.ops.residual_norm.residual_norm`.
+def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
+    """See :func:`graphbench.ops.residual_norm.residual_norms`; ``summed``: the sum of the outputs alone.
 
     Gradients in evaluation, a single row, and dropout of everything go through torch code.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
-    capable = has_kernels("residual_norm", h) and h.numel() > 0
+    reached = [_reaches(each) for each in inputs]
+    if len(inputs) > 1 and not (all(reached) and _alike(inputs, summed)):
+        outputs = [residual_norms([each], False)[0] for each in inputs]
+        return [reduce(torch.add, outputs)] if summed else outputs
+    if not reached[0]:
+        return cpu.residual_norms(inputs, summed)
+    tensors: list[Tensor | None] = []
+    for each in inputs:
+        around = each.around
+        rows = [None if x is None else unit_stride(x) for x in (each.h, around.added, around.residual)]
+        tensors += [*rows, each.norm.weight, each.norm.bias]
+    result: tuple[Tensor, ...] = _ResidualNorms.apply([_Launch.of(x) for x in inputs], summed, *tensors)  # type: ignore[no-untyped-call]
+    return list(result)
+
+
+def _reaches(given: NormInput) -> bool:
+    h, norm, around = given.h, given.norm, given.around
+    capable = has_kernels("residual_norm", h) and h.numel() > 0 and len(h) > 1
     differentiated = not norm.training and torch.is_grad_enabled()
-    if not capable or differentiated or len(h) == 1 or 1.0 in (around.added_dropout, around.dropout):
-        return cpu.residual_norm(h, norm, around, real)
-    added, residual = (None if x is None else unit_stride(x) for x in (around.added, around.residual))
-    p, q = (around.added_dropout if added is not None else 0.0), around.dropout
-    seed = draw_seed(h.device, max(p, q))
-    launch = _Launch(norm, around.act == "relu", p, q, real if norm.training else None, seed)
-    result: Tensor = _ResidualNorm.apply(unit_stride(h), added, residual, norm.weight, norm.bias, launch)  # type: ignore[no-untyped-call]
-    return result
+    return capable and not differentiated and 1.0 not in (around.added_dropout, around.dropout)
+
+
+def _alike(inputs: Sequence[NormInput], summed: bool) -> bool:
+    """Whether one launch serves all: of a sum the first input alone may have a residual."""
+    kinds = {(x.h.shape[1], wide_of(x.h.dtype), x.norm.training) for x in inputs}
+    in_place = not summed or all(x.around.residual is None for x in inputs[1:])
+    return TRITON >= OLDEST and len(kinds) == 1 and in_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +88,56 @@ class _Launch:
     real: RealRows | None
     seed: Tensor
 
-    def constants(self, h: Tensor, added: Tensor | None) -> dict[str, Any]:
-        """What all kernels know when they are compiled."""
-        flags = {"ADDED": added is not None, "P": float(self.p), "MASKED": self.real is not None}
-        return flags | constants(h.shape[1], h.dtype, len(h))
+    @classmethod
+    def of(cls, given: NormInput) -> _Launch:
+        """With a seed drawn."""
+        norm, around = given.norm, given.around
+        p, q = (around.added_dropout if around.added is not None else 0.0), around.dropout
+        seed = draw_seed(given.h.device, max(p, q))
+        return cls(norm, around.act == "relu", p, q, given.real if norm.training else None, seed)
 
     def mask(self, unread: Tensor) -> Tensor:
         """(R,) which rows count; ``unread`` where all do."""
         return unread if self.real is None else self.real.mask
+
+
+class _Rows:
+    """What the launches of several inputs have in common.
+
+    Args:
+        inputs: rows (R, d) of each.
+    """
+
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        width = inputs[0].shape[1]
+        self._longest = max(len(h) for h in inputs)
+        self._known = constants(width, inputs[0].dtype, self._longest)
+        self._columns = -(-width // self._known["SPAN"])
+        self.shares = -(-self._longest // share_of(self._longest, self._longest))
+
+    def share(self, h: Tensor) -> int:
+        """Rows of a share of an input."""
+        return share_of(len(h), self._longest)
+
+    def launch(
+        self,
+        name: str,
+        arguments: Sequence[Sequence[Any]],
+        flags: Sequence[dict[str, Any]],
+        in_sequence: bool | None = None,
+        **common: Any,
+    ) -> None:
+        """The kernel of that name for one input, and that of lists for several: each its arguments and its flags."""
+        grid = (self.shares, self._columns)
+        if len(arguments) == 1:
+            getattr(gpu_kernels, name)[grid](*arguments[0], **flags[0], **common, **self._known)
+            return
+        if in_sequence is not None:
+            common["IN_SEQUENCE"] = in_sequence
+        lists = {flag: tuple(each[flag] for each in flags) for flag in flags[0]}
+        getattr(gpu_lists, name)[(*grid, 1 if in_sequence else len(arguments))](
+            *zip(*arguments, strict=True), **lists, **common, **self._known
+        )
 
 
 def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
@@ -81,80 +145,100 @@ def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
     return constants_of(width, dtype, *(NARROW if rows <= FEW else BROAD))
 
 
-def share_of(rows: int) -> tuple[int, int]:
-    """(number of shares, rows of a share)."""
-    if rows <= FEW:
-        return 1, rows
-    share = -(-rows // (SHARES * SHARE)) * SHARE
-    return -(-rows // share), share
+def share_of(rows: int, longest: int) -> int:
+    """Rows of a share, of an input launched with one of ``longest`` rows: few rows are one share."""
+    return rows if longest <= FEW else -(-rows // (SHARES * SHARE)) * SHARE
 
 
-class _ResidualNorm(torch.autograd.Function):
-    """Saves its inputs and three numbers per channel."""
+class _ResidualNorms(torch.autograd.Function):
+    """Saves its inputs and three numbers per channel. Five tensors each: h, added, residual, weight, bias."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        h: Tensor,
-        added: Tensor | None,
-        residual: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        launch: _Launch,
-    ) -> Tensor:
-        norm, known, wide = launch.norm, launch.constants(h, added), wide_of(h.dtype)
-        (shares, share), width = share_of(len(h)), h.shape[1]
-        types = [x.dtype for x in (h, added, residual) if x is not None]
-        out = h.new_empty(h.shape, dtype=_widest(types))
-        statistics = h.new_empty(3, width, dtype=wide)
-        staged = norm.training and shares > 1
-        parts = h.new_empty(shares, 3, width, dtype=wide) if staged else statistics
-        plus, numbers = (h if added is None else added), (len(h), share)
-        strides = (h.stride(0), plus.stride(0))
-        grid = (shares, -(-width // known["SPAN"]))
-        with torch.cuda.device_of(h):
+    def forward(ctx: Any, launches: Sequence[_Launch], summed: bool, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        inputs: list[Any] = [tensors[i : i + 5] for i in range(0, len(tensors), 5)]
+        common = _Rows([h for h, *_ in inputs])
+        training, staged = launches[0].norm.training, launches[0].norm.training and common.shares > 1
+        read, written, moments, flags, saved = [], [], [], [], []
+        outputs = _outputs(inputs, summed)
+        for i, (launch, (h, added, residual, weight, bias), out) in enumerate(
+            zip(launches, inputs, outputs, strict=True)
+        ):
+            norm, width = launch.norm, h.shape[1]
+            statistics = h.new_empty(3, width, dtype=wide_of(h.dtype))
+            parts = statistics.new_empty(common.shares, 3, width) if staged else statistics
+            plus = h if added is None else added
+            numbers = (len(h), common.share(h), h.stride(0), plus.stride(0))
+            # Of a sum every input but the first has what came before as its residual.
+            before = out if summed and i else residual
+            read.append((h, plus, launch.mask(statistics), launch.seed, parts, *numbers))
+            moments.append({"ADDED": added is not None, "P": float(launch.p), "MASKED": launch.real is not None})
+            written.append((
+                h, plus, h if before is None else before, launch.mask(statistics), launch.seed, weight, bias,
+                norm.running_mean, norm.running_var, parts, statistics, out, *numbers,
+                0 if before is None else before.stride(0),
+            ))  # fmt: skip
+            flags.append(
+                moments[-1]
+                | {"RESIDUAL": before is not None, "RELU": launch.relu, "Q": float(launch.q)}
+                | {"EPS": norm.eps, "MOMENTUM": norm.momentum}
+            )
+            saved += [h, added, weight, bias, statistics]
+        with torch.cuda.device_of(inputs[0][0]):
             if staged:
-                gpu_kernels.share_moments[grid](
-                    h, plus, launch.mask(statistics), launch.seed, parts, *numbers, *strides, **known
-                )
-            gpu_kernels.forward[grid](
-                h, plus, h if residual is None else residual, launch.mask(statistics), launch.seed, weight, bias,
-                norm.running_mean, norm.running_var, parts, statistics, out, *numbers, *strides,
-                0 if residual is None else residual.stride(0), TRAINING=norm.training, STAGED=staged, EPS=norm.eps,
-                MOMENTUM=norm.momentum, RESIDUAL=residual is not None, RELU=launch.relu, Q=float(launch.q), **known,
-            )  # fmt: skip
-        ctx.save_for_backward(h, added, weight, bias, statistics)
-        ctx.launch, ctx.residual_type = launch, None if residual is None else residual.dtype
-        return out
+                common.launch("share_moments", read, moments)
+            common.launch("forward", written, flags, in_sequence=summed, TRAINING=training, STAGED=staged)
+        ctx.save_for_backward(*saved)
+        ctx.set_materialize_grads(False)
+        ctx.launches, ctx.summed = launches, summed
+        ctx.residual_types = [None if residual is None else residual.dtype for _, _, residual, *_ in inputs]
+        return tuple(outputs[:1] if summed else outputs)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, added, weight, bias, statistics = ctx.saved_tensors
-        launch, of_residual = ctx.launch, ctx.residual_type
-        known, grad, (shares, share) = launch.constants(h, added), unit_stride(grad), share_of(len(h))
-        apart = added is not None and (launch.p > 0.0 or added.dtype != h.dtype)
-        dh, plus = h.new_empty(h.shape), h if added is None else added
-        dadded = added.new_empty(added.shape) if apart else dh
-        dweight, dbias = torch.empty_like(weight), torch.empty_like(bias)
-        parts = statistics.new_empty(shares, 2, h.shape[1]) if shares > 1 else statistics
-        numbers = (len(h), share, h.stride(0), plus.stride(0), grad.stride(0))
-        grid, flags = (shares, -(-h.shape[1] // known["SPAN"])), {"RELU": launch.relu, "Q": float(launch.q)}
-        unmasked = {name: value for name, value in known.items() if name != "MASKED"}
-        with torch.cuda.device_of(h):
-            if shares > 1:
-                gpu_kernels.share_gradient_sums[grid](
-                    h, plus, launch.seed, weight, bias, statistics, grad, parts, *numbers, **flags, **unmasked
-                )
-            gpu_kernels.backward[grid](
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved = [ctx.saved_tensors[i : i + 5] for i in range(0, len(ctx.saved_tensors), 5)]
+        if ctx.summed:
+            grads = grads * len(saved)
+        differentiated = {i: unit_stride(grad) for i, grad in enumerate(grads) if grad is not None}
+        gradients: list[tuple[Tensor | None, ...]] = [(None,) * 5] * len(saved)
+        if not differentiated:
+            return None, None, *(x for each in gradients for x in each)
+        common = _Rows([saved[i][0] for i in differentiated])
+        sums, rows, known = [], [], []
+        for i, grad in differentiated.items():
+            launch, (h, added, weight, bias, statistics), of_residual = ctx.launches[i], saved[i], ctx.residual_types[i]
+            apart = added is not None and (launch.p > 0.0 or added.dtype != h.dtype)
+            dh, plus = h.new_empty(h.shape), h if added is None else added
+            dadded = added.new_empty(added.shape) if apart else dh
+            dweight, dbias = torch.empty_like(weight), torch.empty_like(bias)
+            parts = statistics.new_empty(common.shares, 2, h.shape[1]) if common.shares > 1 else statistics
+            numbers = (len(h), common.share(h), h.stride(0), plus.stride(0), grad.stride(0))
+            sums.append((h, plus, launch.seed, weight, bias, statistics, grad, parts, *numbers))
+            rows.append((
                 h, plus, launch.mask(statistics), launch.seed, weight, bias, statistics, grad, parts, dh, dadded,
-                dweight, dbias, *numbers, STAGED=shares > 1, APART=apart, **flags, **known,
-            )  # fmt: skip
-        of_added = dadded if added is not None else None
-        return dh, of_added, None if of_residual is None else grad.to(of_residual), dweight, dbias, None
+                dweight, dbias, *numbers,
+            ))  # fmt: skip
+            known.append({"ADDED": added is not None, "RELU": launch.relu, "P": float(launch.p), "Q": float(launch.q)})
+            known[-1] |= {"MASKED": launch.real is not None, "APART": apart}
+            handed_on = None if of_residual is None else grad.to(of_residual)
+            gradients[i] = (dh, None if added is None else dadded, handed_on, dweight, dbias)
+        with torch.cuda.device_of(grad):
+            if common.shares > 1:
+                of_sums = [{name: each[name] for name in ("ADDED", "RELU", "P", "Q")} for each in known]
+                common.launch("share_gradient_sums", sums, of_sums)
+            common.launch("backward", rows, known, STAGED=common.shares > 1)
+        return None, None, *(x for each in gradients for x in each)
 
 
-def _widest(types: list[torch.dtype]) -> torch.dtype:
+def _outputs(inputs: Sequence[Any], summed: bool) -> list[Tensor]:
+    """Room for what comes out, for a sum the same for all inputs."""
+    kinds = [_widest([x.dtype for x in rows if x is not None]) for *rows, _, _ in inputs]
+    if summed:
+        return [inputs[0][0].new_empty(inputs[0][0].shape, dtype=_widest(kinds))] * len(inputs)
+    return [each[0].new_empty(each[0].shape, dtype=kind) for each, kind in zip(inputs, kinds, strict=True)]
+
+
+def _widest(types: Sequence[torch.dtype]) -> torch.dtype:
     widest = types[0]
     for other in types[1:]:
         widest = torch.promote_types(widest, other)

@@ -7,6 +7,8 @@ from typing import Literal
 
 from torch import Tensor
 
+from graphbench.structures.capacity import RealRows
+
 Activation = Literal["identity", "relu"]
 
 
@@ -54,3 +56,20 @@ class Surroundings:
 
 ALONE = Surroundings()
 """Nothing but the normalisation."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormInput:
+    """One of several normalisations that are computed together; fields as arguments of ``residual_norm``.
+
+    Attributes:
+        h: (R, d).
+        norm: parameters and running statistics.
+        around: what is computed besides.
+        real: rows that are no padding; None: all.
+    """
+
+    h: Tensor
+    norm: Normalization
+    around: Surroundings = ALONE
+    real: RealRows | None = None

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import torch
 from torch import Tensor
 
-from graphbench.ops.residual_norm.normalization import Normalization, Surroundings
-from graphbench.structures.capacity import RealRows
+from graphbench.ops.residual_norm.normalization import NormInput
 
 
-def residual_norm(h: Tensor, norm: Normalization, around: Surroundings, real: RealRows | None) -> Tensor:
+def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
+    """The output of each, see :func:`graphbench.ops.residual_norm.residual_norms`; ``summed``: their sum alone."""
+    outputs = [residual_norm(each) for each in inputs]
+    return [reduce(torch.add, outputs)] if summed else outputs
+
+
+def residual_norm(given: NormInput) -> Tensor:
     """See :func:`graphbench.ops.residual_norm.residual_norm`."""
+    h, norm, around, real = given.h, given.norm, given.around, given.real
     x = h if around.added is None else h + torch.dropout(around.added, around.added_dropout, True)
     rows = x if real is None else x[real.mask]
     mean, var = norm.running_mean.to(h.dtype), norm.running_var.to(h.dtype)

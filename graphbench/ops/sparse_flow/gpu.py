@@ -13,6 +13,7 @@ from torch import Tensor
 
 try:
     from graphbench.ops.gpu_launch import (
+        blocks_on,
         draw_seed,
         has_kernels,
         operand_bytes,
@@ -27,6 +28,7 @@ except ImportError as missing:
     raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_blocks import Block
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
@@ -35,28 +37,6 @@ from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 
-# Block sizes by bytes of what is multiplied: for widths up to 64 timed on an H100, otherwise from what the compiler
-# reports for sm_90 (README).
-# Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time: (keys, rows, warps).
-WHOLE = {
-    2: ((32, 32, 4), (64, 64, 4), (128, 32, 4), (256, 16, 4), (512, 16, 8)),
-    4: ((32, 32, 4), (64, 64, 8), (128, 64, 8), (256, 32, 8), (512, 16, 8)),
-    8: ((32, 32, 4), (64, 32, 4)),
-}
-# Larger graphs: (rows, keys, warps), also by the padded width.
-TILED = {
-    2: {64: (64, 64, 4), 128: (64, 64, 8), 256: (32, 64, 8)},
-    4: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 32, 8)},
-    8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 4)},
-}
-# Gradients of the queries.
-QUERY_SIDE = {2: TILED[2], 4: TILED[4] | {64: (32, 32, 8)}, 8: TILED[8]}
-# Gradients of keys and values, which hold one accumulator more.
-KEY_SIDE = {
-    2: {64: (32, 64, 4), 128: (64, 32, 8), 256: (32, 32, 8)},
-    4: {64: (16, 32, 8), 128: (16, 32, 8), 256: (16, 16, 8)},
-    8: {64: (32, 32, 8), 128: (32, 32, 8), 256: (16, 16, 8)},
-}
 # Columns of q, k or v that are multiplied at a time.
 CHUNK = {2: 32, 4: 16, 8: 16}
 # Wider heads would not fit the accumulators of the backward kernels.
@@ -131,7 +111,8 @@ def _forward(
     constants["INV_ALPHA"] = 1 / alpha
     with torch.cuda.device_of(q):
         smaller = 0
-        for keys, rows, warps in WHOLE[operand]:
+        # Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time.
+        for rows, keys, warps in blocks_on(q.device, "flow_whole")[operand].values():
             if smaller >= ragged.max_size:
                 break
             tiles = ragged.derived(_tiles, smaller, keys, rows)
@@ -141,7 +122,7 @@ def _forward(
                     KEYS=keys, num_warps=warps,
                 )  # fmt: skip
             smaller = keys
-        rows, keys, warps = TILED[operand][_span(q, v)]
+        rows, keys, warps = _block("flow_tiled", q, v)
         if smaller < ragged.max_size:
             tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
             tiled_rows[len(tiles), heads](
@@ -186,13 +167,13 @@ class _Flow(torch.autograd.Function):
         constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
         constants["PRECISION"] = PRECISION["tiles"]
         with torch.cuda.device_of(q):
-            rows, keys, warps = QUERY_SIDE[operand_bytes(q.dtype)][_span(q, v)]
+            rows, keys, warps = _block("flow_query_side", q, v)
             tiles = ragged.derived(_tiles, 0, ragged.max_size, rows)
             query_side[len(tiles), q.shape[1]](
                 *inputs, tiles, grad, state, sums, dq, dqf, row_dlam, *numbers, **constants,
                 INV_ALPHA=1 / ctx.alpha, ROWS=rows, KEYS=keys, num_warps=warps,
             )  # fmt: skip
-            rows, keys, warps = KEY_SIDE[operand_bytes(q.dtype)][_span(q, v)]
+            rows, keys, warps = _block("flow_key_side", q, v)
             tiles = ragged.derived(_tiles, 0, ragged.max_size, keys)
             key_side[len(tiles), q.shape[1]](
                 *inputs, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
@@ -221,9 +202,9 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
     }
 
 
-def _span(q: Tensor, v: Tensor) -> int:
-    """Width in the tables of block sizes: 64, 128 or 256."""
-    return max(64, span_of(max(q.shape[2], v.shape[2])))
+def _block(kernels: str, q: Tensor, v: Tensor) -> Block:
+    """(rows, keys, warps) of a kernel for heads of these widths."""
+    return blocks_on(q.device, kernels)[operand_bytes(q.dtype)][max(64, span_of(max(q.shape[2], v.shape[2])))]
 
 
 def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
