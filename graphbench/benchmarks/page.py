@@ -111,12 +111,14 @@ def draw(cases: Sequence[Mapping[str, Any]], path: Path) -> None:
         places = range(len(cases), 0, -1)
         ratios, targets = ([case[name] for case in cases] for name in ("ratio", "target"))
         colors = [canvas.COLORS[0 if case["met"] else 5] for case in cases]
-        bars = axes.barh(places, [ratio - 1 for ratio in ratios], left=1, color=colors, height=0.6)
-        axes.bar_label(bars, [f"{ratio:.2f}" for ratio in ratios], padding=2, fontsize=6)
+        axes.barh(places, [ratio - 1 for ratio in ratios], left=1, color=colors, height=0.6)
+        for place, ratio in zip(places, ratios, strict=True):
+            axes.text(1.01, place, f"{ratio:.2f}", transform=axes.get_yaxis_transform(), va="center", fontsize=6)
         (target,) = axes.plot(targets, places, "|", color=canvas.COLORS[1], markersize=9, markeredgewidth=2)
         axes.set_yticks(places, [case["case"] for case in cases])
+        axes.set_ylim(0.4, len(cases) + 0.6)
         axes.set_xscale("log")
-        axes.set_xlim(0.6 * min(*ratios, *targets, 1), 1.6 * max(*ratios, *targets, 1))
+        axes.set_xlim(0.8 * min(*ratios, *targets, 1), 1.25 * max(*ratios, *targets, 1))
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())

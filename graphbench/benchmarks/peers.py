@@ -7,7 +7,7 @@ peer's side are figures that were read once (:data:`STORED`), and say so.
 
 Both sides are the same model: GraphGPS reads its own configuration file, SGFormer's classes are built with the depth,
 width, dropout, norms and residuals of our configuration, whose depth is that of the release's ``medium/run.sh``. The
-names of cases have the number of parameters that a step moves on either side.
+names of cases have the number of parameters that a step moves, both where it is not the same.
 
 Every side is measured in a process of its own, which prints a line of JSON:
 ``python -m graphbench.benchmarks.peers ours|graphgps|sgformer CASE [PATH]``.
@@ -93,7 +93,8 @@ def run(paths: dict[str, Path | None]) -> list[Case]:
             peer = f"{beside.program} ({STORED})"
         else:
             theirs, peer = _measured(beside.program, name, str(path.resolve())), beside.program
-            title += f", {ours['parameters']:,} and {theirs['parameters']:,} parameters"
+            numbers = [f"{side['parameters']:,}" for side in (ours, theirs)]
+            title += f", {' and '.join(dict.fromkeys(numbers))} parameters"
         pair = ([statistics.median(side["seconds"])] for side in (ours, theirs))
         cases.append(Case(title, peer, *pair, target=beside.target))
         if theirs["mib"] is not None:

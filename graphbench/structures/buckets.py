@@ -60,16 +60,19 @@ class Bucket:
         return self.view(packed).transpose(1, 2).reshape(-1, self.length, packed.shape[2])
 
     def block(self, packed: Tensor) -> Tensor:
-        """(B * H, L, width) for :meth:`put`, not initialised; part of ``packed`` where the bucket is one graph."""
+        """(B * H, L, width) to be filled for :meth:`put_block`; part of ``packed`` where the bucket is one graph."""
         if len(self.graphs) == 1:
             return self.heads_first(packed)
         return packed.new_empty(len(self.graphs) * packed.shape[1], self.length, packed.shape[2])
 
     def put(self, block: Tensor, packed: Tensor) -> None:
-        """Writes what :meth:`heads_first` reads; a :meth:`block` that is part of ``packed`` is there already."""
-        target = self.view(packed)
-        if block.data_ptr() != target.data_ptr():
-            target.copy_(block.view(len(self.graphs), -1, self.length, packed.shape[2]).transpose(1, 2))
+        """Writes what :meth:`heads_first` reads."""
+        self.view(packed).copy_(block.view(len(self.graphs), -1, self.length, packed.shape[2]).transpose(1, 2))
+
+    def put_block(self, block: Tensor, packed: Tensor) -> None:
+        """:meth:`put` of a :meth:`block`, unless it is part of ``packed``."""
+        if len(self.graphs) > 1:
+            self.put(block, packed)
 
     def padding(self, dtype: torch.dtype) -> Tensor | None:
         """(B, 1, 1, L) to be added to scores: 0 for real keys, minus infinity for padding; None without padding."""

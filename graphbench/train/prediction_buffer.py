@@ -87,9 +87,9 @@ class PredictionBuffer:
 
     def fetch(self) -> None:
         """Brings a small buffer to the host, waiting once; nothing is added to it afterwards."""
-        if not self.is_small or not self.preds or self.preds[0].device.type == "cpu":
-            return
         lists = [self.losses, self.preds, self.trues, *self.statistics.values()]
+        if not self.is_small or all(tensor.device.type == "cpu" for tensors in lists for tensor in tensors):
+            return
         arrived = iter(to_host([tensor for tensors in lists for tensor in tensors]))
         self.losses, self.preds, self.trues, *statistics = (list(islice(arrived, len(tensors))) for tensors in lists)
         self.statistics = dict(zip(self.statistics, statistics, strict=True))

@@ -135,7 +135,7 @@ def test_stored_figures_of_peers_say_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert by_name["ZINC"].peer == [peers.CASES["ZINC"].seconds]
     assert by_name["Cora"].peer_name == "sgformer"
     assert by_name["Cora"].ours == [0.02]
-    assert "9 and 9 parameters" in by_name["Cora"].name
+    assert "threads, 9 parameters" in by_name["Cora"].name
 
 
 def test_the_page_keeps_what_is_written_by_hand_and_goes_on_where_it_was_interrupted(

@@ -135,3 +135,14 @@ def test_layouts_are_made_once() -> None:
     assert ragged.layout_for_pairs(1, 10) is ragged.layout_for_pairs(1, 10)
     assert ragged.layout_for_pairs(1, 10) is not ragged.layout_for_pairs(2, 10)
     assert ragged.layout_for_pairs(1, 10) is not ragged.layout_for_pairs(1, 100)
+
+
+@pytest.mark.parametrize("sizes", [[3], [3, 2]], ids=["one graph", "two graphs"])
+def test_what_is_written_into_a_block_is_in_the_packed_rows(sizes: list[int]) -> None:
+    layout = Ragged.from_sizes(sizes).layout
+    (bucket,) = layout.buckets
+    packed = torch.zeros(len(sizes) * 3, 2, 4)
+    block = bucket.block(packed)
+    block.copy_(torch.randn(block.shape))
+    bucket.put_block(block, packed)
+    assert torch.equal(bucket.heads_first(packed), block)

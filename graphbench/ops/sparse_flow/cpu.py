@@ -105,7 +105,7 @@ class _SparseFlow(torch.autograd.Function):
                 tile_buffers = tuple(buffers.take(6, operands, batch, rows))
                 add_tile(of_bucket, operands, v_Bje, grad_Bie, solution, ctx.alpha, batch, rows, keep, tile_buffers)
             for block, packed_gradient in zip(of_bucket, packed_grads):
-                bucket.put(block, packed_gradient)
+                bucket.put_block(block, packed_gradient)
             return of_bucket.lam_B11.view(len(bucket.graphs), -1).sum(1)
 
         parts, grad_lam = Part.all_of(layout, heads, _PAIRS), torch.zeros_like(lam)
@@ -144,7 +144,7 @@ def _forward(
             solution = _solve_tile(operands, v_Bje, alpha, batch, rows, keep, tile_buffers, out_Bie, count_Bi)
             for field, values in zip(solved_Bi, solution):
                 field[batch, rows] = values
-        bucket.put(out_Bie, packed_out)
+        bucket.put_block(out_Bie, packed_out)
         if count_Bi is None:
             return None
         if operands.key_mask is not None:
