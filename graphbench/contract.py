@@ -51,6 +51,27 @@ class HasOptimizerGroup:
     optimizer_group: ClassVar[str]
 
 
+class CountsOnHost:
+    """A module with whole numbers on the host (counters, seeds) from which a resumed run goes on.
+
+    Named before ``nn.Module`` among the base classes, whose methods it overrides.
+
+    Attributes:
+        counters: the attributes that hold them, which are in the module's state in this order.
+    """
+
+    counters: ClassVar[tuple[str, ...]]
+
+    def get_extra_state(self) -> Tensor:
+        """(C,) int64: the numbers."""
+        return torch.tensor([getattr(self, name) for name in self.counters], device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Inverse of :meth:`get_extra_state`; one number may be a scalar, as it was in earlier checkpoints."""
+        for name, number in zip(self.counters, state.view(-1).tolist(), strict=True):
+            setattr(self, name, number)
+
+
 class ReadsTargets:
     """A model that reads targets of training nodes (label propagation), in training and in evaluation.
 

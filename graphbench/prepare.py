@@ -5,6 +5,10 @@ encodings that its model reads are computed; or ``format/name`` as in ``dataset.
 (``PyG-ZINC/subset``): downloaded and processed. Runs find all of it in the cache. What is there already is kept, an
 interrupted download goes on where it ended.
 
+Encodings of many graphs can be computed in shards, ``--shards N``: one after the other, in the memory of one, or each
+by a process of its own that is told ``--shard K`` (0 .. N - 1; a task of a job array, on any machine that shares the
+cache). What is finished is kept; the last one puts all of them together, without a copy.
+
 With ``--offline`` nothing is downloaded: data that is at hand is prepared, and for everything else one message says
 which files are missing and where to put them. Exit code 2 if anything could not be prepared.
 """
@@ -31,26 +35,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger("graphbench")
 
 
-def prepare(name: str, directory: str | None) -> tuple[LoadedDataset, list[str]]:
+def prepare(
+    name: str, directory: str | None, shards: int = 0, shard: int | None = None
+) -> tuple[LoadedDataset, list[str]]:
     """One data set, and the names of the encodings that were computed or found.
 
     Args:
         name: a YAML file or ``format/name``.
         directory: instead of ``dataset.dir``.
+        shards: in which encodings are computed; 0: all graphs together.
+        shard: the only one that is computed here; None: all of them. While others are missing, no encoding is ready.
 
     Raises:
         UserError: no such configuration or data set, or its files are missing.
     """
     from graphbench.data.builder import read
     from graphbench.data.files.roots import Roots
-    from graphbench.factory.data import encode, read_data
+    from graphbench.factory.data import encode, encode_shards, read_data
     from graphbench.factory.transforms import build_transforms
 
     file = shipped.configuration(name)
     if file.is_file() or name.endswith((".yaml", ".yml")):
         config = load_config(file, ["dataset.dir", directory] if directory else [])
-        loaded = encode(config, read_data(config), logger.info)
-        return loaded, list(build_transforms(config))
+        loaded = read_data(config)
+        numbers = range(shards) if shard is None else [shard]
+        if shards and not encode_shards(config, loaded, numbers, shards, logger.info):
+            return loaded, []
+        return encode(config, loaded, logger.info), list(build_transforms(config))
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
@@ -66,7 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME", help="YAML file, or format/name")
     parser.add_argument("--dir", help="where data lies and goes; default: dataset.dir")
     parser.add_argument("--offline", action="store_true", help="download nothing, say what is missing")
+    parser.add_argument(
+        "--shards", type=int, default=0, metavar="N", help="compute encodings in N shards of the graphs"
+    )
+    parser.add_argument("--shard", type=int, metavar="K", help="of these, compute number K (from 0) and no other")
     options = parser.parse_args(arguments)
+    if options.shards < 0 or (options.shard is not None and not 0 <= options.shard < options.shards):
+        parser.error(f"--shard must lie in 0 .. N - 1 of --shards N; received {options.shard} of {options.shards}")
     from graphbench.data.files.download import no_downloads
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -75,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in dict.fromkeys(options.names):
             start = time.monotonic()
             try:
-                loaded, encodings = prepare(name, options.dir)
+                loaded, encodings = prepare(name, options.dir, options.shards, options.shard)
             except UserError as error:
                 if str(error) not in told:  # several configurations may lack the same data set
                     print(f"error: {error}", file=sys.stderr)

@@ -48,6 +48,25 @@ def test_encodings_are_computed_once_and_found_by_the_next_start(
     assert "computing LapPE of 10 graphs" in caplog.text
 
 
+def test_encodings_in_shards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    name = _tiny(tmp_path)
+    assert main([name, "--shards", "2", "--shard", "1"]) == 0
+    assert "encodings: none; ready after" in capsys.readouterr().out, "another one is missing"
+    assert "computing LapPE, RWSE" not in caplog.text
+    assert "computing LaplacianPE, RandomWalkSE of graphs 5 to 9, shard 1 of 2" in caplog.text
+    assert main([name, "--shards", "2"]) == 0
+    assert "encodings: LapPE, RWSE; ready after" in capsys.readouterr().out
+    assert caplog.text.count("of graphs 5 to 9") == 1
+    assert caplog.text.count("of graphs 0 to 4, shard 0 of 2") == 1
+    assert main([name]) == 0
+    assert "computing LapPE" not in caplog.text
+    with pytest.raises(SystemExit, match="2"):
+        main([name, "--shards", "2", "--shard", "2"])
+    assert "--shard must lie in 0 .. N - 1 of --shards N; received 2 of 2" in capsys.readouterr().err
+
+
 def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tmp_path: Path) -> None:
     peptides = f"{ROOT}/configs/_base_/data/peptides-func.yaml"
     names = (PEPTIDES, peptides, "PyG-ZINC/subset", _tiny(tmp_path))

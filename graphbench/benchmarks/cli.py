@@ -56,13 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
     parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
+    parser.add_argument(
+        "--groups", nargs="+", default=(), metavar="NAME", help=f"{PAGE}: measure these, and only these"
+    )
     options = parser.parse_args(arguments)
     if options.name != PAGE:
         _report(options.name, options)
         return 0
     from graphbench.benchmarks import page
 
-    page.write({name: _report(name, options) for name in page.GROUPS})
+    page.measure(lambda name: _report(name, options), options.groups)
     return 0
 
 

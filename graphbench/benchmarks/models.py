@@ -55,7 +55,7 @@ class Prepared:
 
     def __init__(self, side: Side, device: torch.device, epoch: bool = False) -> None:
         file, *overrides = side.command
-        config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
+        self.config = config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
         loaded = encode(config, read_data(config))
         splits = build_splits(config, loaded, 0)
         info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -116,10 +117,6 @@ def section(facts: Mapping[str, str], measured: Measured) -> str:
 
 def _sampled(papers: Sequence[Mapping[str, float]]) -> list[str]:
     """Time per sampled edge, which does not depend on the size of the graph, times the most that can be sampled."""
-    most, reached = 0.0, float(BATCH)
-    for size in FAN_OUT:
-        reached *= size
-        most += reached
     lines = []
     for stage, nodes, words in (
         ("train", TRAIN, "epoch of training"),
@@ -127,12 +124,17 @@ def _sampled(papers: Sequence[Mapping[str, float]]) -> list[str]:
     ):
         per_batch = [each[f"{stage}_cpu_s"] / BATCHES for each in papers]
         per_edge = [t / each["sampled_edges"] for t, each in zip(per_batch, papers, strict=True)]
-        whole = max(per_edge) * most * nodes / BATCH
+        whole = max(per_edge) * _most_edges() * nodes / BATCH
         lines.append(
             f"| papers: {words}, GraphSAGE of width {DIM}, at most | "
             f"{' | '.join(f'{t:.2f} s per batch' for t in per_batch)} | | {_minutes(whole)} | {_minutes(whole / 8)} |"
         )
     return lines
+
+
+def _most_edges() -> float:
+    """Of a batch of sampled neighbourhoods."""
+    return BATCH * sum(math.prod(FAN_OUT[: hop + 1]) for hop in range(len(FAN_OUT)))
 
 
 def _space(measured: Measured) -> list[str]:
@@ -141,10 +143,15 @@ def _space(measured: Measured) -> list[str]:
     disk = 512 * NODES + 2 * NODES + 8 * 2 * EDGES
     anonymous = {
         stage: fit([each["nodes"] for each in papers], [each[f"{stage}_mib"] for each in papers])
-        for stage in ("convert", "sort", "train", "predict")
+        for stage in ("convert", "sort")
     }
     lines = ["| memory that the system cannot take back, papers | 1:1 by the model |", "|---|---|"]
     lines += [f"| {stage} | {(a + b * NODES) / 1024:.1f} GiB |" for stage, (a, b) in anonymous.items()]
+    # What holds the edges (8 bytes per node, sorted by target) is there while batches are sampled.
+    held, per_node = anonymous["sort"]
+    for stage in ("train", "predict"):
+        per_edge = max((each[f"{stage}_mib"] - each["sort_mib"]) / each["sampled_edges"] for each in papers)
+        lines.append(f"| {stage} | at most {(held + per_node * NODES + per_edge * _most_edges()) / 1024:.1f} GiB |")
     per_molecule = max(each["converted_bytes"] / each["molecules"] for each in molecules)
     return [
         *lines,

@@ -7,17 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphbench.errors import UserError
 from graphbench.structures import GraphBatch, as_dense
 
+Peer: TypeAlias = tuple[Callable[[], None], nn.Module]
+"""A step or an epoch of a peer's program, and the model that it trains."""
 
-def graphgps_step(path: Path, file: Any, batch: GraphBatch, rows: Tensor | None) -> Callable[[], None]:
+
+def graphgps_step(path: Path, file: Any, batch: GraphBatch, rows: Tensor | None) -> Peer:
     """A step of GraphGPS's custom training: forward, L1 loss, backward, clipping, AdamW.
 
     Args:
@@ -48,21 +51,21 @@ def graphgps_step(path: Path, file: Any, batch: GraphBatch, rows: Tensor | None)
 
     def step() -> None:
         model.train()
+        optimizer.zero_grad()
         out, true = model(data.clone())
         F.l1_loss(out.view(-1), true.view(-1)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad()
 
-    return step
+    return step, model
 
 
-def sgformer_epoch(path: Path, flags: Any, batch: GraphBatch, rows: Tensor | None) -> Callable[[], None]:
+def sgformer_epoch(path: Path, flags: Any, batch: GraphBatch, rows: Tensor | None) -> Peer:
     """An epoch of ``medium/main.py`` of the SGFormer release: a step with two groups of Adam, one evaluation.
 
     Args:
         path: of the checked-out copy.
-        flags: of the model.
+        flags: those of ``gt.TwoBranch``, and ``width``, of the configuration that it is compared with.
         batch: the graph.
         rows: training nodes.
     """
@@ -73,16 +76,21 @@ def sgformer_epoch(path: Path, flags: Any, batch: GraphBatch, rows: Tensor | Non
     assert batch.y is not None
     x, y = as_dense(batch.x), batch.y
     classes = int(y.max()) + 1 if y.dim() == 1 else y.shape[1]
-    local = GCN(x.shape[1], flags["width"], flags["width"], num_layers=flags["layers"], dropout=flags["dropout"])
+    width, depth = flags["width"], flags["local_layers"]
+    norms = {"use_bn": flags["local_norm"]}
+    local = GCN(x.shape[1], width, width, num_layers=depth, dropout=flags["local_dropout"], **norms)
     model = SGFormer(
         x.shape[1],
-        flags["width"],
+        width,
         classes,
         num_layers=1,
+        alpha=flags["alpha"],
         dropout=flags["attention_dropout"],
-        graph_weight=flags.get("graph_weight", 0.8),
+        use_bn=flags["attention_norm"],
+        use_residual=flags["attention_residual"] == "mix",
+        graph_weight=flags["graph_weight"],
         gnn=local,
-        use_weight=flags.get("use_weight", False),
+        use_weight=False,
     )
     groups = [{"params": model.params1, "weight_decay": 1e-3}, {"params": model.params2, "weight_decay": 5e-4}]
     optimizer = torch.optim.Adam(groups, lr=0.01)
@@ -99,7 +107,7 @@ def sgformer_epoch(path: Path, flags: Any, batch: GraphBatch, rows: Tensor | Non
         with torch.no_grad():
             model(data)
 
-    return epoch
+    return epoch, model
 
 
 def _importable(folder: Path, file: str) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 
 from torch import Tensor
@@ -29,6 +29,7 @@ from graphbench.structures import DataInfo
 from graphbench.tasks.targets import kind_of
 from graphbench.tasks.task import LOGGED
 from graphbench.transforms.algorithms.cache import apply
+from graphbench.transforms.algorithms.shards import apply_shard
 
 logger = logging.getLogger("graphbench")
 
@@ -145,6 +146,30 @@ def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None
     """
     cache = Roots.from_environment(config.tree.dataset.dir).cache
     return dataclasses.replace(loaded, store=apply(loaded.store, build_transforms(config), cache, progress))
+
+
+def encode_shards(
+    config: Config,
+    loaded: LoadedDataset,
+    numbers: Iterable[int],
+    shards: int,
+    progress: Callable[[str], None] | None = None,
+) -> bool:
+    """Computes the encodings of some shards of the graphs into the cache, where :func:`encode` finds them.
+
+    Args:
+        config: a loaded configuration.
+        loaded: from :func:`read_data`.
+        numbers: of the shards, from 0.
+        shards: how many there are, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
+        progress: called with a line of text before something is computed.
+
+    Returns:
+        Whether all shards are there now.
+    """
+    cache, transforms = Roots.from_environment(config.tree.dataset.dir).cache, build_transforms(config)
+    found = [apply_shard(loaded.store, transforms, cache, number, shards, progress) for number in numbers]
+    return found[-1]
 
 
 def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | None = None) -> Splits:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.contract import HasAuxiliaryLoss, ReadsTargets
+from graphbench.contract import CountsOnHost, HasAuxiliaryLoss, ReadsTargets
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.contract import EncodedModel
+from graphbench.models.polyformer import polynomial_terms
+from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -49,7 +51,7 @@ class BeliefSettings:
     cotrain: float = 1.0
 
 
-class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
+class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
     r"""Linear belief propagation with trained compatibilities H (K, K), centred at 1/K.
 
     .. math:: E = \mathrm{softmax}(P) - 1/K, \qquad B_0 = E, \qquad B_{l+1} = E + A B_l H, \qquad y = B_L + 1/K
@@ -66,6 +68,8 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
     Shape:
         P (N, K) or, for two classes, the logit (N, 1) -> the same shape
     """
+
+    counters: ClassVar[tuple[str, ...]] = ("step",)
 
     def __init__(self, classes: int, settings: BeliefSettings) -> None:
         super().__init__()
@@ -88,14 +92,6 @@ class BeliefPropagation(nn.Module, HasAuxiliaryLoss):
         self._leave_loss(logits, batch)
         belief = self._propagated(logits, batch)
         return belief[:, 1:] - belief[:, :1] if one_logit else belief
-
-    def get_extra_state(self) -> Tensor:
-        """() int64: training steps so far, which a resumed run goes on from."""
-        return torch.tensor(self.step, device="cpu")
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Inverse of :meth:`get_extra_state`."""
-        self.step = int(state)
 
     def _propagated(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K) posterior beliefs."""
@@ -180,23 +176,13 @@ class CPGNN(EncodedModel, ReadsTargets):
         if not self.of_predictions:
             h = self.propagation(h, batch)
         if mapped.shape[1] > self.dim:
-            h = torch.cat(_chebyshev(h, batch), 1)
+            h = torch.cat(polynomial_terms(h, batch, ORDERS - 1, "cheb"), 1)
         prediction: Tensor = self.head(h, batch)
         if not self.of_predictions:
             return prediction
-        if len(prediction) != batch.num_nodes:
-            raise ValueError(
-                f"classes needs a prediction per node, received {len(prediction)} for {batch.num_nodes} nodes"
-            )
+        check_per_node(prediction, batch, "classes")
         belief: Tensor = self.propagation(prediction, batch)
         return belief
-
-
-def _chebyshev(h: Tensor, batch: GraphBatch) -> list[Tensor]:
-    """T_0 h, T_1 h and T_2 h."""
-    adjacency = batch.adjacency(norm="sym")
-    first = -propagate(adjacency, h)
-    return [h, first, -2 * propagate(adjacency, first) - h]
 
 
 def _chebyshev_sum(parts: tuple[Tensor, ...], batch: GraphBatch) -> Tensor:

@@ -65,7 +65,7 @@ class Metric(ABC):
         """
         pred, true = align(pred.detach(), true.detach(), self.kind, self.out_dim)
         check_labels(true, self.kind, self.out_dim)
-        return self.compute_aligned(pred, true, bool(pred.isnan().any()))
+        return self.compute_aligned(pred, true, contains_nan(pred))
 
     def compute_aligned(self, pred: Tensor, true: Tensor, has_nan: bool) -> float:
         """The metric from tensors that were aligned, checked and searched for NaN already (once for all metrics)."""
@@ -117,6 +117,11 @@ class StatisticMetric(Metric):
             Undefined: with this reason, where no graph has one.
         """
         return mean_of_defined(to_double(values), ~values.isnan(), reason)
+
+
+def contains_nan(values: Tensor) -> bool:
+    """Whether a number is NaN: then the sum is, which is looked at first because it takes less time."""
+    return math.isnan(float(values.sum())) and bool(values.isnan().any())
 
 
 def to_double(values: Tensor) -> Tensor:

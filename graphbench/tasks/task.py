@@ -14,7 +14,7 @@ from graphbench.structures import DataInfo
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.contract import MetricContext
 from graphbench.tasks.loss import Loss
-from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, mean_of_defined, to_double
+from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, contains_nan, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
 
 LOGGED = {
@@ -165,7 +165,7 @@ class Task:
         pred, true = align(self.keep(pred), true, self.kind, self.out_dim)
         if not loss or true.device.type != "cpu":  # on the CPU computing the loss has checked them
             check_labels(true, self.kind, self.out_dim)
-        has_nan = bool(pred.isnan().any())
+        has_nan = contains_nan(pred)
         for name in dict.fromkeys(chosen):
             metric = self.metrics.get(name) or self._metric(name)
             if isinstance(metric, StatisticMetric):

@@ -87,7 +87,7 @@ class PredictionBuffer:
 
     def fetch(self) -> None:
         """Brings a small buffer to the host, waiting once; nothing is added to it afterwards."""
-        if not self.is_small:
+        if not self.is_small or not self.preds or self.preds[0].device.type == "cpu":
             return
         lists = [self.losses, self.preds, self.trues, *self.statistics.values()]
         arrived = iter(to_host([tensor for tensors in lists for tensor in tensors]))

@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TypeVar
 
 from lightning_fabric import Fabric as LightningFabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 
 from graphbench.train.fabric import Fabric
+from graphbench.train.launcher import DataParallel
 from graphbench.train.precision import Precision
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Processes(Fabric):
         self, accelerator: str, devices: int | list[int], num_nodes: int, timeout: timedelta, precision: str
     ) -> None:
         # A part switched off in a GPS block still owns parameters, which then never get a gradient.
-        strategy = DDPStrategy(find_unused_parameters=True, timeout=timeout)
+        strategy = DataParallel(find_unused_parameters=True, timeout=timeout)
         self._lightning = LightningFabric(
             accelerator=accelerator, devices=devices, num_nodes=num_nodes, strategy=strategy
         )

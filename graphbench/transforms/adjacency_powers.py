@@ -69,6 +69,7 @@ class RandomWalkPowers(AdjacencyPowers):
     """
 
     version: ClassVar[int] = 1
+    by_graph = True
 
     def __init__(self, ksteps: int = 21, add_identity: bool = True) -> None:
         if ksteps < 1:

@@ -44,6 +44,7 @@ class ElectrostaticSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("potential",)
     columns: ClassVar[int] = 10
 

@@ -57,6 +57,7 @@ class HeatKernelSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("heat",)
     large_from: int | None = MAX_NODES + 1
 

@@ -54,6 +54,7 @@ class LaplacianPE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("eigvecs", "eigvals")
     large_from: int | None = MAX_NODES + 1
 

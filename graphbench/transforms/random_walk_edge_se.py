@@ -39,6 +39,7 @@ class RandomWalkEdgeSE(StackTransform):
     """
 
     version: ClassVar[int] = 1
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("landing",)
     level: Level = "edge"
     large_from: int | None = 2049

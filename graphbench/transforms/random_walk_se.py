@@ -42,6 +42,7 @@ class RandomWalkSE(StackTransform):
     """
 
     version: ClassVar[int] = 2
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("landing",)
     large_from: int | None = 2049
 

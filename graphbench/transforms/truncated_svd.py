@@ -52,6 +52,7 @@ class TruncatedSVD(StackTransform):
     """
 
     version: ClassVar[int] = 2
+    by_graph = True
     outputs: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def __init__(self, rank: int = 8, matrix: Literal["adjacency", "distance"] = "adjacency") -> None:

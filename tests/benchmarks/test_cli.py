@@ -125,7 +125,9 @@ def test_a_path_that_is_no_copy_of_the_peer_is_refused(tmp_path: Path) -> None:
 
 
 def test_stored_figures_of_peers_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "_measured", lambda side, *arguments: {"seconds": [0.01, 0.02, 0.03], "mib": 100.0})
+    monkeypatch.setattr(
+        peers, "_measured", lambda side, *arguments: {"seconds": [0.01, 0.02, 0.03], "mib": 100.0, "parameters": 9}
+    )
     cases = peers.run({"graphgps": None, "sgformer": Path("somewhere")})
     assert len(cases) == 2 * len(peers.CASES) - 1  # no memory was read of ZINC's
     by_name = {case.name.split(",")[0]: case for case in reversed(cases)}
@@ -133,14 +135,34 @@ def test_stored_figures_of_peers_say_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert by_name["ZINC"].peer == [peers.CASES["ZINC"].seconds]
     assert by_name["Cora"].peer_name == "sgformer"
     assert by_name["Cora"].ours == [0.02]
+    assert "9 and 9 parameters" in by_name["Cora"].name
 
 
-def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_keeps_what_is_written_by_hand_and_goes_on_where_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, value in (("PAGE", "performance.md"), ("PLOTS", "plots"), ("NUMBERS", "performance.json")):
         monkeypatch.setattr(page, name, tmp_path / value)
     page.PAGE.write_text(f"# Performance\n\nBy hand.\n\n{page.HEADING}\nolder\n")
-    case = {"case": "Cora", "peer_name": "PyG", "unit": "s", "ours": 0.1, "peer": 0.4, "ratio": 4.0, "target": 3.0}
-    page.write({group: [{**case, "met": True}] for group in page.GROUPS})
+    measured, last = [], "peers"
+
+    def measure(name: str, options: object) -> list[Case]:
+        if name == last:
+            raise UserError("interrupted")
+        measured.append(name)
+        return [Case("Cora", "PyG", [0.1], [0.4], target=3.0)]
+
+    monkeypatch.setattr(bench, "_measure", measure)
+    assert bench.main(["page"]) == 2
+    assert "| Cora | 100.0 ms |" in page.PAGE.read_text()
+    last = ""
+    assert bench.main(["page"]) == 0
+    assert measured == [*page.GROUPS]
+    assert "peers is measured" in capsys.readouterr().err
+    assert bench.main(["page", "--groups", "loop"]) == 0
+    assert measured == [*page.GROUPS, "loop"]
+    capsys.readouterr()
+    assert "Allowed: " in refusal(capsys, "page", "--groups", "lop")
     text = page.PAGE.read_text()
     assert text.startswith("# Performance\n\nBy hand.\n")
     assert "older" not in text
@@ -148,4 +170,4 @@ def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path, monkeypatch: pyt
     for group in page.GROUPS:
         assert f"performance/{group}.svg" in text
         assert "peer / ours" in (page.PLOTS / f"{group}.svg").read_text()
-    assert json.loads(page.NUMBERS.read_text())["groups"]["loop"][0]["ratio"] == 4.0
+    assert json.loads(page.NUMBERS.read_text())["loop"]["cases"][0]["ratio"] == pytest.approx(4.0)

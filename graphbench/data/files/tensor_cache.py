@@ -48,8 +48,7 @@ def cached_tensors(
         Tensors by name.
     """
     described = json.dumps(key, sort_keys=True)
-    address = hashlib.sha256(described.encode()).hexdigest()[:32]
-    path = folder / f"{name}-{address}.safetensors"
+    path = cache_path(folder, name, key)
     tensors = _read(path, described)
     if tensors is not None:
         return tensors
@@ -63,6 +62,12 @@ def cached_tensors(
     if tensors is None:
         raise OSError(f"{path} cannot be read back right after it was written: is the disk full or failing?")
     return tensors
+
+
+def cache_path(folder: Path, name: str, key: Mapping[str, Any]) -> Path:
+    """The file of a result; arguments as of :func:`cached_tensors`."""
+    address = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    return folder / f"{name}-{address}.safetensors"
 
 
 def _read(path: Path, key: str) -> dict[str, Tensor] | None:

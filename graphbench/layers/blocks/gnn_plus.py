@@ -5,17 +5,17 @@ Luo, Shi and Wu, Can Classic GNNs Be Strong Baselines for Graph-level Tasks?, ht
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from graphbench.layers.activation import activation
-from graphbench.layers.contract import Block
+from graphbench.layers.blocks.gated_gcn_conv import GatedGCNBlock
+from graphbench.layers.contract import Block, GraphLayer, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.layers.local.gated_gcn import GatedGCNCore
 from graphbench.layers.local.gcn import GCN
 from graphbench.layers.local.gin import GINE
 from graphbench.layers.norm import BatchNorm
@@ -24,37 +24,62 @@ from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
+@dataclass(frozen=True)
+class PlusSettings:
+    """What the four layers have in common; every field is a key of the layer.
+
+    Attributes:
+        dim: channels of nodes.
+        dim_edge: channels of the edge states that come in, where the layer reads them.
+        dropout: probability of dropping an entry.
+        act: activation of the feed-forward network, and of ``gcn`` and ``gcne``.
+        residual: add the old states.
+        ffn: whether there is a feed-forward network (``gnn.ffn``).
+    """
+
+    dim: FromContext[int]
+    dim_edge: FromContext[int] = 0
+    dropout: FromContext[float] = 0.0
+    act: FromContext[str] = "relu"
+    residual: FromContext[bool] = False
+    ffn: FromContext[bool] = True
+
+
 class GNNPlusBlock(Block):
     """Base of the four layers: message passing, residual, and a feed-forward network between BatchNorms.
 
     Equations::
 
-        x  = [h +] CONV(h, e)                                 norm, activation and dropout in CONV, see the layers
+        x  = [h +] drop(act'(CONV(h, e)))                     as the layers say
         h' = BN(x' + drop(W_2 drop(act(W_1 x')))),  x' = BN(x)      with ``ffn``, else h' = x
 
     Args:
-        dim: channels of nodes.
-        dropout: drop.
-        act: of the feed-forward network.
-        ffn: whether there is one (``gnn.ffn``).
+        settings: see :class:`PlusSettings`.
+
+    Shape:
+        h (N, dim), e (E, dim_edge) or None -> h' (N, dim), e as CONV leaves it, batch.
     """
 
     capturable: ClassVar[bool] = True
+    conv: GraphLayer
 
-    def __init__(self, dim: int, *, dropout: float, act: str, ffn: bool) -> None:
+    def __init__(self, settings: PlusSettings) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
-        self.norm_in = BatchNorm(dim) if ffn else None
-        self.norm_out = BatchNorm(dim) if ffn else None
-        self.feed_forward = FeedForward(dim, act=act, dropout=dropout) if ffn else None
+        s = settings
+        self.dropout, self.residual = Dropout(s.dropout), s.residual
+        self.norm_in = BatchNorm(s.dim) if s.ffn else None
+        self.norm_out = BatchNorm(s.dim) if s.ffn else None
+        self.feed_forward = FeedForward(s.dim, act=s.act, dropout=s.dropout) if s.ffn else None
 
-    @abstractmethod
-    def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Node states x (N, dim), the residual included, and edge states."""
+    def finish(self, new: Tensor, h: Tensor, batch: GraphBatch) -> Tensor:
+        """State x, from what CONV gives and the old states."""
+        new = self.dropout(new.relu())
+        return h + new if self.residual else new
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node and edge states; the batch as it came."""
-        x, e = self.convolve(h, e, batch)
+        new, e, _ = self.conv.step(h, e, batch)
+        x = self.finish(new, h, batch)
         if self.feed_forward is not None and self.norm_in is not None and self.norm_out is not None:
             x = self.norm_in(x, batch)
             x = self.norm_out(x + self.feed_forward(x), batch)
@@ -63,41 +88,23 @@ class GNNPlusBlock(Block):
 
 @register("gcn")
 class GCNPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` around ``drop(act(BN(GCN(h))))``.
-
-    Args:
-        dim: channels of nodes.
-        dropout: probability of dropping an entry.
-        act: activation of both.
-        residual: add h.
-        ffn: see the base class.
-
-    Shape:
-        h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.
+    """:class:`GNNPlusBlock` with ``drop(act(BN(GCN(h))))``; edge states are not read.
 
     Differences from the paper: none known.
     """
 
-    def __init__(
-        self,
-        dim: FromContext[int],
-        *,
-        dropout: FromContext[float] = 0.0,
-        act: FromContext[str] = "relu",
-        residual: FromContext[bool] = False,
-        ffn: FromContext[bool] = True,
-    ) -> None:
-        super().__init__(dim, dropout=dropout, act=act, ffn=ffn)
-        self.conv: nn.Module = self._conv(dim)
-        self.norm, self.act, self.residual = BatchNorm(dim), activation(act), residual
+    def __init__(self, settings: PlusSettings) -> None:
+        super().__init__(settings)
+        self.conv = self._conv(settings.dim)
+        self.norm, self.act = BatchNorm(settings.dim), activation(settings.act)
 
-    def _conv(self, dim: int) -> nn.Module:
+    def _conv(self, dim: int) -> LocalLayer:
         return GCN(dim, dim)
 
-    def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Node states x, and the edge states as they came."""
-        new = self.dropout(self.act(self.norm(self.conv(h, e, batch)[0], batch)))
-        return (h + new if self.residual else new), e
+    def finish(self, new: Tensor, h: Tensor, batch: GraphBatch) -> Tensor:
+        """State x, with norm and activation."""
+        new = self.dropout(self.act(self.norm(new, batch)))
+        return h + new if self.residual else new
 
 
 @register("gcne")
@@ -106,29 +113,19 @@ class GCNEdgesPlus(GCNPlus):
 
     Equation::
 
-        CONV(h, e)_t = drop(act(BN(sum over s of relu(W h_s + e_st) + b)))
-
-    Args:
-        dim: channels of nodes and edges.
-        dropout: probability of dropping an entry.
-        act: activation.
-        residual: add h.
-        ffn: see :class:`GNNPlusBlock`.
-
-    Shape:
-        h (N, dim), e (E, dim) -> h' (N, dim), e, batch.
+        CONV(h, e)_t = sum over s of relu(W h_s + e_st) + b
 
     Differences from the paper: its equation has the normalisation of GCN and self loops, which its code switches off.
     """
 
     needs_edges: ClassVar[bool] = True
 
-    def _conv(self, dim: int) -> nn.Module:
+    def _conv(self, dim: int) -> LocalLayer:
         return _EdgeSum(dim)
 
 
-class _EdgeSum(nn.Module):
-    """``sum over s of relu(W h_s + e_st) + b``."""
+class _EdgeSum(LocalLayer):
+    """``sum over s of relu(W h_s + e_st) + b``, part of a layer: nothing names it."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -144,84 +141,32 @@ class _EdgeSum(nn.Module):
 
 @register("gine")
 class GINEPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` around ``drop(relu(GINE(h, e)))``; its MLP has a ReLU, too, and there is no norm.
-
-    Args:
-        dim: channels of nodes.
-        dim_edge: channels of the edge states; another number than ``dim`` adds a linear map.
-        dropout: probability of dropping an entry.
-        act: of the feed-forward network.
-        residual: add h.
-        ffn: see the base class.
-
-    Shape:
-        h (N, dim), e (E, dim_edge) -> h' (N, dim), e, batch.
+    """:class:`GNNPlusBlock` with ``drop(relu(GINE(h, e)))``; its MLP has a ReLU, too, and there is no norm.
 
     Differences from the paper: none known; its code leaves the norm after GINE out.
     """
 
     needs_edges: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        dim: FromContext[int],
-        *,
-        dim_edge: FromContext[int],
-        dropout: FromContext[float] = 0.0,
-        act: FromContext[str] = "relu",
-        residual: FromContext[bool] = False,
-        ffn: FromContext[bool] = True,
-    ) -> None:
-        super().__init__(dim, dropout=dropout, act=act, ffn=ffn)
-        self.conv, self.residual = GINE(dim, dim, dim_edge=dim_edge), residual
-
-    def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Node states x, and the edge states as they came."""
-        new, _ = self.conv(h, e, batch)
-        new = self.dropout(new.relu())
-        return (h + new if self.residual else new), e
+    def __init__(self, settings: PlusSettings) -> None:
+        super().__init__(settings)
+        self.conv = GINE(settings.dim, settings.dim, dim_edge=settings.dim_edge)
 
 
 @register("gatedgcn")
 class GatedGCNPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` around :class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`, with ReLU.
-
-    Args:
-        dim: channels of nodes.
-        dim_edge: channels of the edge states that come in; ``dim`` go out.
-        dropout: probability of dropping an entry of new node and edge states.
-        act: of the feed-forward network.
-        residual: add the old states of nodes and edges.
-        ffn: see the base class.
-
-    Shape:
-        h (N, dim), e (E, dim_edge) -> h' (N, dim), e' (E, dim), batch.
+    """:class:`GNNPlusBlock` with :class:`~graphbench.layers.blocks.gated_gcn_conv.GatedGCNBlock`, complete with ReLU.
 
     Differences from the paper: none known.
     """
 
     needs_edges: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        dim: FromContext[int],
-        *,
-        dim_edge: FromContext[int],
-        dropout: FromContext[float] = 0.0,
-        act: FromContext[str] = "relu",
-        residual: FromContext[bool] = False,
-        ffn: FromContext[bool] = True,
-    ) -> None:
-        super().__init__(dim, dropout=dropout, act=act, ffn=ffn)
-        self.conv = _GatedSum(dim, dim, dim_edge=dim_edge, dropout=dropout, residual=residual)
+    def __init__(self, settings: PlusSettings) -> None:
+        super().__init__(settings)
+        s = settings
+        self.conv = GatedGCNBlock(s.dim, dim_edge=s.dim_edge, dropout=s.dropout, residual=s.residual)
 
-    def convolve(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Node states x, and new edge states."""
-        return self.conv.convolve(h, e, batch)
-
-
-class _GatedSum(GatedGCNCore):
-    """GatedGCN, part of a layer: nothing names it."""
-
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        return *self.convolve(h, e, batch), batch
+    def finish(self, new: Tensor, h: Tensor, batch: GraphBatch) -> Tensor:
+        """The state that the layer gives."""
+        return new

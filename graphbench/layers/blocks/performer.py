@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from graphbench.contract import CountsOnHost
 from graphbench.errors import ArgumentError
 from graphbench.layers.attention.performer import Performer
 from graphbench.layers.contract import Block
@@ -16,7 +16,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("PerformerLayer")
-class PerformerLayer(Block):
+class PerformerLayer(CountsOnHost, Block):
     """Pre-norm transformer layer around FAVOR+ attention, without dropout.
 
     Equations::
@@ -38,6 +38,7 @@ class PerformerLayer(Block):
     """
 
     capturable: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = ("calls",)
     compile_obstacle: ClassVar[str | None] = "it counts its batches, to draw new directions after some of them"
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
@@ -65,11 +66,3 @@ class PerformerLayer(Block):
     def capture_obstacle(self, one_batch: bool = False) -> str | None:
         """Batches that are counted on the host: a replay would never draw new directions."""
         return "PerformerLayer draws new directions after some batches" if self.interval else super().capture_obstacle()
-
-    def get_extra_state(self) -> Tensor:
-        """Batches since the last draw: a resumed run draws when the uninterrupted one would have."""
-        return torch.tensor(self.calls)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Inverse of :meth:`get_extra_state`."""
-        self.calls = int(state)

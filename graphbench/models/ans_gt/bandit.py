@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import CountsOnHost
 from graphbench.models.ans_gt.surroundings import SAMPLERS
 
 
-class SamplerBandit(nn.Module):
+class SamplerBandit(CountsOnHost, nn.Module):
     r"""Shares p of the samplers, and the rounds between their updates.
 
     After ``period`` training steps, with r_m the mean over sequences of sum_j a_j w_m(j) / sum_l p_l w_l(j):
@@ -16,7 +19,7 @@ class SamplerBandit(nn.Module):
     .. math:: u_m \leftarrow u_m \exp(\eta (r_m + \gamma / p_m)), \qquad
         p_m = (1 - 4 p_{min}) \frac{u_m}{\sum_l u_l} + p_{min}
 
-    Everything is in the state, so that a resumed run draws what it would have drawn. Counters are numbers of the host.
+    Everything is in the state, so that a resumed run draws what it would have drawn.
 
     Args:
         period: training steps of a round; 0: one round without end.
@@ -25,6 +28,7 @@ class SamplerBandit(nn.Module):
         exploration: gamma.
     """
 
+    counters: ClassVar[tuple[str, ...]] = ("seed", "round", "steps")
     log_weights: Tensor
     reward: Tensor
 
@@ -69,11 +73,3 @@ class SamplerBandit(nn.Module):
         self.round += 1
         self.steps = 0
         self.reward.zero_()
-
-    def get_extra_state(self) -> Tensor:
-        """(3,) int64: seed, round and the steps made of it."""
-        return torch.tensor([self.seed, self.round, self.steps], device="cpu")
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Inverse of :meth:`get_extra_state`."""
-        self.seed, self.round, self.steps = (int(number) for number in state)

@@ -24,11 +24,13 @@ class _Ranking(Metric):
         """The metric from aligned tensors."""
         if self.kind == "multiclass":
             # Raw logits of different rows are not comparable for one class; probabilities are.
-            pred, true = to_double(pred).log_softmax(1), F.one_hot(true, self.out_dim)
+            pred, true = to_double(pred.T).log_softmax(0), F.one_hot(true, self.out_dim).T
         elif self.kind == "binary":
-            pred, true = pred[:, None], true[:, None]
-        ordered, order = pred.T.contiguous().sort(dim=1, descending=True)
-        label = true.T.contiguous().gather(1, order)
+            pred, true = pred[None], true[None]
+        else:
+            pred, true = pred.T, true.T
+        ordered, order = pred.contiguous().sort(dim=1, descending=True)
+        label = true.contiguous().gather(1, order)
         positive, negative = (label == 1).long(), (label == 0).long()
         first, last = tie_bounds(ordered)
         # Positives and negatives at this score or above, and negatives strictly above.

@@ -20,6 +20,9 @@ from graphbench.registry import parameters
 from graphbench.transforms.algorithms.dense_blocks import StackTransform, encode
 from graphbench.transforms.base import Transform
 
+FOLDER = "transforms"
+"""Below the folder of all caches."""
+
 
 def apply(
     store: GraphStore,
@@ -45,7 +48,7 @@ def apply(
     Raises:
         ValueError: two transforms measure different distances (other cut-offs).
     """
-    files = _Files(Path(cache_dir) / "transforms", store)
+    files = _Files(Path(cache_dir) / FOLDER, store)
     outputs = files.read(transforms)
     if len(outputs) < len(transforms):
         files.folder.mkdir(parents=True, exist_ok=True)
@@ -120,8 +123,12 @@ class _Files:
         return self._cached(transform, lambda: outputs)
 
     def _cached(self, transform: Transform, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        key = {"store": self.store.fingerprint, **describe(transform)}
-        return cached_tensors(self.folder, transform.registered_name, key, compute)
+        return cached_tensors(self.folder, transform.registered_name, cache_key(self.store, transform), compute)
+
+
+def cache_key(store: GraphStore, transform: Transform) -> dict[str, Any]:
+    """Everything that the encodings of some graphs depend on."""
+    return {"store": store.fingerprint, **describe(transform)}
 
 
 def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:

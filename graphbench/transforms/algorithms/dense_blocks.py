@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -112,9 +113,12 @@ class StackTransform(Transform):
     Attributes:
         large_from: graphs of at least so many nodes go to :meth:`fill_large`, None for none. Set in the constructor
             where it depends on arguments.
+        by_graph: whether the rows of a graph, and their width, depend on its edges alone, not on its number or on other
+            graphs: such encodings can be computed in shards.
     """
 
     large_from: int | None = None
+    by_graph: ClassVar[bool] = False
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Encodes all graphs of a store."""

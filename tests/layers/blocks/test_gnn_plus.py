@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GCNConv, GINEConv
 
-from graphbench.layers.blocks.gnn_plus import GatedGCNPlus, GCNEdgesPlus, GCNPlus, GINEPlus
+from graphbench.layers.blocks.gnn_plus import GatedGCNPlus, GCNEdgesPlus, GCNPlus, GINEPlus, PlusSettings
 from graphbench.structures import GraphBatch
 from tests.contract import example_batch, shaken
 
@@ -60,8 +60,7 @@ def gine(layer: GINEPlus, batch: GraphBatch) -> Tensor:
 @pytest.mark.parametrize("own", [{}, {"residual": True, "ffn": False}, {"residual": True}], ids=str)
 @pytest.mark.parametrize(("kind", "peer"), [(GCNPlus, gcn), (GCNEdgesPlus, gcne), (GINEPlus, gine)])
 def test_a_layer_is_its_convolution_wrapped(kind: Any, peer: Any, own: dict[str, bool], training: bool) -> None:
-    edges = {"dim_edge": DIM} if kind is GINEPlus else {}
-    layer = shaken(kind(DIM, act="gelu", **edges, **own).double()).train(training)
+    layer = shaken(kind(PlusSettings(DIM, DIM, act="gelu", **own)).double()).train(training)
     batch = example_batch((6, 1, 5))
     expected = wrapped(layer, batch.x, peer(layer, batch))
     h, e, _ = layer(batch.x, batch.edge_attr, batch)
@@ -71,7 +70,7 @@ def test_a_layer_is_its_convolution_wrapped(kind: Any, peer: Any, own: dict[str,
 
 @pytest.mark.parametrize("residual", [False, True])
 def test_gated_gcn_is_its_equations(residual: bool) -> None:
-    layer = shaken(GatedGCNPlus(DIM, dim_edge=DIM, act="gelu", residual=residual).double()).eval()
+    layer = shaken(GatedGCNPlus(PlusSettings(DIM, DIM, act="gelu", residual=residual)).double()).eval()
     batch, core = example_batch((6, 1, 5)), layer.conv
     h, (source, target) = batch.x, batch.edge_index
     gate = core.gate_edge(batch.edge_attr) + core.gate_target(h)[target] + core.gate_source(h)[source]
@@ -92,4 +91,4 @@ def test_gated_gcn_is_its_equations(residual: bool) -> None:
 def test_edges_are_needed() -> None:
     batch = example_batch((6,))
     with pytest.raises(ValueError, match="gcne needs edge states"):
-        GCNEdgesPlus(DIM).double()(batch.x, None, batch)
+        GCNEdgesPlus(PlusSettings(DIM)).double()(batch.x, None, batch)

@@ -10,8 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GINConv
 
+from graphbench.data.store import GraphStore
+from graphbench.encoders.positional.graph_token import GraphToken
+from graphbench.encoders.positional.proximity_bias import ProximityBias
 from graphbench.layers.blocks.transformer_gnn import TransformerGNN
 from graphbench.layers.sharing import tie_layers
+from graphbench.structures import GraphBatch, Ragged
+from graphbench.transforms.adjacency_powers import ProximityPowers
 from tests.contract import alone, example_batch, shaken
 
 SIZES = (6, 1, 11)
@@ -82,3 +87,34 @@ def test_without_message_passing_there_is_nothing_at_its_place() -> None:
 def test_an_unknown_position_is_named() -> None:
     with pytest.raises(ValueError, match="before, after or beside, received 'above'"):
         TransformerGNN(12, 3, position="above")
+
+
+def test_proximities_tell_graphs_apart_that_have_the_same_nodes() -> None:
+    """Two rings, colours alternating and side by side: the token learns which is which, by the bias alone."""
+    torch.manual_seed(0)
+    ring = torch.stack([torch.arange(6), torch.arange(6).roll(-1)])
+    edges = torch.cat([ring, ring.flip(0)], 1)
+    powers = ProximityPowers(3)(GraphStore.from_arrays([6, 6], [12, 12], torch.cat([edges, edges], 1)))["powers"]
+    batch = GraphBatch.collate([GraphBatch(Ragged.from_sizes([6]), edges)] * 2)
+    batch = batch.replace(pair_pe={"ProximityBias.powers": powers.double()})
+    colours = torch.tensor([0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 1, 1])
+    parts = [nn.Embedding(2, 8), GraphToken(8), ProximityBias(2), TransformerGNN(8, 2), TransformerGNN(8, 2)]
+    model = nn.ModuleList([*parts, nn.Linear(8, 1)]).double()
+
+    def logits(biased: bool) -> Tensor:
+        table, token, bias, *layers, out = model
+        h, tokened = token(table(colours), batch)
+        h, tokened = bias(h, tokened) if biased else (h, tokened)
+        for layer in layers:
+            h, _, tokened = layer(h, None, tokened)
+        return out(h.index_select(0, tokened.ragged.ptr[:-1])).flatten()
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = nn.functional.binary_cross_entropy_with_logits(logits(True), torch.tensor([1.0, 0.0]).double())
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1
+    blind = logits(False)
+    torch.testing.assert_close(blind[0], blind[1])

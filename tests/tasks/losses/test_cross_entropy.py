@@ -73,3 +73,13 @@ def test_subtokens_are_the_mean_over_positions_of_cross_entropies():
     expected = sum(F.cross_entropy(pred[:, position], word[:, position]) for position in range(5)) / 5
     torch.testing.assert_close(loss, expected)
     assert float(CrossEntropy("subtoken_prediction", 7)(pred[:0], true[:0]).detach()) == 0
+
+
+@pytest.mark.parametrize("classes", [2, 7, 15, 16, 40])
+def test_losses_of_training_and_evaluation_are_the_formula_for_few_and_many_classes(classes):
+    logits = torch.randn(33, classes, dtype=torch.float64)
+    true = torch.randint(classes, (33,))
+    expected = -logits.log_softmax(1)[torch.arange(33), true].mean()
+    loss = CrossEntropy("classification_multi", classes)
+    torch.testing.assert_close(loss(logits, true), expected)
+    torch.testing.assert_close(loss(logits.requires_grad_(), true).detach(), expected)

@@ -1,0 +1,116 @@
+"""A file of the cache that several processes write, each its rows: on one machine, or on a file system they share.
+
+The file has its full length from the beginning, and every shard goes to its place in it, so that putting them
+together copies nothing. A shard that is on disk leaves a mark beside the file; with the last one the checksum is
+written into the header, and the file gets the name under which
+:func:`~graphbench.data.files.tensor_cache.cached_tensors` looks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from filelock import FileLock
+from torch import Tensor
+
+from graphbench.data.files.tensor_cache import cache_path
+from graphbench.data.store_tensors import digest
+
+_UNKNOWN = "0" * 64
+"""Checksum in the header of an unfinished file."""
+
+
+class ShardedTensors:
+    """Float32 tensors by name, whose rows come in shards.
+
+    Args:
+        folder: of the cache; created.
+        name: readable beginning of the file's name.
+        key: everything that the tensors depend on; JSON values.
+        shapes: of the whole tensors.
+        shards: how many there are. The shards of another number are others.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, key: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], shards: int
+    ) -> None:
+        self._path, self._shards = cache_path(folder, name, key), shards
+        self._partial = folder / f".{self._path.name}.{shards}-shards"
+        described, begins, first = {}, {}, 0
+        for tensor, shape in sorted(shapes.items()):
+            last = first + 4 * prod(shape)
+            described[tensor] = {"dtype": "F32", "shape": list(shape), "data_offsets": [first, last]}
+            begins[tensor], first = first, last
+        metadata = {"key": json.dumps(key, sort_keys=True), "sha256": _UNKNOWN}
+        header = json.dumps({"__metadata__": metadata, **described}).encode()
+        header += b" " * (-len(header) % 8)
+        self._header = len(header).to_bytes(8, "little") + header
+        self._begin = {tensor: len(self._header) + begin for tensor, begin in begins.items()}
+        self._length = len(self._header) + first
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the whole file is there."""
+        return self._path.is_file()
+
+    def has(self, shard: int) -> bool:
+        """Whether a shard is on disk."""
+        return self.is_finished or (self._mark(shard).exists() and self._partial.exists())
+
+    def write(self, shard: int, rows: Mapping[str, tuple[int, Tensor]]) -> None:
+        """Puts one shard to its place, and with the last one ends the file.
+
+        Args:
+            shard: its number, from 0.
+            rows: of every tensor its first row, and the rows.
+        """
+        with FileLock(self._lock):
+            if not self._partial.exists():
+                self._allocate()
+        with self._partial.open("rb+") as file:
+            for name, (first, values) in rows.items():
+                values = values.detach().to("cpu", torch.float32).contiguous()
+                file.seek(self._begin[name] + 4 * first * prod(values.shape[1:]))
+                file.write(values.view(-1).numpy().data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._mark(shard).touch()
+        with FileLock(self._lock):
+            if not self.is_finished and all(self.has(each) for each in range(self._shards)):
+                self._end()
+
+    def _allocate(self) -> None:
+        for shard in range(self._shards):
+            self._mark(shard).unlink(missing_ok=True)  # of a file that somebody has deleted
+        being_made = self._partial.with_name(f"{self._partial.name}.{os.getpid()}")
+        with being_made.open("wb") as file:
+            file.write(self._header)
+            file.truncate(self._length)
+        os.replace(being_made, self._partial)
+
+    def _end(self) -> None:
+        with safetensors.safe_open(self._partial, framework="pt") as file:
+            checksum = digest({name: file.get_tensor(name) for name in file.keys()})
+        with self._partial.open("rb+") as file:
+            file.seek(self._header.index(_UNKNOWN.encode()))
+            file.write(checksum.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(self._partial, self._path)
+        for shard in range(self._shards):
+            self._mark(shard).unlink(missing_ok=True)
+
+    def _mark(self, shard: int) -> Path:
+        return self._partial.with_name(f"{self._partial.name}.{shard}")
+
+    @property
+    def _lock(self) -> Path:
+        return self._path.with_suffix(".lock")
