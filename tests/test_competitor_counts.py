@@ -55,6 +55,11 @@ def test_code2_has_one_row_more_in_every_edge_table(name: str, published: int) -
     assert parameters(name) == published + 5 * 300
 
 
+def test_pna_of_egc_on_code2() -> None:
+    """Printed by its program, in the file of its pretrained models; edges are not read."""
+    assert parameters("pna-code2") == 10_999_394
+
+
 def test_graph_trans_has_the_same_rows_more() -> None:
     """Printed on the leaderboard of ogbg-code2: 9,053,246."""
     assert parameters("graphtrans-code2") == 9_053_246 + 5 * 300

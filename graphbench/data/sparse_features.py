@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import scipy
 import torch
 
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, SparseRows, as_dense
+
+if TYPE_CHECKING:
+    import scipy
 
 SparseFeatures = Literal["auto", "always", "never"]
 
@@ -48,7 +50,9 @@ def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> 
 
 def sparse_rows(matrix: scipy.sparse.spmatrix | scipy.sparse.sparray) -> SparseRows:
     """A matrix of SciPy as float32 sparse rows."""
-    csr = scipy.sparse.csr_array(matrix, dtype=np.float32)
+    from scipy.sparse import csr_array  # here: every configuration passes this module, and few read such a matrix
+
+    csr = csr_array(matrix, dtype=np.float32)
     ptr, column = (torch.from_numpy(array.astype(np.int64)) for array in (csr.indptr, csr.indices))
     return SparseRows(ptr, column, torch.from_numpy(csr.data), csr.shape[1])
 

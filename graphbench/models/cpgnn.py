@@ -20,6 +20,8 @@ from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.contract import EncodedModel
+from graphbench.models.polyformer import polynomial_terms
+from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -174,23 +176,13 @@ class CPGNN(EncodedModel, ReadsTargets):
         if not self.of_predictions:
             h = self.propagation(h, batch)
         if mapped.shape[1] > self.dim:
-            h = torch.cat(_chebyshev(h, batch), 1)
+            h = torch.cat(polynomial_terms(h, batch, ORDERS - 1, "cheb"), 1)
         prediction: Tensor = self.head(h, batch)
         if not self.of_predictions:
             return prediction
-        if len(prediction) != batch.num_nodes:
-            raise ValueError(
-                f"classes needs a prediction per node, received {len(prediction)} for {batch.num_nodes} nodes"
-            )
+        check_per_node(prediction, batch, "classes")
         belief: Tensor = self.propagation(prediction, batch)
         return belief
-
-
-def _chebyshev(h: Tensor, batch: GraphBatch) -> list[Tensor]:
-    """T_0 h, T_1 h and T_2 h."""
-    adjacency = batch.adjacency(norm="sym")
-    first = -propagate(adjacency, h)
-    return [h, first, -2 * propagate(adjacency, first) - h]
 
 
 def _chebyshev_sum(parts: tuple[Tensor, ...], batch: GraphBatch) -> Tensor:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
-from graphbench.errors import ArgumentError
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EncodedModel
+from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
 from graphbench.models.virtual_node import virtual_update
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
@@ -42,8 +42,7 @@ class DeeperGCN(EncodedModel):
         local: factory of convolutions (``gnn.layer_type``: ``GENConv``, or any local layer).
         head: factory of the head.
         dropout: probability (``gnn.dropout``).
-        edge_tables: ``shared``, or ``per_layer`` as in
-            :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
+        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
         virtual_node: a node per graph that hears all others and speaks to all.
 
     Shape:
@@ -66,17 +65,13 @@ class DeeperGCN(EncodedModel):
         head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
-        edge_tables: Literal["shared", "per_layer"] = "shared",
+        edge_tables: Tables = "shared",
         virtual_node: bool = False,
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=False)
-        if local is None or layers < 1:
-            raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
-        if edge_tables not in ("shared", "per_layer"):
-            raise ArgumentError("edge_tables", f"edge_tables must be shared or per_layer, received '{edge_tables}'")
-        if virtual_node and dim_encoded != dim:
-            widths = f"received {dim_encoded} and {dim} columns"
-            raise ArgumentError(("dim_encoded", "dim"), f"virtual_node is added to encoded nodes and states, {widths}")
+        local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim)
+        if virtual_node:
+            check_same_width(dim_encoded, dim, "virtual_node is added to encoded nodes and states")
         self.layers: Modules[LocalLayer] = Modules(
             local(dim if number else dim_encoded, dim) for number in range(layers)
         )
@@ -84,8 +79,6 @@ class DeeperGCN(EncodedModel):
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if virtual_node else None
         self.virtual_updates = nn.ModuleList(virtual_update(dim, dim) for _ in range(layers - 1 if virtual_node else 0))
         self.dropout = Dropout(dropout)
-        self.per_layer = edge_tables == "per_layer"
-        self.dim = dim
         self.head = head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
@@ -94,14 +87,13 @@ class DeeperGCN(EncodedModel):
         h, graph = as_dense(x), batch.ragged.graph_id
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
         for number, layer in enumerate(self.layers):
-            edges = e if e is None or not self.per_layer else e[:, number * self.dim : (number + 1) * self.dim]
             state = self.dropout(self.norms[number - 1](h, batch).relu()) if number else h
             if v is not None:
                 if number:
                     heard = v + segment_sum(state, batch.ragged)
                     v = self.dropout(self.virtual_updates[number - 1](heard, batch, "graph"))
                 state = state + v.index_select(0, graph)
-            new, _ = layer(state, edges, batch)
+            new, _ = layer(state, self.tables.of(e, number), batch)
             h = h + new if number else new
         prediction: Tensor = self.head(self.dropout(self.norms[-1](h, batch)), batch)
         return prediction

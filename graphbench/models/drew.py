@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.encoders.compose import NodeEncoder
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
@@ -19,6 +19,7 @@ from graphbench.layers.norm import BatchNorm, NoNorm
 from graphbench.layers.shells import shells
 from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import LayerSettings
+from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
@@ -103,11 +104,7 @@ class DRew(EncodedModel):
     ) -> None:
         super().__init__(encoder, keep_sparse=False)
         check_at_least(1, hops=hops, nu=1 if nu is None else nu)
-        if dim_encoded != dim:
-            raise ArgumentError(
-                ("dim_encoded", "dim"),
-                f"DRew adds the encoded nodes to its states, received {dim_encoded} and {dim} columns",
-            )
+        check_same_width(dim_encoded, dim, "DRew adds the encoded nodes to its states")
         self.hops, self.nu, self.l2norm = hops, nu, post.l2norm
         self.layers: Modules[ShellConvolutions] = Modules(
             ShellConvolutions(dim, min(number, hops), post) for number in range(1, layers + 1)

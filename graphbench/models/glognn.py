@@ -20,6 +20,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.adjacency_rows import AdjacencyRows
 from graphbench.models.contract import EncodedModel
+from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
@@ -158,10 +159,7 @@ class GloGNN(EncodedModel):
             prediction: Tensor = self.head(self._rounds(h, batch), batch)
             return prediction
         prediction = self.head(h, batch)
-        if len(prediction) != batch.num_nodes:
-            raise ValueError(
-                f"of_predictions needs a prediction per node, received {len(prediction)} for {batch.num_nodes} nodes"
-            )
+        check_per_node(prediction, batch, "of_predictions")
         return self._rounds(prediction, batch)
 
     def _rounds(self, initial: Tensor, batch: GraphBatch) -> Tensor:

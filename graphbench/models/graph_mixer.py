@@ -19,6 +19,7 @@ from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EncodedModel
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.patch_mixers import MIXERS
+from graphbench.models.requirements import check_same_width, local_layers
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged, as_dense
 
@@ -94,11 +95,8 @@ class GraphMixer(EncodedModel):
         patch: PatchSettings = PatchSettings(),
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=False)
-        if local is None or layers < 1:
-            raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
-        if dim_encoded != dim:
-            widths = f"received {dim_encoded} and {dim} columns"
-            raise ArgumentError(("dim_encoded", "dim"), f"encoded nodes are added to hidden states, {widths}")
+        local = local_layers(local, layers)
+        check_same_width(dim_encoded, dim, "encoded nodes are added to hidden states")
         if patch.mixer not in MIXERS:
             raise ArgumentError("mixer", f"mixer must be one of {', '.join(MIXERS)}, received '{patch.mixer}'")
         self.patch = patch

@@ -19,6 +19,7 @@ from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import make_norm
 from graphbench.models.contract import EncodedModel
+from graphbench.models.requirements import EdgeTables, Tables, local_layers
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -35,8 +36,7 @@ class StackSettings:
         residual: the bracket W_l h + b_l.
         layer_norm: norm is a LayerNorm of every node in place of BatchNorm.
         input_map: h_0 is a linear map of X, and dropped out.
-        edge_tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns
-            l * dim .. (l + 1) * dim of them, as :class:`~graphbench.models.virtual_node.MessagePassingSettings` says.
+        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
     """
 
     jump: Literal["cat", "max", "sum", "last"] = "cat"
@@ -44,7 +44,7 @@ class StackSettings:
     residual: bool = False
     layer_norm: bool = False
     input_map: bool = False
-    edge_tables: Literal["shared", "per_layer"] = "shared"
+    edge_tables: Tables = "shared"
 
 
 @register("JKNet")
@@ -95,18 +95,10 @@ class JKNet(EncodedModel):
         settings: StackSettings = StackSettings(),
     ):
         super().__init__(encoder, edge_encoder)
-        if local is None or layers < 1:
-            raise ArgumentError(
-                ("local", "layers"),
-                f"{self.registered_name} needs a local layer and 1 or more of them, received {layers} of "
-                f"{'none' if local is None else 'one kind'}",
-            )
+        local = local_layers(local, layers)
         if settings.jump not in JUMPS:
             raise ArgumentError("jump", f"jump must be one of {', '.join(JUMPS)}, received {settings.jump!r}")
-        if settings.edge_tables not in ("shared", "per_layer"):
-            received = settings.edge_tables
-            raise ArgumentError("edge_tables", f"edge_tables must be shared or per_layer, received {received!r}")
-        self.jump, self.dim, self.shares_edges = settings.jump, dim, settings.edge_tables == "shared"
+        self.jump, self.tables = settings.jump, EdgeTables(settings.edge_tables, dim)
         self.lin_in = InputLinear(dim_encoded, dim) if settings.input_map else None
         first = dim if settings.input_map else dim_encoded
         widths = [dim if number else first for number in range(layers)]
@@ -124,12 +116,10 @@ class JKNet(EncodedModel):
         h, e, batch = self.encode(batch)
         if self.lin_in is not None:
             h = self.dropout(self.lin_in(h))
-        tables = e
         states = []
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            if tables is not None and not self.shares_edges:
-                e = tables[:, number * self.dim : (number + 1) * self.dim]
-            new, e = layer(readable(h, layer), e, batch)
+            new, e_new = layer(readable(h, layer), self.tables.of(e, number), batch)
+            e = e_new if self.tables.shared else e
             if self.residual:
                 new = new + self.residuals[number](h)
             h = self.dropout(self.act(norm(new, batch)))

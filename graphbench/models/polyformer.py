@@ -15,6 +15,7 @@ from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.grouped_linear import GroupedLinear
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
@@ -46,30 +47,6 @@ class PolynomialTokens:
     block_dropout: float = 0.5
 
 
-class TokenMap(nn.Module):
-    """A linear map of its own for every token.
-
-    Args:
-        tokens: their number.
-        dim_in: columns that come in.
-        dim_out: columns that go out.
-
-    Shape:
-        (N, tokens, dim_in) -> (N, tokens, dim_out)
-    """
-
-    def __init__(self, tokens: int, dim_in: int, dim_out: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(tokens, dim_in, dim_out))
-        self.bias = nn.Parameter(torch.empty(tokens, 1, dim_out))
-        for parameter in (self.weight, self.bias):
-            nn.init.uniform_(parameter, -(dim_in**-0.5), dim_in**-0.5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, tokens, dim_out)."""
-        return torch.baddbmm(self.bias, x.transpose(0, 1), self.weight).transpose(0, 1)
-
-
 class PolynomialAttention(nn.Module, HasOptimizerGroup):
     """h + drop(S LN(h)), S of every head from all pairs of the tokens of a node; see :class:`PolyFormer`.
 
@@ -88,7 +65,7 @@ class PolynomialAttention(nn.Module, HasOptimizerGroup):
         s, tokens, inner = settings, settings.degree + 1, int(dim * settings.expand)
         self.heads = s.num_heads
         self.norm = nn.LayerNorm(dim)
-        self.networks = nn.Sequential(TokenMap(tokens, dim, inner), nn.ReLU(), TokenMap(tokens, inner, dim))
+        self.networks = nn.Sequential(GroupedLinear(tokens, dim, inner), nn.ReLU(), GroupedLinear(tokens, inner, dim))
         self.query, self.key = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)
         self.scale = nn.Parameter(torch.ones(s.num_heads, tokens))
         self.decay: Tensor
@@ -200,13 +177,14 @@ class PolyFormer(EncodedModel):
 
     def tokens(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K + 1, dim) from the mapped features (N, dim)."""
-        mono = self.base == "mono"
-        adjacency = batch.adjacency(norm="sym", self_loops=mono)
-        terms = [x]
-        for _ in range(self.degree):
-            step = propagate(adjacency, terms[-1])
-            if mono:
-                terms.append(step)
-            else:
-                terms.append(-step if len(terms) == 1 else -2 * step - terms[-2])
-        return torch.stack(terms, dim=1) + self.bias
+        return torch.stack(polynomial_terms(x, batch, self.degree, self.base), dim=1) + self.bias
+
+
+def polynomial_terms(x: Tensor, batch: GraphBatch, degree: int, base: str) -> list[Tensor]:
+    """P_0 x, .., P_K x (N, dim); K = ``degree``, P as :attr:`PolynomialTokens.base` says."""
+    adjacency = batch.adjacency(norm="sym", self_loops=base == "mono")
+    terms = [x]
+    for k in range(degree):
+        step = propagate(adjacency, terms[-1])
+        terms.append(step if base == "mono" else -2 * step - terms[-2] if k else -step)
+    return terms

@@ -22,6 +22,7 @@ from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.models.contract import EncodedModel
+from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
@@ -34,9 +35,7 @@ class MessagePassingSettings:
     Attributes:
         virtual_node: a node per graph that hears all others and speaks to all, see :class:`MessagePassing`.
         virtual_expansion: width inside its MLP as a multiple of ``dim``; 2 in OGB's programs, 1 in those of OGB-LSC.
-        edge_tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns
-            l * dim .. (l + 1) * dim of them, so that an edge encoder of width ``gnn.dim_edge`` = layers * dim gives
-            every layer tables of its own, as OGB's convolutions have them.
+        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
         local_residual: every layer adds its input.
         jump: ``last``: node states are those of the last layer; ``cat``: [encoded nodes | last layer].
         norm_last: BatchNorm and dropout after the last layer, too.
@@ -44,7 +43,7 @@ class MessagePassingSettings:
 
     virtual_node: bool = False
     virtual_expansion: int = 2
-    edge_tables: Literal["shared", "per_layer"] = "shared"
+    edge_tables: Tables = "shared"
     local_residual: bool = False
     jump: Literal["last", "cat"] = "last"
     norm_last: bool = True
@@ -85,20 +84,11 @@ class MessagePassing(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        if local is None or layers < 1:
-            raise ArgumentError(("local", "layers"), f"1 or more local layers are needed, received {layers} of {local}")
-        if settings.jump not in ("last", "cat") or settings.edge_tables not in ("shared", "per_layer"):
-            raise ArgumentError(
-                ("jump", "edge_tables"),
-                "jump must be last or cat and edge_tables shared or per_layer, received "
-                f"'{settings.jump}' and '{settings.edge_tables}'",
-            )
-        if dim_in != dim and (settings.virtual_node or settings.local_residual):
-            raise ArgumentError(
-                ("dim_encoded", "dim"),
-                f"virtual_node and local_residual add encoded nodes to hidden states of their width, received "
-                f"{dim_in} and {dim} columns",
-            )
+        local, self.tables = local_layers(local, layers), EdgeTables(settings.edge_tables, dim)
+        if settings.jump not in ("last", "cat"):
+            raise ArgumentError("jump", f"jump must be last or cat, received {settings.jump!r}")
+        if settings.virtual_node or settings.local_residual:
+            check_same_width(dim_in, dim, "virtual_node and local_residual add encoded nodes to hidden states")
         self.layers: Modules[LocalLayer] = Modules(local(dim if number else dim_in, dim) for number in range(layers))
         norms = layers if settings.norm_last else layers - 1
         self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(norms))
@@ -111,7 +101,6 @@ class MessagePassing(nn.Module):
         self.settings = settings
         # Everything but the first convolution adds or concatenates the encoded nodes.
         self.reads_dense = settings.virtual_node or settings.local_residual or settings.jump == "cat"
-        self.dim = dim
         self.width = dim_in + dim if settings.jump == "cat" else dim
 
     def forward(self, features: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
@@ -121,9 +110,8 @@ class MessagePassing(nn.Module):
         encoded = h
         for number, layer in enumerate(self.layers):
             x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
-            new, e_new = layer(readable(x, layer), self._edges_of(e, number), batch)
-            if self.settings.edge_tables == "shared":
-                e = e_new
+            new, e_new = layer(readable(x, layer), self.tables.of(e, number), batch)
+            e = e_new if self.tables.shared else e
             last = number == len(self.layers) - 1
             if number < len(self.norms):
                 new = self.norms[number](new, batch)
@@ -134,11 +122,6 @@ class MessagePassing(nn.Module):
                 update = self.dropout(self.virtual_updates[number](heard, batch, "graph"))
                 v = v + update if self.settings.local_residual else update
         return torch.cat([as_dense(encoded), as_dense(h)], dim=1) if self.settings.jump == "cat" else as_dense(h)
-
-    def _edges_of(self, e: Tensor | None, number: int) -> Tensor | None:
-        if e is None or self.settings.edge_tables == "shared":
-            return e
-        return e[:, number * self.dim : (number + 1) * self.dim]
 
 
 def virtual_update(dim: int, inner: int) -> NormedSequential:

@@ -36,11 +36,16 @@ def locate(tiles, ptr, SIZE: tl.constexpr):
 
 
 @triton.jit
-def load_rows(x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
-    """[rows, SPAN] of one head; 0 where there is nothing. Rows are HEADS heads apart, whoever these belong to."""
+def load_rows(
+    x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr, first=0
+):  # fmt: skip
+    """[rows, SPAN] of one head; 0 where there is nothing. Rows are HEADS heads apart, whoever these belong to.
+
+    ``first``: column that ``x`` points to.
+    """
     o_c = tl.arange(0, SPAN)
     o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
-    return tl.load(x + o_x, mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :], other=0.0).to(ACC)
+    return tl.load(x + o_x, mask=(o_q < n)[:, None] & (first + o_c < WIDTH)[None, :], other=0.0).to(ACC)
 
 
 @triton.jit
@@ -61,6 +66,21 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
     """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC."""
     return tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
+
+
+@triton.jit
+def row_products(
+    a, b, bos, o_a, o_b, n, i_h, HEADS_A: tl.constexpr, HEADS_B: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """[rows of a, rows of b] products of rows, 64 columns at a time: parts of tf32 of more do not fit the registers."""
+    COLUMNS: tl.constexpr = SPAN if SPAN < 64 else 64
+    b_sum = tl.zeros([o_a.shape[0], o_b.shape[0]], dtype=ACC)
+    for i_c in range(0, SPAN, COLUMNS):
+        b_a = load_rows(a + i_c, bos, o_a, n, i_h, HEADS_A, WIDTH, COLUMNS, ACC, i_c)
+        b_b = load_rows(b + i_c, bos, o_b, n, i_h, HEADS_B, WIDTH, COLUMNS, ACC, i_c)
+        b_sum += dot_as(b_a, tl.trans(b_b), DOT, ACC)
+    return b_sum
 
 
 @triton.jit

@@ -29,7 +29,7 @@ from graphbench.structures.layer_state import LayerState
 from graphbench.structures.memo import Memo
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
-from graphbench.structures.sparse_rows import Features, SparseRows
+from graphbench.structures.sparse_rows import Features, cat_features
 from graphbench.structures.two_hops import two_hop_edges
 
 T = TypeVar("T")
@@ -230,7 +230,7 @@ class GraphBatch(Memo):
         return cls(
             ragged=Ragged.from_sizes(sizes, first.device),
             edge_index=torch.cat([batch.edge_index for batch in batches], dim=1) + shift,
-            x=_cat([batch.x for batch in batches]),
+            x=cat_features([batch.x for batch in batches]),
             edge_attr=cat("edge_attr"),
             y=cat("y"),
             pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
@@ -250,16 +250,6 @@ class GraphBatch(Memo):
             [name for name in named if getattr(self, name) is not None]
             + [f"{group}.{name}" for group, each in groups.items() for name in each]
         )
-
-
-def _cat(parts: Sequence[Features | None]) -> Features | None:
-    """Node features of several batches behind each other; all of one kind."""
-    sparse = [part for part in parts if isinstance(part, SparseRows)]
-    if not sparse:
-        return None if parts[0] is None else torch.cat([part for part in parts if isinstance(part, Tensor)])
-    if len(sparse) < len(parts):
-        raise ValueError(f"{len(sparse)} of {len(parts)} batches have sparse node features; all must, or none")
-    return SparseRows.cat(sparse)
 
 
 def _real(batch: GraphBatch, level: Level) -> RealRows:

@@ -32,13 +32,7 @@ from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
 from graphbench.train.fabric import Fabric
-from graphbench.train.failures import (
-    interrupted,
-    is_lost_process,
-    lost_process,
-    non_finite_loss,
-    out_of_memory,
-)
+from graphbench.train.failures import interrupted, is_lost_process, lost_process, non_finite_loss, out_of_memory
 from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter

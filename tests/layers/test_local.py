@@ -17,7 +17,7 @@ from graphbench.layers.local.gcn import GCN
 from graphbench.layers.local.gen import GENConv
 from graphbench.layers.local.gin import GIN, GINE
 from graphbench.layers.local.pna import PNA
-from graphbench.layers.local.pna_simple import PNASimple
+from graphbench.layers.local.pna_simple import PNASimple, PNATowers
 from graphbench.layers.local.sage import SAGE
 from graphbench.structures import GraphBatch, Ragged
 from tests.contract import CHECKS, Subject, check_corner_cases, example_batch, shaken
@@ -173,6 +173,28 @@ def test_simple_pna_equals_pygs_aggregation(make: Any, degrees: list[int] | None
     order = target.argsort(stable=True)
     aggregates = peer(batch.x[source[order]], target[order], dim_size=batch.num_nodes)
     torch.testing.assert_close(layer(batch.x, None, batch)[0], layer.lin(aggregates))
+
+
+@BATCHES
+@pytest.mark.parametrize("towers", [1, 2])
+def test_pna_in_towers_equals_pyg(make: Any, towers: int) -> None:
+    batch, layer = make(), shaken(PNATowers(6, 4, degrees=[1, 3, 2], towers=towers).double())
+    scalers = ["identity", "amplification", "attenuation"]
+    histogram = torch.tensor([1, 3, 2])
+    peer = PNAConv(6, 4, ["mean", "max", "min", "std"], scalers, histogram, towers=towers, divide_input=True).double()
+    peer.aggr_module.avg_deg_log.data.copy_(layer.mean_log_degree)
+    for tower in range(towers):
+        pre, post = peer.pre_nns[tower][0], peer.post_nns[tower][0]
+        pre.weight.data = torch.cat([layer.target.weight[tower], layer.source.weight[tower]]).t()
+        pre.bias.data, post.bias.data = layer.target.bias[tower, 0], layer.post.bias[tower, 0]
+        post.weight.data = layer.post.weight[tower].t()
+    peer.lin.load_state_dict(layer.lin.state_dict())
+    torch.testing.assert_close(layer(batch.x, None, batch)[0], peer(batch.x, batch.edge_index))
+
+
+def test_towers_share_channels_equally() -> None:
+    with pytest.raises(ValueError, match="received dim_in=6, dim_out=4, towers=4"):
+        PNATowers(6, 4, towers=4)
 
 
 @BATCHES

@@ -185,7 +185,11 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (APPNP, {"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
         (GPRGNN, {"alpha": -0.5}, "alpha must lie between 0 and 1, received -0.5"),
         (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
-        (JKNet, {"edge_encoder": None, "layers": 0, "local": GCN}, "1 or more of them, received 0 of one kind"),
+        (
+            JKNet,
+            {"edge_encoder": None, "layers": 0, "local": GCN},
+            "1 or more local layers are needed, received 0 of one kind",
+        ),
         (JKNet, {"edge_encoder": None, "layers": 2, "local": None}, "received 2 of none"),
         (
             JKNet,

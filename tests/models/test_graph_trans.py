@@ -137,9 +137,9 @@ def test_encoded_nodes_are_read_beside_the_last_layer() -> None:
     ("own", "message"),
     [
         ({"layers": 0}, "1 or more local layers are needed, received 0"),
-        ({"local": None}, "received 3 of None"),
-        ({"jump": "sum"}, "received 'sum' and 'shared'"),
-        ({"edge_tables": "own"}, "received 'last' and 'own'"),
+        ({"local": None}, "received 3 of none"),
+        ({"jump": "sum"}, "jump must be last or cat, received 'sum'"),
+        ({"edge_tables": "own"}, "edge_tables must be shared or per_layer, received 'own'"),
         ({"dim": 6, "virtual_node": True}, "received 8 and 6 columns"),
     ],
 )

@@ -66,10 +66,14 @@ def test_parts_of_one_tensor() -> None:
     assert_same(using("gpu"), using("reference"), [packed, start])
 
 
-def test_error_in_float32() -> None:
-    """Of output, q, k and v; the three numbers of the start points are too few for a mean."""
+@pytest.mark.parametrize("d", [5, 70])
+def test_error_in_float32(d: int) -> None:
+    """Of output, q, k and v; the three numbers of the start points are too few for a mean.
+
+    Rows of wide heads are multiplied piece by piece.
+    """
     ragged = Ragged.from_sizes([20, 3], DEVICE)
-    index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged)
+    index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged, d)
 
     def given(backend: str):
         one = call(ragged, index, backend, slope=0.1)

@@ -32,11 +32,13 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
 
 
-def case(sizes: list[int], names: str, **options: Any) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+def case(
+    sizes: list[int], names: str, e: int = 18, **options: Any
+) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
     """``backend -> function`` and its inputs: q, k, v and what ``names`` asks for of query, key, value and bias."""
     ragged, near = Ragged.from_sizes(sizes, DEVICE), rings(sizes, token=True).to(DEVICE)
     index = torch.randint(KINDS, (near.distance.numel(),), dtype=torch.int16).to(DEVICE)
-    every = inputs_for(ragged.num_rows, near.distance.numel(), e=18)
+    every = inputs_for(ragged.num_rows, near.distance.numel(), e=e)
     chosen = [name for name in ("query", "key", "value", "bias") if name in names]
     extra = dict(zip(("query", "key", "value", "bias"), every[3:], strict=True))
     options = {"max_hops": REACH, **options}
@@ -62,8 +64,10 @@ def test_equals_reference(names: str, unreachable: str, monkeypatch: pytest.Monk
     assert_same(using("gpu"), using("reference"), inputs)
 
 
-def test_error_in_float32() -> None:
-    using, inputs = case([20, 3], "query key value bias")
+@pytest.mark.parametrize("e", [18, 70])
+def test_error_in_float32(e: int) -> None:
+    """Rows of wide heads are multiplied piece by piece."""
+    using, inputs = case([20, 3], "query key value bias", e)
     assert_within_budget(using("gpu"), using("reference"), inputs)
 
 

@@ -18,7 +18,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_program,
     compile_kernel,
     fresh_compiler,
-    spilled_at,
 )
 
 from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
@@ -74,7 +73,7 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int,
 @pytest.mark.parametrize(("kind", "width"), UNSPILLED, ids=str)
 @pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.exhaustive)])
 def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int, capability: int) -> None:
-    allowed = spilled_at(kind, width, capability)
+    allowed = 8 if (name, kind, width, capability) == ("forward", torch.float32, 64, 80) else 0  # no tile is smaller
     check_machine_code(compiled(name, kind, width, 0, capability), tensor_cores=True, allowed=allowed)
 
 

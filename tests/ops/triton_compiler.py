@@ -40,13 +40,7 @@ UNSPILLED = [
     *(pytest.param(kind, 128, marks=pytest.mark.exhaustive) for kind in (torch.float32, torch.bfloat16)),
     *(pytest.param(torch.bfloat16, width, marks=pytest.mark.exhaustive) for width in (16, 32, 64)),
 ]
-"""Type and head width at which attentions with biases of pairs spill no more than :func:`spilled_at`."""
-
-
-def spilled_at(kind: torch.dtype, width: int, capability: int = 90) -> int:
-    """Bytes that may be spilled."""
-    known = {(torch.float32, 128): 24, (torch.float32, 64): 8 if capability < 90 else 0}  # no tile is small enough
-    return known.get((kind, width), 0)
+"""Type and head width at which attentions with biases of pairs are looked at: they spill no register."""
 
 
 def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:

@@ -7,17 +7,17 @@ import importlib.util
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import scipy
-import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp  # where it is used: every configuration passes this module, and few are clustered
 
 logger = logging.getLogger("graphbench")
 
@@ -91,7 +91,7 @@ class Clusters:
             "store": store.fingerprint,
             "count": count,
             "method": NAMES[metis],
-            "library": [importlib.metadata.version("pymetis"), seed] if metis else scipy.__version__,
+            "library": [importlib.metadata.version("pymetis"), seed] if metis else importlib.metadata.version("scipy"),
         }
 
         def compute() -> dict[str, Tensor]:
@@ -125,6 +125,8 @@ def uses_metis(method: Method) -> bool:
 
 def _undirected(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
     """The graph without directions, multiplicities and self loops."""
+    import scipy.sparse as sp
+
     source, target = (end.numpy().astype(np.int64 if num_nodes >= 2**31 else np.int32) for end in edge_index)
     away = source != target
     source, target = source[away], target[away]
@@ -143,6 +145,8 @@ def _metis(graph: sp.csr_array, count: int, seed: int) -> np.ndarray:
 
 
 def _pieces(graph: sp.csr_array, count: int) -> np.ndarray:
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     nodes = graph.shape[0]
     number = np.empty(nodes, dtype=np.int32)
     number[reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(nodes, dtype=np.int64) * count // nodes

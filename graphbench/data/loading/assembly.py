@@ -17,7 +17,8 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.ops.batch_rows import Field, Room, batch_rows
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
-from graphbench.structures.capacity import BatchCounts, Capacity, CapacityPairs, CapacityRagged, RealRows
+from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged, RealRows
+from graphbench.structures.capacity_pairs import CapacityPairs
 
 _NODES, _EDGES = 0, 1
 """Kinds of rows that every store has."""

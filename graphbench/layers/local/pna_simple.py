@@ -1,4 +1,4 @@
-"""Principal neighbourhood aggregation of the states themselves (https://arxiv.org/abs/2004.05718), as used on OGB."""
+"""Principal neighbourhood aggregation as used on OGB (https://arxiv.org/abs/2004.05718): of states, and in towers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
 from graphbench.layers.contract import LocalLayer
+from graphbench.layers.grouped_linear import GroupedLinear
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -53,17 +55,84 @@ class PNASimple(LocalLayer):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
+        message = gather(batch.adjacency(), h, "source")
+        return self.lin(scaled_aggregates(message, batch, self.mean_log_degree)), e
+
+
+@register("PNATowers")
+class PNATowers(LocalLayer):
+    """PNA of messages, on groups of channels that have their own maps ("towers").
+
+    Equations, c the channels of a tower, a_t and the two scales as of :class:`PNASimple`, of messages m::
+
+        m_st = W_pre [h_t | h_s]_c + b_pre
+        h'_t = W_out [.. | W_post [h_t | a_t | log(d_t + 1) / delta a_t | delta / log(d_t + 1) a_t]_c + b_post | ..] + b
+
+    Args:
+        dim_in: channels of the input, a multiple of ``towers``.
+        dim_out: channels of the output, a multiple of ``towers``.
+        degrees: as of :class:`PNASimple`.
+        towers: their number.
+
+    Shape:
+        h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.
+
+    Differences from the paper: none, with edges left out (PyG's ``PNAConv`` with ``divide_input``).
+    """
+
+    capturable: ClassVar[bool] = True
+
+    mean_log_degree: Tensor
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        dim_out: FromContext[int],
+        *,
+        degrees: FromContext[Sequence[int] | None] = None,
+        towers: int = 1,
+    ) -> None:
+        super().__init__()
+        if towers < 1 or dim_in % towers or dim_out % towers:
+            received = f"received dim_in={dim_in}, dim_out={dim_out}, towers={towers}"
+            raise ArgumentError(("towers", "dim_in", "dim_out"), f"widths must be multiples of towers, {received}")
+        inside, self.towers = dim_in // towers, towers
+        self.target = GroupedLinear(towers, inside, inside)
+        self.source = GroupedLinear(towers, inside, inside, bias=False)
+        self.post = GroupedLinear(towers, 13 * inside, dim_out // towers)
+        self.lin = nn.Linear(dim_out, dim_out)
+        self.register_buffer("mean_log_degree", torch.tensor(_mean_log_degree(degrees)))
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """New node states (N, dim_out), without residual, norm and activation; edge states as they came."""
+        x = h.view(len(h), self.towers, h.shape[1] // self.towers)
         adj = batch.adjacency()
-        message = gather(adj, h, "source")
-        mean = mean_at_target(adj, message)
-        variance = mean_at_target(adj, message.square()) - mean.square()
-        # Where the variance is nothing but rounding, its root would have an infinite gradient.
-        spread = variance.clamp(min=_EPS).sqrt().masked_fill(variance <= _EPS, 0.0)
-        aggregates = torch.cat([mean, max_at_target(adj, message), -max_at_target(adj, -message), spread], dim=1)
-        log_degree = batch.derived(_log_degree).to(h.dtype)
-        scale = log_degree / self.mean_log_degree.to(h.dtype)
-        inverse = self.mean_log_degree.to(h.dtype) / log_degree.clamp(min=math.log(2.0))
-        return self.lin(torch.cat([aggregates, scale * aggregates, inverse * aggregates], dim=1)), e
+        message = gather(adj, self.target(x), "target") + gather(adj, self.source(x), "source")
+        aggregates = scaled_aggregates(message, batch, self.mean_log_degree)
+        return self.lin(self.post(torch.cat([x, aggregates], dim=2)).flatten(1)), e
+
+
+def scaled_aggregates(message: Tensor, batch: GraphBatch, mean_log_degree: Tensor) -> Tensor:
+    """Mean, maximum, minimum and deviation of the messages into every node, plain, amplified and attenuated.
+
+    Args:
+        message: (E, .., c).
+        batch: the graphs.
+        mean_log_degree: () delta.
+
+    Returns:
+        (N, .., 12 c)
+    """
+    adj = batch.adjacency()
+    mean = mean_at_target(adj, message)
+    variance = mean_at_target(adj, message.square()) - mean.square()
+    # Where the variance is nothing but rounding, its root would have an infinite gradient.
+    spread = variance.clamp(min=_EPS).sqrt().masked_fill(variance <= _EPS, 0.0)
+    aggregates = torch.cat([mean, max_at_target(adj, message), -max_at_target(adj, -message), spread], dim=-1)
+    log_degree = batch.derived(_log_degree).to(message.dtype).view(-1, *(1 for _ in message.shape[1:]))
+    delta = mean_log_degree.to(message.dtype)
+    inverse = delta / log_degree.clamp(min=math.log(2.0))
+    return torch.cat([aggregates, log_degree / delta * aggregates, inverse * aggregates], dim=-1)
 
 
 def _mean_log_degree(degrees: Sequence[int] | None) -> float:

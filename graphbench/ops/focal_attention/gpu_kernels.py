@@ -10,7 +10,7 @@ and v are PARTS parts of one tensor (N, PARTS, H, .), or three tensors with PART
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, store_rows
+from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, row_products, store_rows
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
@@ -130,6 +130,7 @@ def backward(
 
     ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
     """
+    WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_own = first_of_tile(tiles)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
@@ -151,22 +152,29 @@ def backward(
             o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
         else:
             o_q, o_k, i_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own, i_own
-        # [ROWS, SPAN_D], [KEYS, SPAN_D]
-        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-        b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
         # [ROWS, KEYS]
+        if WIDE:
+            b_s = row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+        else:
+            # [ROWS, SPAN_D], [KEYS, SPAN_D]
+            b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+            b_s = dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
         b_z = masked_scores(
-            SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC), hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h,
-            b_max_hops, HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
+            SCALE * b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
+            HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
         b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
-        # [KEYS, SPAN_E], [ROWS, SPAN_E]
-        b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-        b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         # [ROWS, KEYS]
-        b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
+        if WIDE:
+            b_dp = row_products(grad, v, bos, o_q, o_k, n, i_h, HEADS, PARTS * HEADS, E, SPAN_E, DOT, ACC)
+        else:
+            # [KEYS, SPAN_E], [ROWS, SPAN_E]
+            b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
+            b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+            b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
         if SUMS:
             b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
         b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
@@ -176,6 +184,8 @@ def backward(
             b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
         b_dz = b_p * (b_dp - b_along[:, None])
         if OF_QUERIES:
+            if WIDE:
+                b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
             b_dq += SCALE * dot_as(b_dz, b_k, DOT, ACC)
             if TERM:
                 b_dterm += sum_by_kind(b_dz, b_kind, KINDS, SPAN_T, ACC)
@@ -185,6 +195,9 @@ def backward(
                 tl.store(dbias + o_qk * HEADS + i_h, b_dz.to(dbias.dtype.element_ty), mask=m_qk)
         else:
             b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
+            if WIDE:
+                b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+                b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
             b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
             b_dk += SCALE * dot_as(tl.trans(b_dz), b_q, DOT, ACC)
     if OF_QUERIES:

@@ -46,7 +46,7 @@ def forward(
     the residual of the next one.
     """
     for i in tl.static_range(len(P)):
-        if IN_SEQUENCE or tl.program_id(2) == i:
+        if (tl.program_id(2) == i) | IN_SEQUENCE:
             if IN_SEQUENCE and i > 0:
                 tl.debug_barrier()  # other threads of the program may have written the rows
             _forward(
