@@ -27,6 +27,7 @@ from graphbench.data.datasets.ogb_papers import OGBPapers
 from graphbench.data.datasets.pcqm4m import GRAPHS
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.roots import Roots
+from graphbench.data.large import arrays
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
@@ -94,6 +95,7 @@ def _processor_seconds() -> float:
 def papers(scale: float, folder: Path) -> dict[str, float]:
     """An archive like OGB's: conversion, sorting by target, training and prediction on sampled neighbourhoods."""
     nodes, edges = round(NODES / scale), 2 * round(EDGES / scale / 2)
+    arrays.IN_MEMORY = round(2**30 / scale)  # what goes to files in the whole does so here
     _write_archive(folder, nodes, edges)
     stages = Stages(scale=scale, nodes=nodes, listed_edges=edges)
     stages.found["archive_bytes"] = _bytes(folder)

@@ -10,6 +10,7 @@ import pytest
 from graphbench.benchmarks import out_of_core, scaled_data
 from graphbench.benchmarks.out_of_core import fit, foretold, write
 from graphbench.benchmarks.scaled_data import DATA
+from graphbench.data.large import arrays
 
 
 def test_the_model_has_no_negative_part_and_weighs_relative_errors() -> None:
@@ -25,6 +26,7 @@ def test_fractions_are_measured_and_the_page_foretells_the_whole(
 ) -> None:
     for name, small in {"BATCH": 50, "FAN_OUT": (3, 2), "DIM": 8}.items():
         monkeypatch.setattr(scaled_data, name, small)
+    monkeypatch.setattr(arrays, "IN_MEMORY", arrays.IN_MEMORY)  # restored afterwards
     measured = {data: [] for data in DATA}
     for scale in (100_000.0, 60_000.0, 50_000.0):
         for data, measure in DATA.items():
