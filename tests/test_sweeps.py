@@ -68,10 +68,9 @@ def test_training_ratios_are_compared_with_their_own_column() -> None:
             assert row.settings["train_ratio"] == entry.column.replace(" ", "")
             train, val, test = entry.config.tree.dataset.split
             assert f"{train:.0%}" == row.settings["train_ratio"]
-            one_split = name != "7"  # as released: all that is left for testing
-            assert (val, test) == (0.25, pytest.approx(0.75 - train) if one_split else 0.25)
-            assert entry.config.tree.dataset.split_seed == (123 if one_split else None)
-            assert not entry.config.tree.run_multiple_splits
+            assert (val, test) == (0.25, pytest.approx(0.75 - train))  # as released: all that is left for testing
+            assert entry.config.tree.dataset.split_seed == 123
+            assert entry.config.tree.run_multiple_splits == ([0, 1, 2, 3, 4] if name == "7" else [])
 
 
 def test_sgformer_s_table_2_has_its_seven_graphs_for_every_model() -> None:

@@ -1,8 +1,8 @@
 """docs/large-graphs.md: what ogbn-papers100M and PCQM4Mv2 will cost, from what generated fractions of them cost here.
 
 ``python scripts/bench.py out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
-fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in ``results/measured/out-of-core.json``, and
-writes page and plot. Other fractions: ``python -m graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes
+fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in
+``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Other fractions: ``python -m graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes
 20 GiB of $TMPDIR). Times are those of the processor.
 """
 
@@ -28,7 +28,7 @@ from graphbench.plots import canvas
 from graphbench.runs import atomic
 
 SCALES = (1000.0, 300.0, 100.0)
-NUMBERS = ROOT / "results" / "measured" / "out-of-core.json"
+NUMBERS = ROOT / "results" / "measured" / "benchmarks" / "out-of-core.json"
 PAGE, PLOT = ROOT / "docs" / "large-graphs.md", ROOT / "docs" / "large-graphs.svg"
 HEADING = "## Measured\n"
 TRAIN, TEST = 1_207_179, 214_338

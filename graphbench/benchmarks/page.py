@@ -1,8 +1,8 @@
 """docs/performance.md: what the benchmarks of the CPU found, with a plot per group, hardware and date.
 
 ``scripts/bench.py page`` measures one group after the other, keeps the numbers in
-``results/measured/performance.json``, and writes everything behind the heading :data:`HEADING` anew after each; what
-stands above is written by hand. A group that was measured today, on this hardware and from this source, is kept: the
+``results/measured/benchmarks/performance.json``, and writes everything behind the heading :data:`HEADING` anew after
+each; what stands above is written by hand. A group that was measured today, on this hardware and from this source, is kept: the
 command goes on where it was interrupted.
 """
 
@@ -34,7 +34,7 @@ GROUPS = {
 """Benchmarks of the page, in its order, and their headings."""
 HEADING = "## Measured\n"
 PAGE, PLOTS = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance"
-NUMBERS = ROOT / "results" / "measured" / "performance.json"
+NUMBERS = ROOT / "results" / "measured" / "benchmarks" / "performance.json"
 
 Group = Mapping[str, Any]
 """Facts of a measurement and its cases, as the JSON line of a benchmark has them."""
