@@ -2,8 +2,9 @@
 
 ``python scripts/bench.py out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
 fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in
-``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Other fractions: ``python -m graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes
-20 GiB of $TMPDIR). Times are those of the processor.
+``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Other fractions: ``python -m
+graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes 20 GiB of $TMPDIR). Times are those of the
+processor.
 """
 
 from __future__ import annotations
