@@ -135,6 +135,7 @@ class CoGNN(EncodedModel):
     linear maps as action or environment network, and edge states, are not here.
     """
 
+    capturable: ClassVar[bool] = True
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
     reads_sparse: ClassVar[bool] = True
 
