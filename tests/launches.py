@@ -11,10 +11,9 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor
@@ -29,6 +28,7 @@ from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
+from graphbench.train.gradient_clipping import clipped_gradients
 from graphbench.train.recording import BatchInput
 from graphbench.train.tally import Place
 from tests.paths import ROOT
@@ -48,8 +48,9 @@ CONFIGURATIONS = {
 
 # Rows from which CUDA sorts 64-bit keys in eight passes, and from which it sorts the gradient of an embedding.
 _LONG_SORT, _SORTED_EMBEDDING = 4096, 3072
-# Tensors that one kernel of a foreach operation or a fused optimiser takes.
-_PER_FOREACH, _PER_FUSED = 110, 36
+# Tensors that one kernel of a foreach operation, of a fused optimiser and of a concatenation takes
+# (aten/src/ATen/native/cuda/MultiTensorApply.cuh and Shape.cu). Adam's operation is given five lists of tensors.
+_PER_FOREACH, _PER_FUSED, _PER_CAT, _LISTS_OF_ADAM = 110, 36, 128, 5
 _NOTHING = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "set_", "resize_", "alias"),
     *("view", "_unsafe_view", "_reshape_alias", "t", "transpose", "permute", "select", "slice", "narrow", "expand"),
@@ -80,7 +81,9 @@ def kernels(name: str, tensors: list[Tensor]) -> int:
     if name == "embedding_dense_backward":
         return 15 if tensors[1].numel() > _SORTED_EMBEDDING else 2
     if name.startswith("_fused_adam"):
-        return -(-len(tensors) // (4 * _PER_FUSED))
+        return -(-(len(tensors) // _LISTS_OF_ADAM) // _PER_FUSED)
+    if name in ("cat", "stack"):
+        return -(-len(tensors) // _PER_CAT)
     if name.startswith("_foreach_"):
         return -(-len(tensors) // _PER_FOREACH)
     return _SEVERAL.get(name, 1)
@@ -148,9 +151,7 @@ def counting() -> Iterator[Ledger]:
     """The second device taken for a GPU, with a ledger of what it is asked to do."""
     with second_device() as waits:
         ledger = Ledger(waits)
-        # Clipping asks for the types of tensors that have foreach kernels; on CUDA they do.
-        clipping = mock.patch("torch.nn.utils.clip_grad._has_foreach_support", return_value=True)
-        with triton_stubbed(ledger.launch), observed(ledger.note), clipping:
+        with triton_stubbed(ledger.launch), observed(ledger.note):
             yield ledger
 
 
@@ -186,7 +187,6 @@ def count(name: str, cache_dir: Path) -> Ledger:
     with counting() as ledger:
         model, resident = model.to(DEVICE).train(), store.to(DEVICE)
         optimizer = build_optimizer(config, model)
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         padded = PaddedBatches(resident)
         plan = padded.plan(shuffled.numpy(), padded.classes([shuffled.numpy()]))
         content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
@@ -204,12 +204,13 @@ def count(name: str, cache_dir: Path) -> Ledger:
                 task.keep(prediction)
             with ledger.phase("backward"):
                 loss.backward()
-            with ledger.phase("clip"):
-                if config.tree.optim.clip_grad_norm:
-                    torch.nn.utils.clip_grad_norm_(parameters, config.tree.optim.clip_grad_norm_value)
-            with ledger.phase("optimizer"):
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+            with ExitStack() as clipped:
+                with ledger.phase("clip"):
+                    if config.tree.optim.clip_grad_norm:
+                        clipped.enter_context(clipped_gradients(optimizer, config.tree.optim.clip_grad_norm_value))
+                with ledger.phase("optimizer"):
+                    optimizer.step()
+                    optimizer.zero_grad(set_to_none=True)
         with ledger.phase("eager"), seeds_drawn_together():
             gathered = resident.gather(shuffled)
             assert gathered.y is not None

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from graphbench.train.gradient_clipping import clipped_gradients
 from graphbench.train.precision import Precision
 
 T = TypeVar("T")
@@ -82,11 +83,15 @@ class Fabric:
         """Adds the gradients of a loss, scaled where the number format asks for it."""
         self.precision.scaled(loss).backward()
 
-    def clip_gradients(self, optimizer: Optimizer, max_norm: float) -> None:
-        """Shrinks all gradients together to a norm; not finite ones stay, because finding out waits for the device."""
+    def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
+        """Within it the optimiser moves by gradients that are shrunk together to a norm.
+
+        Args:
+            optimizer: whose parameters have gradients.
+            max_norm: of all of them.
+        """
         self.precision.unscale(optimizer)
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        torch.nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=False)
+        return clipped_gradients(optimizer, max_norm, by_optimizer=not self.precision.scales_losses)
 
     def broadcast(self, item: T) -> T:
         """What the first process has."""

@@ -47,6 +47,11 @@ class Precision:
         converts = self._products is not None or self.weights is not None
         return output.to(torch.get_default_dtype()) if converts and output.is_floating_point() else output
 
+    @property
+    def scales_losses(self) -> bool:
+        """Whether losses are differentiated times a scale, by which gradients are divided before the step."""
+        return self._scaler is not None
+
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to be differentiated."""
         return loss if self._scaler is None else self._scaler.scale(loss)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from torch.optim import Optimizer
 
 from graphbench.structures import DeviceBatch
@@ -76,10 +78,14 @@ class TrainingStep:
         """Clips the gradients and moves the parameters by them."""
         if self.exchange is not None:
             self.exchange.average()
-        with part(OPTIMIZER):
-            if self._settings.clip_grad_norm:
-                self._fabric.clip_gradients(self._optimizer, self._settings.clip_grad_norm_value)
+        with part(OPTIMIZER), self._clipped():
             self.precision.step(self._optimizer)
+
+    def _clipped(self) -> AbstractContextManager[None]:
+        """Within it the optimiser's gradients are clipped, where that is asked for."""
+        if not self._settings.clip_grad_norm:
+            return nullcontext()
+        return self._fabric.clipped_gradients(self._optimizer, self._settings.clip_grad_norm_value)
 
     def forget_gradients(self) -> None:
         """Before the first batch of the next update."""
