@@ -27,8 +27,10 @@ from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
 from graphbench.structures.dropout_seeds import seeds_drawn_together
+from graphbench.train.fabric import Fabric
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from graphbench.train.gradient_clipping import clipped_gradients
+from graphbench.train.precision import Precision
 from graphbench.train.recording import BatchInput
 from graphbench.train.tally import Place
 from tests.paths import ROOT
@@ -188,6 +190,7 @@ def count(name: str, cache_dir: Path) -> Ledger:
         model, resident = model.to(DEVICE).train(), store.to(DEVICE)
         optimizer = build_optimizer(config, model)
         padded = PaddedBatches(resident)
+        fabric = Fabric(DEVICE, Precision("32-true", DEVICE))
         plan = padded.plan(shuffled.numpy(), padded.classes([shuffled.numpy()]))
         content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
         read = BatchInput(numbers_of(plan), Place(0, 0, 0), DEVICE)
@@ -203,7 +206,7 @@ def count(name: str, cache_dir: Path) -> Ledger:
                 loss = task.loss(prediction, batch.batch.y, batch.real)
                 task.keep(prediction)
             with ledger.phase("backward"):
-                loss.backward()
+                fabric.backward(loss)
             with ExitStack() as clipped:
                 with ledger.phase("clip"):
                     if config.tree.optim.clip_grad_norm:

@@ -185,17 +185,25 @@ def adjacency(
             weight = torch.ones(source.shape, dtype=torch.float64, device=source.device)
         degree = torch.zeros(num_nodes, dtype=torch.float64, device=source.device).scatter_add_(0, target, weight)
         weight = normalised(weight, source, target, degree, norm)
-    by_target, by_source = (None, None) if order is None else order.unbind(0)
-    if self_loops and order is not None:
+    if order is None:
+        lists = _sorted(target, source, num_nodes, None), _sorted(source, target, num_nodes, None)
+    elif self_loops:
         by_target = _with_loops(edge_index[1], order[0], num_nodes)
         by_source = _with_loops(edge_index[0], order[1], num_nodes)
-    return Adjacency(
-        num_nodes,
-        source,
-        target,
-        _sorted(target, source, num_nodes, by_target),
-        _sorted(source, target, num_nodes, by_source),
-        weight,
+        lists = _sorted(target, source, num_nodes, by_target), _sorted(source, target, num_nodes, by_source)
+    else:
+        lists = _ordered(edge_index, num_nodes, order)
+    return Adjacency(num_nodes, source, target, *lists, weight)
+
+
+def _ordered(edge_index: Tensor, num_nodes: int, order: Tensor) -> tuple[Csr, Csr]:
+    """Edges grouped by target and by source, all ends of both orders from one kernel."""
+    edges = edge_index.shape[1]
+    # [order, end, edge]
+    ends = edge_index.expand(2, 2, edges).gather(2, order[:, None].expand(2, 2, edges))
+    return (
+        Csr(torch._convert_indices_from_coo_to_csr(ends[0, 1], num_nodes), order[0], ends[0, 0]),
+        Csr(torch._convert_indices_from_coo_to_csr(ends[1, 0], num_nodes), order[1], ends[1, 1]),
     )
 
 

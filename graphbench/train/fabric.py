@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -81,7 +82,8 @@ class Fabric:
 
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a loss, scaled where the number format asks for it."""
-        self.precision.scaled(loss).backward()
+        scaled = self.precision.scaled(loss)
+        scaled.backward(_one(scaled.dtype, scaled.device).view(scaled.shape))  # type: ignore[no-untyped-call]
 
     def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.
@@ -96,3 +98,9 @@ class Fabric:
     def broadcast(self, item: T) -> T:
         """What the first process has."""
         return item
+
+
+@cache
+def _one(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """1, of which a loss is the gradient's factor: made once, where ``backward`` would make one in every step."""
+    return torch.ones((), dtype=dtype, device=device)
