@@ -17,6 +17,7 @@ call. The exit code is 0 when all commands of the parts have succeeded, 1 when o
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -41,7 +42,7 @@ _KEPT = 8000  # characters of what a command printed
 def parts() -> dict[str, dict[str, list[str]]]:
     """Part -> name of a command -> the command, in order of worth."""
     here = sys.executable
-    pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m"]
+    pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_side_by_side(), "-m"]
     kernels = sorted(path.name for path in (ROOT / "tests/ops").glob("interpreted_*.py"))
     budgets = json.loads((ROOT / "tests/launch_budgets.json").read_text())
     bench = [here, "scripts/bench.py", "--device", "cuda"]
@@ -54,6 +55,12 @@ def parts() -> dict[str, dict[str, list[str]]]:
         "epochs": {each.label: [*bench, "epochs", "--only", each.label] for each in MEASURED},
         "blocks": {piece: [here, "-m", "scripts.measure_blocks", piece, "--dry-run"] for piece in PIECES},
     }
+
+
+def _side_by_side() -> list[str]:
+    """Tests in several processes, where they can be: what takes time is the compiler of kernels, on one core each."""
+    processes = min(8, (os.cpu_count() or 1) // 2)
+    return ["-n", str(processes)] if processes > 1 and importlib.util.find_spec("xdist") else []
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

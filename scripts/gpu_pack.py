@@ -31,7 +31,8 @@ SETUP = """\
 _packed="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 _unpacked="${TMPDIR:-/tmp}/graphbench"
 python3 -m pip install -q --no-index --no-deps "$_packed"/wheels/*.whl
-[ -d "$_unpacked" ] || { mkdir -p "$_unpacked.part" && tar -xf "$_packed/data.tar.xz" -C "$_unpacked.part" \\
+# By Python, because tar asks for xz, which a bare machine may lack.
+[ -d "$_unpacked" ] || { python3 -m tarfile --filter data -e "$_packed/data.tar.xz" "$_unpacked.part" \\
   && mv "$_unpacked.part" "$_unpacked"; }
 export GRAPHBENCH_DATA="$_unpacked/data" GRAPHBENCH_CACHE="$_unpacked/cache"
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def test_the_other_machine_finds_the_data(data: Path, tmp_path: Path) -> None:
     assert gpu_pack.main(["--out", str(packed), "--data", "wanted"]) == 0
     (other / "bin").mkdir(parents=True)
     python = other / "bin/python3"
-    python.write_text("#!/bin/sh\necho installed >> $TMPDIR/installed\n")
+    pip = '[ "$2" = pip ] && { echo installed >> "$TMPDIR/installed"; exit; }'
+    python.write_text(f'#!/bin/sh\n{pip}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     script = f"source {packed}/setup.sh && cat $GRAPHBENCH_DATA/wanted/raw.txt && ls $GRAPHBENCH_DATA $GRAPHBENCH_CACHE"
     environment = {"PATH": f"{other}/bin:/usr/bin:/bin", "TMPDIR": str(other)}
