@@ -83,7 +83,7 @@ class Fabric:
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a loss, scaled where the number format asks for it."""
         scaled = self.precision.scaled(loss)
-        scaled.backward(_one(scaled.dtype, scaled.device).view(scaled.shape))  # type: ignore[no-untyped-call]
+        scaled.backward(_one(scaled.dtype, scaled.device).view(scaled.shape))
 
     def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.
