@@ -209,3 +209,80 @@ def test_graphormer_of_sgformer(mode: str) -> None:
     pairs = PairBlocks(torch.from_numpy(hops.astype("uint8")).reshape(-1), (7,))
     batch = batch_of(["seven"], x=(pattern("bits", (7, 6)) > 0).double(), pairs=pairs)
     compare(read("sgformer_graphormer"), mode, model, lambda call, _: call(batch), ours)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exponential numbers by formula, for both sides."""
+
+    def exponential(tensor: Tensor, lambd: float = 1.0) -> Tensor:
+        with torch.no_grad():
+            return tensor.copy_(1.05 + pattern("noise", tensor.shape, 1.0))
+
+    monkeypatch.setattr(Tensor, "exponential_", exponential)
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize("learned", [False, True])
+def test_co_gnn(learned: bool) -> None:
+    """In training: the release draws in evaluation, too."""
+    own = {"action_dim": 4, "temperature": 0.3}
+    if learned:
+        own = {"aggregate": "sum", "action_layers": 2, "action_dim": 4, "temperature": "null", "skip": "true"}
+    settings = {f"gt__CoGNN__{key}": value for key, value in {**own, "layer_norm": str(learned).lower()}.items()}
+    model = configured("nodes/co-gnn-roman-empire", gnn__dim_inner=8, gnn__layers_mp=2, gnn__dropout=0, **settings)
+    rules = {
+        r"^env_net\.0": "lin_in",
+        r"^env_net\.1": "layers.0",
+        r"^env_net\.2": "layers.1",
+        r"^env_net\.3": "head.mlp.lin.0",
+        "^in_act_net.net": "listens.layers",
+        "^out_act_net.net": "broadcasts.layers",
+        "^hidden_layer_norm": "norm",
+        r"^temp_model\.linear_model\.0": "lin_temperature",
+    }
+    recorded = read("co_gnn_learned" if learned else "co_gnn")
+    compare(recorded, "train", model, on_one_graph, lambda weights: renamed(weights, rules))
+
+
+@MODES
+@pytest.mark.parametrize("base", ["mono", "cheb"])
+def test_polyformer(mode: str, base: str) -> None:
+    recorded = read(f"polyformer_{base}")
+    own = recorded["arguments"]
+    settings = {"degree": own["K"], "num_heads": own["n_head"], "decay": own["q"], "expand": own["multi"]}
+    settings |= {"base": base, "ffn_dim": own["d_ffn"], "block_dropout": 0}
+    model = configured(
+        "nodes/polyformer-citeseer",
+        gnn__dim_inner=8,
+        gnn__layers_mp=own["nlayer"],
+        gnn__dropout=0,
+        **{f"gt__PolyFormer__{key}": value for key, value in settings.items()},
+    )
+    rules = {
+        r"^attn\.": "layers.",
+        r"attnmodule\.W_Q": "attention.query",
+        r"attnmodule\.W_K": "attention.key",
+        r"attnmodule\.bias_scale": "attention.scale",
+        "attnmodule": "attention",
+        r"ffnmodule\.ffn_norm": "norm",
+        r"ffnmodule\.ffn_net\.lin1\.": "feed_forward.lin_in.",
+        r"ffnmodule\.ffn_net\.lin2\.": "feed_forward.lin_out.",
+        r"^lin1\.bias": "bias",
+        r"^lin1\.weight": "lin_in.weight",
+        r"^lin2": "lin",
+        r"^lin3": "head.mlp.lin.0",
+    }
+
+    def ours(weights: Weights) -> dict[str, Tensor]:
+        state = renamed(weights, rules, "token_wise")
+        for layer in range(own["nlayer"]):
+            for part in (0, 2):
+                names = [f"attn.{layer}.attnmodule.token_wise_network.{k}.{part}" for k in range(own["K"] + 1)]
+                networks = f"layers.{layer}.attention.networks.{part}"
+                state[f"{networks}.weight"] = torch.stack([weights[f"{name}.weight"].t() for name in names])
+                state[f"{networks}.bias"] = torch.stack([weights[f"{name}.bias"] for name in names]).unsqueeze(1)
+            state[f"layers.{layer}.attention.decay"] = torch.arange(1.0, own["K"] + 2).double().pow(-own["q"])
+        return state
+
+    compare(recorded, mode, model, on_one_graph, ours)
