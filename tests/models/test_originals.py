@@ -15,17 +15,17 @@ from graphbench.config import load_config
 from graphbench.factory.model import build_model
 from graphbench.layers.attention import nodeformer
 from graphbench.structures import DataInfo, PairBlocks
-from tests.models.originals import Weights, batch_of, compare, edge_index, pattern, read
+from tests.models.originals import Weights, batch_of, compare, edge_index, pattern, read, sizes
 from tests.paths import ROOT
 
 MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 
 
-def configured(name: str, **overrides: Any) -> Any:
-    """The model of a shipped configuration for node classification, at the sizes of a recording."""
+def configured(name: str, task: str = "node", **overrides: Any) -> Any:
+    """The model of a shipped configuration for classification, at the sizes of a recording."""
     pairs = [str(part) for key, value in overrides.items() for part in (key.replace("__", "."), value)]
     info = DataInfo(
-        "original", "node", "classification", node_in=6, edge_in=0, out_dim=3, metric="accuracy", maximize=True
+        "original", task, "classification", node_in=6, edge_in=0, out_dim=3, metric="accuracy", maximize=True
     )
     return build_model(load_config(ROOT / f"configs/{name}.yaml", pairs), info)
 
@@ -46,6 +46,16 @@ def on_one_graph(model: Any, inputs: dict[str, Tensor]) -> Tensor:
     """Prediction for the nodes of one graph, from their features."""
     prediction: Tensor = model(batch_of(["seven"], x=inputs["x"]))
     return prediction
+
+
+def distances(graphs: list[str]) -> PairBlocks:
+    """Hops between all pairs of nodes of a graph."""
+    blocks = []
+    for graph in graphs:
+        edges = edge_index([graph])
+        hops = dijkstra(coo_array((torch.ones(edges.shape[1]), edges.numpy())), unweighted=True)
+        blocks.append(torch.from_numpy(hops.astype("uint8")).reshape(-1))
+    return PairBlocks(torch.cat(blocks), tuple(sizes(graphs)))
 
 
 TORCH_ENCODER = {
@@ -173,9 +183,9 @@ def test_edge_term_of_nodeformer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @MODES
 def test_graphormer_of_sgformer(mode: str) -> None:
-    sizes = {"gnn__dim_inner": 8, "graphormer__embed_dim": 8, "graphormer__num_layers": 2, "graphormer__num_heads": 2}
+    width = {"gnn__dim_inner": 8, "graphormer__embed_dim": 8, "graphormer__num_layers": 2, "graphormer__num_heads": 2}
     rates = {f"graphormer__{name}": 0 for name in ("dropout", "attention_dropout", "mlp_dropout", "input_dropout")}
-    model = configured("nodes/graphormer-smaller-cora", **sizes, **rates)
+    model = configured("nodes/graphormer-smaller-cora", **width, **rates)
     rules = {
         r"^graph_encoder\.": "",
         r"^graph_node_feature\.(in|out)_degree_encoder": r"encoder.contextual.GraphormerBias.\1_degree_emb",
@@ -204,10 +214,7 @@ def test_graphormer_of_sgformer(mode: str) -> None:
         state[f"{bias}.edge_type_emb"], state[f"{bias}.edge_distance"] = torch.zeros(0, 2), torch.zeros(20, 2, 2)
         return state
 
-    edges = edge_index(["seven"])
-    hops = dijkstra(coo_array((torch.ones(edges.shape[1]), edges.numpy())), unweighted=True)
-    pairs = PairBlocks(torch.from_numpy(hops.astype("uint8")).reshape(-1), (7,))
-    batch = batch_of(["seven"], x=(pattern("bits", (7, 6)) > 0).double(), pairs=pairs)
+    batch = batch_of(["seven"], x=(pattern("bits", (7, 6)) > 0).double(), pairs=distances(["seven"]))
     compare(read("sgformer_graphormer"), mode, model, lambda call, _: call(batch), ours)
 
 
@@ -286,3 +293,69 @@ def test_polyformer(mode: str, base: str) -> None:
         return state
 
     compare(recorded, mode, model, on_one_graph, ours)
+
+
+def test_gred() -> None:
+    """Recorded with the exact GELU, and with LayerNorm's epsilon of here."""
+    own = {"hops": 2, "state_dim": 5, "expand": 2, "dropout": 0}
+    settings = {f"gt__GRED__{key}": value for key, value in own.items()}
+    width = {"gnn__dim_inner": 8, "gnn__layers_mp": 2}
+    model = configured("gnnbench/gred-mnist", task="graph", **width, **settings)
+    rules = {
+        r"^Dense_0": "encoder.features.lin",
+        r"^Dense_1": "lin_in",
+        r"^Dense_2": "head.mlp.lin.0",
+        r"^GRED_": "layers.",
+        r"MLP_0\.LayerNorm_0": "norm_shells",
+        r"MLP_0\.Dense_0": "mlp.0",
+        r"MLP_0\.Dense_1": "mlp.2",
+        r"LRU_0\.LayerNorm_0": "norm",
+        r"LRU_0\.Dense_0": "lin",
+        r"LRU_0\.Dense_1": "gate",
+        r"LRU_0\.(nu|theta|gamma)_log": r"recurrence.\1",
+        r"\.(kernel|scale)$": ".weight",
+    }
+
+    def ours(weights: Weights) -> dict[str, Tensor]:
+        state = renamed({n: v.t() if "kernel" in n else v for n, v in weights.items()}, rules, r"\.[BC]_")
+        for layer in (0, 1):
+            for name, part in (("recurrence.reads", "B"), ("writes", "C")):
+                complex_parts = [weights[f"GRED_{layer}.LRU_0.{part}_{kind}"] for kind in ("re", "im")]
+                state[f"layers.{layer}.{name}"] = torch.stack(complex_parts)
+        return state
+
+    graphs = ["seven", "star"]
+    compare(read("gred"), "eval", model, lambda m, i: m(batch_of(graphs, x=i["x"], pairs=distances(graphs))), ours)
+
+
+@MODES
+@pytest.mark.parametrize("layer", ["gcn", "sage", "gat"])
+def test_tuned_gnn(mode: str, layer: str) -> None:
+    recorded = read(f"tuned_{layer}")
+    own = recorded["arguments"]
+    settings = {"residual": own.get("res", False), "layer_norm": own.get("ln", False)}
+    settings |= {"input_map": own.get("pre_linear", False), "jump": "sum" if own.get("jk") else "last"}
+    model = configured(
+        "nodes/tuned-gat-cora",
+        gnn__layer_type={"gcn": "GCN", "sage": "SAGE", "gat": "GAT"}[layer],
+        gnn__layers_mp=own["local_layers"],
+        gnn__dim_inner=8,
+        gnn__dropout=0,
+        gnn__batchnorm=str(own.get("bn", False)).lower(),
+        **{f"gt__TunedGNN__{key}": str(value).lower() for key, value in settings.items()},
+    )
+    rules = {
+        "^pred_local": "head.mlp.lin.0",
+        r"^local_convs\.": "layers.",
+        r"^lins\.": "residuals.",
+        r"^(bns|lns)\.": "norms.",
+        "att_src": "att_source",
+        "att_dst": "att_target",
+        r"\.lin_l\.": ".lin_neighbor.",
+        r"\.lin_r\.": ".lin_self.",
+    }
+    # The release owns maps and norms that it does not read.
+    unread = [(own.get("pre_linear"), "^lin_in"), (own.get("res"), r"^lins\.")]
+    unread += [(own.get("ln"), r"^lns\."), (own.get("bn"), r"^bns\.")]
+    drop = "|".join([name for read_there, name in unread if not read_there])
+    compare(recorded, mode, model, on_one_graph, lambda weights: renamed(weights, rules, drop))
