@@ -359,3 +359,24 @@ def test_tuned_gnn(mode: str, layer: str) -> None:
     unread += [(own.get("ln"), r"^lns\."), (own.get("bn"), r"^bns\.")]
     drop = "|".join([name for read_there, name in unread if not read_there])
     compare(recorded, mode, model, on_one_graph, lambda weights: renamed(weights, rules, drop))
+
+
+@MODES
+def test_glognn(mode: str) -> None:
+    own = {"alpha": 0.5, "beta": 2.0, "gamma": 0.3, "delta": 0.6, "nodes": 7, "norm_layers": 2, "orders": 3}
+    settings = {f"gt__GloGNN__{key}": value for key, value in own.items()}
+    model = configured("nodes/glognn-cora", gnn__dim_inner=8, gt__dim_hidden=8, gnn__dropout=0, **settings)
+    rules = {
+        "^fc1": "lin",
+        "^fc2": "head.mlp.lin.0",
+        "^fc3": "rows",
+        "^orders_weight$": "rounds.order_weights",
+    }
+
+    def ours(weights: Weights) -> dict[str, Tensor]:
+        state = renamed(weights, rules, "orders_weight_matrix|diag_weight")
+        state["rows.weight"] = state["rows.weight"].t()
+        state["rounds.order_weights"] = state["rounds.order_weights"].squeeze(1)
+        return state
+
+    compare(read("glognn"), mode, model, lambda m, i: on_one_graph(m, i).log_softmax(1), ours)
