@@ -16,6 +16,7 @@ class AdjacencyRows(nn.Module):
     Args:
         nodes: of the graph.
         dim: width.
+        row_normalised: D^-1 (A + I) in place of A.
 
     Shape:
         batch of one graph of ``nodes`` nodes -> (N, dim)
@@ -24,11 +25,12 @@ class AdjacencyRows(nn.Module):
         ValueError: the batch is another graph.
     """
 
-    def __init__(self, nodes: int, dim: int) -> None:
+    def __init__(self, nodes: int, dim: int, *, row_normalised: bool = False) -> None:
         super().__init__()
         check_at_least(1, nodes=nodes)
         self.weight = nn.Parameter(torch.empty(nodes, dim))
         self.bias = nn.Parameter(torch.zeros(dim))
+        self.row_normalised = row_normalised
         bound = nodes**-0.5
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
@@ -40,4 +42,5 @@ class AdjacencyRows(nn.Module):
                 f"a weight per node was made for one graph of {len(self.weight)} nodes ('nodes'), received "
                 f"{batch.num_graphs} graphs of {batch.num_nodes} nodes in all"
             )
-        return propagate(batch.adjacency(), self.weight) + self.bias
+        adjacency = batch.adjacency(norm="row", self_loops=True) if self.row_normalised else batch.adjacency()
+        return propagate(adjacency, self.weight) + self.bias

@@ -39,6 +39,7 @@ class CoefficientSettings:
         gamma: share of the first states in every round.
         delta: share of the features in the first states; 1: the adjacency rows are not read.
         nodes: of the one graph whose adjacency rows are read; 0: delta is 1.
+        adjacency: ``sym``: A^ = D^-1/2 (A + I) D^-1/2, and A W_A; ``row``: A^ = D^-1 (A + I), and A^ W_A.
         of_predictions: the rounds work on the predictions, as published; False: on the hidden states, which graph heads
             need.
     """
@@ -50,6 +51,7 @@ class CoefficientSettings:
     gamma: float = 0.0
     delta: float = 1.0
     nodes: int = 0
+    adjacency: Literal["sym", "row"] = "sym"
     of_predictions: bool = False
 
 
@@ -87,7 +89,7 @@ class GlobalRound(nn.Module):
         q = keep / weight * (h - _by_graph(h, solved, batch))
         mixed = keep / weight * (gram - gram @ solved)  # H^T Q
         neighbours, step = torch.zeros_like(q), q
-        adjacency = batch.adjacency(norm="sym", self_loops=True)
+        adjacency = batch.adjacency(norm=s.adjacency, self_loops=True)
         for order_weight in self.order_weights:
             step = propagate(adjacency, step)
             neighbours = neighbours + order_weight * step
@@ -113,8 +115,9 @@ class GloGNN(EncodedModel):
     Shape:
         batch -> prediction of the head, (N, out_dim) with ``of_predictions``
 
-    Differences from the paper: S is of every graph by itself; published for one graph. A^ is normalised with self
-    loops, as in the released code for small graphs. All rounds share the weights of the powers, as there.
+    Differences from the paper: S is of every graph by itself; published for one graph. The released code for small
+    graphs has ``adjacency: row``, as its scripts run it (``orders_func_id`` 2). All rounds share the weights of the
+    powers, as there.
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
@@ -141,9 +144,11 @@ class GloGNN(EncodedModel):
             )
         if s.delta < 1 and not s.nodes:
             raise ArgumentError(("delta", "nodes"), f"delta = {s.delta} reads adjacency rows: set nodes, received 0")
+        if s.adjacency not in ("sym", "row"):
+            raise ArgumentError("adjacency", f"adjacency must be sym or row, received {s.adjacency!r}")
         self.settings = s
         self.lin = InputLinear(dim_encoded, dim) if s.delta > 0 else None
-        self.rows = AdjacencyRows(s.nodes, dim) if s.delta < 1 else None
+        self.rows = AdjacencyRows(s.nodes, dim, row_normalised=s.adjacency == "row") if s.delta < 1 else None
         self.dropout = Dropout(dropout)
         self.rounds = GlobalRound(s)
         self.head = head(dim)

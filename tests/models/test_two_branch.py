@@ -230,7 +230,7 @@ def test_the_last_layer_of_the_plain_local_branch_has_nothing_after_it(graph):
         ({"attention": None, "local": None}, "received neither"),
         ({"aggregate": "sum"}, "add or cat, received 'sum'"),
         ({"graph_weight": 1.5}, "between 0 and 1, received 1.5"),
-        ({"attention_residual": "add"}, "none, mix or mean, received 'add'"),
+        ({"attention_residual": "add"}, "none, mix, mean or sum, received 'add'"),
         ({"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
         ({"local_layers": 0}, "1 or more, received 0"),
         ({"local_residual": True}, "set local_stem to true"),

@@ -40,6 +40,8 @@ class Performer(BlockwiseAttention):
 
     Differences from the released code (performer_pytorch in GraphGPS): sums and the stabilising maximum of the keys
     run over the nodes of one graph. There they run over the padding too, and a graph's output depends on its batch.
+    Later versions of performer_pytorch (1.1.4) take the maxima for constants in the backward pass, GraphGPS's copy
+    does not: gradients of q and k differ by what ``eps`` weighs.
     """
 
     capturable: ClassVar[bool] = True
