@@ -328,6 +328,8 @@ class H2GCN(Decoupled):
         stem: see :class:`Stem`; the paper has one linear layer. The head reads (2^(K+1) - 1) ``dim`` columns.
         dropout: ``drop`` above, and of the linear layers.
         rounds: K.
+        probabilities: predict softmax(y), to which a cross-entropy applies its own log-softmax once more, so that its
+            gradient stays bounded: SGFormer's release (medium/models.py and main.py), for its tables.
 
     Shape:
         batch -> prediction of the head
@@ -337,12 +339,20 @@ class H2GCN(Decoupled):
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
-    def __init__(self, stem: Stem, *, dropout: FromContext[float] = 0.0, rounds: int = 2) -> None:
+    def __init__(
+        self, stem: Stem, *, dropout: FromContext[float] = 0.0, rounds: int = 2, probabilities: bool = False
+    ) -> None:
         super().__init__(stem)
         check_at_least(0, rounds=rounds)
         self.rounds = rounds
+        self.probabilities = probabilities
         self.dropout = Dropout(dropout)
         self.head = stem.head((2 ** (rounds + 1) - 1) * stem.width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Prediction of the head, or its softmax."""
+        prediction = super().forward(batch)
+        return prediction.softmax(dim=1) if self.probabilities else prediction
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """(N, (2^(K+1) - 1) width): all rounds, concatenated."""

@@ -139,6 +139,8 @@ def test_h2gcn_is_its_formula(graph: GraphBatch, rounds: int) -> None:
     expected = linear(model)(torch.cat(found, dim=1))
     torch.testing.assert_close(model(graph), expected)
     torch.testing.assert_close(model(with_loops), expected)
+    model.probabilities = True
+    torch.testing.assert_close(model(graph), torch.softmax(expected, dim=1))
 
 
 @pytest.mark.parametrize("jump", ["cat", "max"])
