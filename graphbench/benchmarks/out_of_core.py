@@ -2,13 +2,15 @@
 
 ``python scripts/bench.py out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
 fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in
-``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Other fractions: ``python -m
-graphbench.benchmarks.out_of_core 1000 300 100 10`` (the last takes 20 GiB of $TMPDIR). Times are those of the
-processor.
+``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Times are those of the processor. Other
+fractions, in steps (1:10 takes 20 GiB of FOLDER and of $TMPDIR), the same command until it exits with 0::
+
+    timeout 590 python -m graphbench.benchmarks.out_of_core 1000 300 100 10 --keep FOLDER
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import math
@@ -49,12 +51,18 @@ STAGES = {
 Measured = Mapping[str, Sequence[Mapping[str, float]]]
 
 
-def run(scales: Sequence[float] = SCALES) -> list[Case]:
-    """Measures, writes the page, and says how well the largest fraction is foretold by the smaller ones."""
+def run(scales: Sequence[float] = SCALES, keep: Path | None = None) -> list[Case]:
+    """Measures, writes the page, and says how well the largest fraction is foretold by the smaller ones.
+
+    Args:
+        scales: 1 / fraction, from the smallest fraction to the largest.
+        keep: folder for data and results of every stage, with which a second call goes on; None: nothing is kept.
+    """
     measured: dict[str, list[Mapping[str, float]]] = {data: [] for data in DATA}
     for scale in scales:
         for data, found in measured.items():
             command = [sys.executable, "-m", "graphbench.benchmarks.scaled_data", data, str(scale)]
+            command += [] if keep is None else [str(keep.resolve() / f"{data}-{scale:g}")]
             done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
             found.append(json.loads(done.stdout.splitlines()[-1]))
     write(measured)
@@ -200,4 +208,7 @@ def _minutes(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    run([float(scale) for scale in sys.argv[1:]] or SCALES)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scales", nargs="*", type=float, default=SCALES)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    run(**vars(parser.parse_args()))

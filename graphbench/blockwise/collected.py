@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
+from graphbench.blockwise.exchange import gather, spread
 from graphbench.structures import Features, SparseRows
 from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
@@ -14,8 +17,27 @@ def dense_rows(rows: HostRows) -> Tensor:
     return rows.tensor
 
 
+@dataclass
+class _Part:
+    """What one process has put.
+
+    Attributes:
+        first: row.
+        last: the row behind the last one.
+        like: (0, ...) type and width of dense rows; None: there are none.
+        sparse: rows, in their order.
+    """
+
+    first: int
+    last: int
+    like: Tensor | None
+    sparse: list[SparseRows]
+
+
 class Collected:
     """Rows written block by block; memory is allocated when the first block shows type and width.
+
+    Every process puts its blocks, all of them have all rows in the end.
 
     Args:
         graph: gives the memory.
@@ -25,27 +47,43 @@ class Collected:
     def __init__(self, graph: NodeBlocks, total: int) -> None:
         self._graph, self._total = graph, total
         self._rows: HostRows | None = None
-        self._sparse: list[SparseRows] = []
-
-    @property
-    def started(self) -> bool:
-        """Whether a dense block was put."""
-        return self._rows is not None
+        self._part = _Part(0, 0, None, [])
 
     def put(self, values: Features, first: int) -> None:
-        """Writes a block whose first row has this number."""
+        """Writes a block whose first row has this number; blocks come in their order."""
+        part = self._part
         if isinstance(values, SparseRows):  # raw features; their number is not known before
-            self._sparse.append(values.to("cpu"))
+            part.sparse.append(values.to("cpu"))
             return
-        if self._rows is None:
-            self._rows = self._graph.empty(self._total, values)
-        assert isinstance(self._rows.tensor, Tensor)
-        self._rows.tensor[first : first + values.shape[0]] = values.detach()
-        self._rows.release()
+        if part.like is None:
+            part.like, part.first = values[:0].detach().cpu(), first
+        part.last = first + values.shape[0]
+        rows = self._allocated(part.like)
+        dense_rows(rows)[first : part.last] = values.detach()
+        rows.release()
 
     def rows(self) -> HostRows:
-        """What was collected."""
-        if self._sparse:
-            return HostRows(SparseRows.cat(self._sparse))
-        assert self._rows is not None
+        """What was collected, by all processes."""
+        rows = self.rows_or_none()
+        assert rows is not None
+        return rows
+
+    def rows_or_none(self) -> HostRows | None:
+        """The same, or None where no process has put anything."""
+        parts = gather(self._part, self._graph)
+        sparse = [rows for part in parts for rows in part.sparse]
+        if sparse:
+            return HostRows(SparseRows.cat([rows.to("cpu") for rows in sparse]))
+        like = next((part.like for part in parts if part.like is not None), None)
+        if like is None:
+            return None
+        rows = self._allocated(like)
+        for rank, part in enumerate(parts if len(parts) > 1 else ()):
+            spread(dense_rows(rows), part.first, part.last, rank, self._graph)
+            rows.release()
+        return rows
+
+    def _allocated(self, like: Tensor) -> HostRows:
+        if self._rows is None:
+            self._rows = self._graph.empty(self._total, like)
         return self._rows

@@ -5,19 +5,21 @@ a node depends on the node, on its incoming edges and on their sources; global a
 through sums and along edges (:class:`~graphbench.layers.contract.BlockwiseAttention`); those that mix all nodes channel
 by channel (:class:`~graphbench.layers.contract.ChannelwiseAttention`), with memory of some channels. A part that asks
 for more (the size of the graph, where it begins, its edges elsewhere) is refused by name, see
-:mod:`graphbench.blockwise.part`.
+:mod:`graphbench.blockwise.part`. Several processes share the blocks: :mod:`graphbench.blockwise.exchange`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.collected import Collected, dense_rows
+from graphbench.blockwise.exchange import gather, own
 from graphbench.blockwise.model import BlockwiseBlock
 from graphbench.blockwise.neighborhood import NeighborhoodBatch
 from graphbench.blockwise.part import named, nodes_of_graph
@@ -79,11 +81,9 @@ class Blockwise:
 
     def edges(self, encoder: nn.Module) -> HostRows:
         """First states of the edges, sorted by target, from an encoder ``batch -> (E, d)``."""
-        out, first = Collected(self.graph, self.graph.num_edges), 0
+        out = Collected(self.graph, self.graph.num_edges)
         for block, _, _ in self._blocks():
-            e = encoder(self.graph.edges(block))
-            out.put(e, first)
-            first += e.shape[0]
+            out.put(encoder(self.graph.edges(block)), self.graph.edge_span(block)[0])
         return out.rows()
 
     def rows(self, function: Callable[..., Tensor], *states: HostRows, part: nn.Module | None = None) -> HostRows:
@@ -137,7 +137,7 @@ class Blockwise:
             if e_new is not None and e_new is not e_local:
                 edges.put(e_new, neighborhood.edges[0])
         h.release()
-        return out.rows(), edges.rows() if edges.started else e
+        return out.rows(), edges.rows_or_none() or e
 
     def attend(
         self, layer: GraphLayer, h: HostRows, *others: HostRows, then: Callable[..., Tensor], e: HostRows | None = None
@@ -152,6 +152,7 @@ class Blockwise:
             of_block = layer.reduce_nodes(self._slice(h, first, last))
             summary = of_block if summary is None else summary + of_block
             h.release()
+        summary = reduce(add, (each for each in gather(summary, self.graph) if each is not None))
         out = Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
             rows = self._slice(h, first, last)
@@ -189,16 +190,13 @@ class Blockwise:
         h.release()
         rows, positions = dense_rows(near.rows()), dense_rows(taps.rows())
         width = max(1, CELLS // max(nodes, 1))
-        out: HostRows | None = None
-        for first in range(0, layer.channels, width):
+        columns = Collected(self.graph, layer.channels)  # a row per channel
+        pieces = range(0, layer.channels, width)
+        for first in (pieces[number] for number in own(self.graph, len(pieces))):
             channels = slice(first, min(first + width, layer.channels))
-            mixed = layer.mix_channels(rows, positions, channels, device)
-            if out is None:
-                out = self.graph.empty(nodes, mixed[:, :1].expand(-1, layer.channels))
-            dense_rows(out)[:, channels] = mixed
-            out.release()
-        assert out is not None
-        return out
+            columns.put(layer.mix_channels(rows, positions, channels, device).T, first)
+        out = columns.rows()
+        return HostRows(dense_rows(out).T, out.mapped)
 
     def _along_edges(self, layer: BlockwiseAttention, h: HostRows, block: int) -> Tensor:
         """What reaches the rows of a block along edges."""
@@ -282,7 +280,9 @@ class Blockwise:
         return e
 
     def _blocks(self) -> list[tuple[int, int, int]]:
-        return [(block, *span) for block, span in enumerate(pairwise(self.graph.bounds))]
+        """The blocks of this process, and where their nodes begin and end."""
+        bounds = self.graph.bounds
+        return [(block, bounds[block], bounds[block + 1]) for block in own(self.graph, len(bounds) - 1)]
 
     def _slice(self, rows: HostRows, first: int, last: int) -> Any:
         """Rows on the device: a tensor, or the sparse raw features, which only a layer that reads them is handed."""

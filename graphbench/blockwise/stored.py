@@ -33,6 +33,8 @@ class StoredBlocks(NodeBlocks):
         max_edges: into a block, None: :data:`EDGES`; a single node may have more.
         in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.allocate`.
         dtype: of floating features, None: as stored, at least the default type.
+        rank: of this process.
+        world_size: processes that share the blocks.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class StoredBlocks(NodeBlocks):
         max_edges: int | None = None,
         in_memory: int | None = None,
         dtype: torch.dtype | None = None,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         if incoming is None:
             incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
@@ -53,6 +57,7 @@ class StoredBlocks(NodeBlocks):
         self.device = device
         self.in_memory = in_memory
         self.dtype = dtype
+        self.rank, self.world_size = rank, world_size
         self.num_edges = store.num_edges
         self.y = store.y
         self.bounds = _bounds(incoming.ptr, max_nodes or NODES, max_edges or EDGES)
@@ -70,7 +75,7 @@ class StoredBlocks(NodeBlocks):
 
     def edges(self, block: int) -> GraphBatch:
         """The edges into a block with their features, on the device; end points count as 0."""
-        first, last = self._edges(block)
+        first, last = self.edge_span(block)
         numbers = None if self.incoming.edge is None else self.incoming.edge[first:last]
         fields = edge_rows(self.store, numbers)
         return GraphBatch(
@@ -83,7 +88,7 @@ class StoredBlocks(NodeBlocks):
     def neighborhood(self, block: int) -> Neighborhood:
         """A block with what reaches it; time and memory depend on its edges, not on the size of the graph."""
         first, last = self.bounds[block : block + 2]
-        edges = self._edges(block)
+        edges = self.edge_span(block)
         size = last - first
         source = self.incoming.source[slice(*edges)].to(torch.int64)
         outside = (source < first) | (source >= last)
@@ -108,7 +113,8 @@ class StoredBlocks(NodeBlocks):
         blocks.dtype = dtype
         return blocks
 
-    def _edges(self, block: int) -> tuple[int, int]:
+    def edge_span(self, block: int) -> tuple[int, int]:
+        """Where the edges into a block begin and end among all of them."""
         first, last = self.bounds[block : block + 2]
         return int(self.incoming.ptr[first]), int(self.incoming.ptr[last])
 

@@ -50,7 +50,7 @@ def build_large_loader(
         "parts": train.train_parts,
         "evaluation": evaluation,
         "exact": _exact_evaluation(config, loaded),
-        "blocks": partial(_blocks, store, process["device"]),
+        "blocks": partial(_blocks, store, process),
     }
     sampled = {"sizes": train.neighbor_sizes, "batch_size": train.batch_size}
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
@@ -81,8 +81,9 @@ def build_large_loader(
         )
 
 
-def _blocks(store: GraphStore, device: torch.device, incoming: IncomingEdges) -> StoredBlocks:
-    return StoredBlocks(store, incoming=incoming, device=device)
+def _blocks(store: GraphStore, process: dict[str, Any], incoming: IncomingEdges) -> StoredBlocks:
+    shared = {name: process[name] for name in ("device", "rank", "world_size")}
+    return StoredBlocks(store, incoming=incoming, **shared)
 
 
 def _exact_evaluation(config: Config, loaded: LoadedDataset) -> str | None:

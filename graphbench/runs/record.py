@@ -197,8 +197,9 @@ class RunRecord:
             ValueError: the text is not a record, or not the one that was written: its checksum is another one.
         """
         try:
-            content = json.loads(text)
-            if content.pop("checksum", None) not in (None, checksum := _checksum(content)):
+            content, members = json_text.parse_object(text)
+            members.pop("checksum", None)
+            if content.pop("checksum", None) not in (None, checksum := _checksum(members)):
                 raise ValueError(f"not the record that was written: its checksum is {checksum}")
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
@@ -210,8 +211,8 @@ class RunRecord:
 
     def file_text(self) -> str:
         """The content of ``record.json``: the record with its checksum."""
-        content = json.loads(self.to_json())
-        return json_text.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
+        content, members = json_text.parse_object(self.to_json())
+        return json_text.dumps({**content, "checksum": _checksum(members)}, indent=1) + "\n"
 
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""
@@ -257,10 +258,10 @@ def _score(content: Mapping[str, Any]) -> Score:
     return Score(content["split"], content["name"], number, content["maximize"], content["count"])
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
-    """Of a record without its checksum, whatever the order of its fields: against bits that change on a disk."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+def _checksum(members: Mapping[str, str]) -> str:
+    """Of the canonical members of a record without its checksum: against bits that change on a disk."""
+    written = ",".join([members[key] for key in sorted(members)])
+    return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()[:16]
 
 
 def _now() -> str:

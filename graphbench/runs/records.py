@@ -81,8 +81,8 @@ class RecordFolder(RecordSource):
     """One folder per run below that of the configuration; ``agg`` and what was renamed aside are no runs."""
 
     def run_ids(self) -> list[str]:  # noqa: D102
-        folders = self.path.iterdir() if self.path.is_dir() else ()
-        return sorted((folder.name for folder in folders if _is_run(folder)), key=_natural)
+        with os.scandir(self.path) if self.path.is_dir() else nullcontext(()) as entries:
+            return sorted((entry.name for entry in entries if _is_run(entry)), key=_natural)
 
     def text(self, run_id: str) -> str | None:  # noqa: D102
         record = RunRecord.read(self.path / run_id / "record.json")
@@ -317,8 +317,8 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield prefix + name, value
 
 
-def _is_run(folder: Path) -> bool:
-    return folder.is_dir() and folder.name != "agg" and ".old-" not in folder.name and folder.name[0] != "."
+def _is_run(entry: os.DirEntry[str]) -> bool:
+    return entry.name != "agg" and ".old-" not in entry.name and entry.name[0] != "." and entry.is_dir()
 
 
 def _natural(name: str) -> tuple[int, str]:

@@ -71,12 +71,16 @@ class NodeBlocks(ABC):
         num_edges: E, directed.
         y: targets of all nodes, on the host.
         device: on which blocks are computed.
+        rank: of this process among those that share the blocks.
+        world_size: how many these are, each of which has to ask the same of the graph.
     """
 
     bounds: tuple[int, ...]
     num_edges: int
     y: Tensor | None
     device: torch.device
+    rank: int = 0
+    world_size: int = 1
 
     @abstractmethod
     def nodes(self, block: int) -> GraphBatch:
@@ -85,6 +89,10 @@ class NodeBlocks(ABC):
     @abstractmethod
     def edges(self, block: int) -> GraphBatch:
         """The edges into a block with their features, on the device; end points are not numbered, and count as 0."""
+
+    @abstractmethod
+    def edge_span(self, block: int) -> tuple[int, int]:
+        """First and last row (exclusive) of the edges into a block, in the list of all sorted by target."""
 
     @abstractmethod
     def neighborhood(self, block: int) -> Neighborhood:

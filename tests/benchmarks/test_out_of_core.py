@@ -37,6 +37,7 @@ def test_fractions_are_measured_and_the_page_foretells_the_whole(
         assert each["nodes"] == round(out_of_core.NODES / each["scale"])
         assert each["listed_edges"] < each["edges"] <= 2 * each["listed_edges"]
         assert each["converted_bytes"] >= 512 * each["nodes"] + 8 * each["edges"]
+    assert_goes_on(tmp_path / "papers-50000", measured["papers"][-1])
     for name, file in {"PAGE": "page.md", "PLOT": "plot.svg", "NUMBERS": "numbers.json"}.items():
         monkeypatch.setattr(out_of_core, name, tmp_path / file)
     out_of_core.PAGE.write_text("# By hand\n\n## Measured\n\nold\n")
@@ -48,3 +49,14 @@ def test_fractions_are_measured_and_the_page_foretells_the_whole(
     assert "<svg" in out_of_core.PLOT.read_text()
     assert json.loads(out_of_core.NUMBERS.read_text())["measured"] == measured
     assert {case.peer_name for case in foretold(measured)} == {"measured"}
+
+
+def assert_goes_on(folder: Path, ended: dict[str, float]) -> None:
+    """A process that was ended while it predicted: what was measured before stays as it is, data too."""
+    stages, archive = folder / "stages.json", folder / "ogb/ogbn_papers100M/raw/data.npz"
+    stages.write_text(json.dumps({name: fact for name, fact in ended.items() if not name.startswith("predict")}))
+    written = archive.stat().st_mtime_ns
+    found = DATA["papers"](50_000.0, folder)
+    assert found.keys() == ended.keys()
+    assert {name for name in found if found[name] != ended[name]} <= {"predict_s", "predict_cpu_s", "predict_mib"}
+    assert archive.stat().st_mtime_ns == written

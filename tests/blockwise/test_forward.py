@@ -13,6 +13,7 @@ from graphbench import registry
 from graphbench.blockwise import forward
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.stored import StoredBlocks
+from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.node import NodeHead
@@ -47,6 +48,10 @@ EVERY_BLOCKS = pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
 
 @pytest.fixture(scope="module")
 def store():
+    return small_store()
+
+
+def small_store() -> GraphStore:
     made = one_graph()
     return made.replace(
         x=made.x.double() / 10,

@@ -17,6 +17,7 @@ from graphbench.experiment import run
 from graphbench.preflight import describe
 from graphbench.runs.record import RunRecord
 from tests.paths import ROOT
+from tests.test_main import call
 
 CORA, ACTOR, PHYSICS, GRAPHORMER = (
     ROOT / f"configs/nodes/{name}.yaml"
@@ -56,6 +57,25 @@ def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, 
         assert line is not None
         scores.append(line["test"])
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_processes_share_the_blocks(tmp_path: Path, monkeypatch, data_root: Path) -> None:
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    kinds = ("blocks", "full_batch")
+    for kind in kinds:
+        text = f"_base_: {CORA}\ntrain: {{sampler: random_node, train_parts: 4}}\nval: {{sampler: {kind}}}\n"
+        (tmp_path / f"{kind}.yaml").write_text(text)
+    files = [f"{kind}.yaml" for kind in kinds]
+    own = ["dataset.dir", "data", "optim.max_epoch", "3", "num_threads", "1", "accelerator", "cpu", "devices", "2"]
+    done = call("--cfg", *files, *own, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    of_blocks, whole = (RunRecord.read(tmp_path / f"results/{kind}/123/record.json") for kind in kinds)
+    assert of_blocks is not None
+    assert whole is not None
+    for found, expected in zip(of_blocks.scores, whole.scores, strict=True):
+        assert (found.split, found.name, found.count) == (expected.split, expected.name, expected.count)
+        assert found.value == pytest.approx(expected.value, rel=1e-4)
 
 
 def test_the_record_names_clusters_and_approximation(tmp_path: Path, monkeypatch, data_root: Path) -> None:
