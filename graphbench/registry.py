@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -99,6 +100,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
 _plugin_sources: dict[str, bytes] = {}
+_plugin_files: dict[str, str] = {}
 
 
 def register(
@@ -128,8 +130,8 @@ def register(
             present = _registered[where].get(alias)
             if present is not None and not _same_source(present, component):
                 raise UserError(
-                    f"{component.__module__}: the name '{alias}' is already taken in {where} by "
-                    f"{present.__module__}.{present.__qualname__}."
+                    f"{_origin(component)}: the name '{alias}' is already taken in {where} by "
+                    f"{present.__qualname__} of {_origin(present)}."
                 )
             _registered[where][alias] = component
         component.registered_name = name  # type: ignore[attr-defined]
@@ -208,7 +210,8 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     """Imports out-of-tree components from ``path/to/file.py`` or an importable module name.
 
     Importing runs the code. What lies below the working directory, or beside this package, is the user's own project;
-    anything else that a configuration names is imported with the user's word only (:data:`CONSENT`).
+    anything else that a configuration names is imported with the user's word only (:data:`CONSENT`). A file is told by
+    its name and content: the copies that runs keep are one plug-in, an edited file is another.
 
     Raises:
         UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
@@ -218,27 +221,33 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     try:
         if not source.endswith(".py"):
             return _with_source(importlib.import_module(source))
-        path = Path(source).resolve()
-        name = f"graphbench_plugin_{path.stem}_{abs(hash(str(path)))}"
-        if name in sys.modules:
-            return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise FileNotFoundError(f"no such file: {path}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        return _with_source(module)
+        return _run_file(Path(source).resolve())
     except UserError:
         raise
     except Exception as error:  # a plug-in can fail in any way; the user gets one message, not our traceback
         raise UserError(
             f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {type(error).__name__}: {error}."
         ) from error
+
+
+def _run_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    text = path.read_bytes()
+    name = f"graphbench_plugin_{path.stem}_{hashlib.sha256(text).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name], _plugin_files[name] = module, str(path)
+    try:
+        exec(compile(text, path, "exec"), vars(module))  # not its bytecode, which is told by size and second alone
+    except BaseException:
+        del sys.modules[name]
+        raise
+    _plugin_sources[name] = text
+    return module
 
 
 def _ask_consent(source: str, where: str | None) -> None:
@@ -443,5 +452,11 @@ def _imported(path: str) -> Any:
 
 
 def _same_source(a: Any, b: Any) -> bool:
-    """True when one definition was merely executed twice (reloaded module)."""
-    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
+    """True when one definition was merely executed twice (reloaded module, edited plug-in)."""
+    return (_origin(a), a.__qualname__) == (_origin(b), b.__qualname__)
+
+
+def _origin(component: Any) -> str:
+    """The module of a component; of a plug-in its file."""
+    module: str = component.__module__
+    return _plugin_files.get(module, module)

@@ -178,3 +178,26 @@ def test_broken_plugin_is_one_message(tmp_path: Path) -> None:
     path.write_text("import not_a_module_anywhere\n")
     with pytest.raises(UserError, match=r"f.yaml:1: plug-in '.*broken.py' cannot be loaded: ModuleNotFoundError"):
         registry.load_plugin(str(path), "f.yaml:1")
+
+
+def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_path: Path) -> None:
+    def write(run: str, gain: str) -> Path:
+        (tmp_path / run).mkdir(exist_ok=True)
+        (tmp_path / run / "mine.py").write_text(PLUGIN.format(context="", own=f"gain: float = {gain}"))
+        return tmp_path / run / "mine.py"
+
+    def gain() -> object:
+        return registry.parameters(registry.lookup("layers/attention", "OwnNames"))["gain"].default
+
+    try:
+        first = registry.load_plugin(str(write("0", "2.0")))
+        assert registry.load_plugin(str(write("1", "2.0"))) is first
+        edited = registry.load_plugin(str(write("0", "3.0")))  # within the same second, of the same size
+        assert gain() == 3.0
+        assert registry.plugin_source(edited) != registry.plugin_source(first)
+        with pytest.raises(UserError, match=r"1/mine.py: the name 'OwnNames' is already taken in .* by .*0/mine.py"):
+            registry.load_plugin(str(write("1", "4.0")))
+        assert gain() == 3.0
+    finally:
+        registry.forget("layers/attention", "OwnNames")
+    assert not list(tmp_path.rglob("*.pyc"))
