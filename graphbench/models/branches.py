@@ -31,14 +31,14 @@ class AttentionSettings:
         attention_dropout: after the first map and after every layer; None: ``dropout`` of the model.
         attention_norm: LayerNorm after the first map and after every layer.
         attention_act: activation after every layer too, not only after the first map.
-        attention_residual: ``none``; ``mix``: alpha new + (1 - alpha) old; ``mean``: (new + old) / 2.
+        attention_residual: ``none``; ``mix``: alpha new + (1 - alpha) old; ``mean``: (new + old) / 2; ``sum``.
         alpha: weight of the new state in ``mix``.
     """
 
     attention_dropout: float | None = None
     attention_norm: bool = False
     attention_act: bool = False
-    attention_residual: Literal["none", "mix", "mean"] = "none"
+    attention_residual: Literal["none", "mix", "mean", "sum"] = "none"
     alpha: float = 0.5
 
 
@@ -92,10 +92,10 @@ class AttentionBranch(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if settings.attention_residual not in ("none", "mix", "mean"):
+        if settings.attention_residual not in ("none", "mix", "mean", "sum"):
             raise ArgumentError(
                 "attention_residual",
-                f"attention_residual must be none, mix or mean, received '{settings.attention_residual}'",
+                f"attention_residual must be none, mix, mean or sum, received '{settings.attention_residual}'",
             )
         if not 0.0 <= settings.alpha <= 1.0:
             raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {settings.alpha}")
@@ -115,7 +115,8 @@ class AttentionBranch(nn.Module):
         self.act = activation(act)
         self.act_every_layer = settings.attention_act
         self.dropout = Dropout(dropout if settings.attention_dropout is None else settings.attention_dropout)
-        self.weight_new = {"none": None, "mix": settings.alpha, "mean": 0.5}[settings.attention_residual]
+        self.adds_input = settings.attention_residual == "sum"
+        self.weight_new = {"mix": settings.alpha, "mean": 0.5}.get(settings.attention_residual)
 
     def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, dim) after all attention layers."""
@@ -140,6 +141,8 @@ class AttentionBranch(nn.Module):
         """Z_l from the output of attention layer ``number`` and Z_{l-1}."""
         if self.weight_new is not None:
             new = between(z, new, self.weight_new)
+        elif self.adds_input:
+            new = z + new
         new = self.norms[number + 1](new)
         if self.act_every_layer:
             new = self.act(new)

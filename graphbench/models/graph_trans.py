@@ -79,7 +79,7 @@ class GraphTrans(EncodedModel):
 
     Differences from the released code: sequences are not cut at 1,000 nodes, and no padding is attended to. There is no
     dropout of whole edges or nodes (its augmentations). For node tasks SGFormer's release has the same model without a
-    token, ``readout: nodes``.
+    token, ``readout: nodes``; it draws every matrix of the Transformer by Glorot's rule, here linear maps are torch's.
     """
 
     capturable: ClassVar[bool] = True

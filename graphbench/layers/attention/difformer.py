@@ -35,6 +35,7 @@ class DIFFormer(BlockwiseAttention):
         use_weight: V is a linear map of the input; False: the input for all heads (published runs on medium graphs).
         use_graph: the term A^ V; without it attention alone.
         graph_weight: a, for (1 - a) S V + a A^ V instead of the sum.
+        self_loops: A^ as above; False: of A alone, as in SGFormer's release, whose program adds no loops.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
@@ -54,6 +55,7 @@ class DIFFormer(BlockwiseAttention):
         use_weight: bool = True,
         use_graph: bool = True,
         graph_weight: float | None = None,
+        self_loops: bool = True,
     ) -> None:
         super().__init__()
         if kernel not in ("simple", "sigmoid"):
@@ -69,6 +71,7 @@ class DIFFormer(BlockwiseAttention):
         self.in_sums = kernel == "simple"
         self.reads_edges = use_graph
         self.graph_weight = graph_weight
+        self.self_loops = self_loops
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
         self.v = nn.Linear(dim, heads * dim) if use_weight else None
@@ -104,7 +107,7 @@ class DIFFormer(BlockwiseAttention):
 
     def _propagated(self, v: Tensor, batch: GraphBatch) -> Tensor:
         # The mean over heads and A^ commute.
-        return propagate(batch.adjacency(norm="sym", self_loops=True), v.mean(1))
+        return propagate(batch.adjacency(norm="sym", self_loops=self.self_loops), v.mean(1))
 
     def _joined(self, over_pairs: Tensor, along_edges: Tensor | None) -> Tensor:
         if along_edges is None:

@@ -64,8 +64,8 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
     the last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
     are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
     :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
-    activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: mean``; before a LayerNorm the
-    mean is as good as the sum).
+    activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: sum``; before a LayerNorm the
+    mean is as good as the sum). SGFormer's release calls the same model with ``tau`` 1, its default there.
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
