@@ -37,14 +37,14 @@ logger = logging.getLogger("graphbench")
 
 def prepare(
     name: str, directory: str | None, shards: int = 0, shard: int | None = None
-) -> tuple[LoadedDataset, list[str]]:
-    """One data set, and the names of the encodings that were computed or found.
+) -> tuple[LoadedDataset, list[str] | None]:
+    """One data set, and the names of the encodings that were computed or found; None: other shards are missing.
 
     Args:
         name: a YAML file or ``format/name``.
         directory: instead of ``dataset.dir``.
         shards: in which encodings are computed; 0: all graphs together.
-        shard: the only one that is computed here; None: all of them. While others are missing, no encoding is ready.
+        shard: the only one that is computed here; None: all of them.
 
     Raises:
         UserError: no such configuration or data set, or its files are missing.
@@ -60,7 +60,7 @@ def prepare(
         loaded = read_data(config)
         numbers = range(shards) if shard is None else [shard]
         if shards and not encode_shards(config, loaded, numbers, shards, logger.info):
-            return loaded, []
+            return loaded, None
         return encode(config, loaded, logger.info), list(build_transforms(config))
     family, _, own = name.partition("/")
     if not own:
@@ -99,9 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 told.add(str(error))
                 continue
             store = loaded.store
+            missing = f"shard {options.shard} of {options.shards} is there, others are missing"
+            ready = missing if encodings is None else ", ".join(encodings) or "none"
             print(
                 f"{name}: {loaded.card.name}, {store.num_graphs:,} graphs, {store.num_nodes:,} nodes, "
-                f"{store.num_edges:,} edges; encodings: {', '.join(encodings) or 'none'}; "
+                f"{store.num_edges:,} edges; encodings: {ready}; "
                 f"ready after {time.monotonic() - start:.1f} s",
                 flush=True,
             )

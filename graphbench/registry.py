@@ -220,6 +220,8 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     _ask_consent(source, where)
     try:
         if not source.endswith(".py"):
+            if str(Path.cwd()) not in sys.path:
+                sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
             return _with_source(importlib.import_module(source))
         return _run_file(Path(source).resolve())
     except UserError:

@@ -173,6 +173,15 @@ def test_a_plug_in_filled_from_the_context_says_so(tmp_path: Path) -> None:
     assert config.component_args("gt", "OwnNames") == {"gain": 2.0}
 
 
+def test_a_module_of_the_working_directory_is_a_plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package_of_hers").mkdir()
+    (tmp_path / "package_of_hers/__init__.py").write_text("SCALE = 2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    assert registry.load_plugin("package_of_hers").SCALE == 2
+    monkeypatch.delitem(sys.modules, "package_of_hers")
+
+
 def test_broken_plugin_is_one_message(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("import not_a_module_anywhere\n")

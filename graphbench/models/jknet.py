@@ -103,7 +103,6 @@ class JKNet(EncodedModel):
         first = dim if settings.input_map else dim_encoded
         widths = [dim if number else first for number in range(layers)]
         self.layers: Modules[LocalLayer] = Modules(local(width, dim) for width in widths)
-        self.residual = settings.residual
         self.residuals = nn.ModuleList(InputLinear(width, dim) for width in widths if settings.residual)
         norm = "node" if settings.layer_norm else "batch" if batchnorm else "none"
         self.norms = nn.ModuleList(make_norm(norm, dim) for _ in range(layers))
@@ -120,7 +119,7 @@ class JKNet(EncodedModel):
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             new, e_new = layer(readable(h, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e
-            if self.residual:
+            if self.residuals:
                 new = new + self.residuals[number](h)
             h = self.dropout(self.act(norm(new, batch)))
             states.append(h)

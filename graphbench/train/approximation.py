@@ -57,7 +57,7 @@ def _error(approximate: SplitPredictions, exact: SplitPredictions, task: Task) -
     ours, theirs = (each.buffer.compute(task) for each in (approximate, exact))
     errors = {name: ours[name] - theirs[name] for name in ours if name in theirs}
     errors[PREDICTIONS] = _distance(*(_rows(each, task) for each in (approximate, exact)))
-    return {name: value for name, value in errors.items() if not math.isnan(value)}
+    return {name: value for name, value in errors.items() if math.isfinite(value)}
 
 
 def _rows(predictions: SplitPredictions, task: Task) -> Tensor:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.data.files.sharded_tensors import ShardedTensors
 from graphbench.transforms.algorithms import shards
 from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.algorithms.dense_blocks import StackTransform
@@ -51,6 +52,21 @@ def test_shards_are_the_whole(name: str, count: int, tmp_path: Path) -> None:
 def _compute(folder: Path, numbers: list[int]) -> None:
     for number in numbers:
         apply_shard(example(), encodings(), folder, number, 4)
+
+
+def test_a_process_killed_after_its_last_shard_leaves_nothing_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(self: ShardedTensors) -> None:
+        raise KeyboardInterrupt
+
+    assert not apply_shard(example(), encodings(), tmp_path, 0, 2)
+    with monkeypatch.context() as killed:
+        killed.setattr(ShardedTensors, "_end", kill)
+        with pytest.raises(KeyboardInterrupt):
+            apply_shard(example(), encodings(), tmp_path, 1, 2)
+    assert apply_shard(example(), encodings(), tmp_path, 1, 2, pytest.fail), "nothing is computed, all is put together"
+    apply(example(), encodings(), tmp_path, pytest.fail)
 
 
 @pytest.mark.slow

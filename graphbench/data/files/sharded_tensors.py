@@ -65,8 +65,18 @@ class ShardedTensors:
         """Whether a shard is on disk."""
         return self.is_finished or (self._mark(shard).exists() and self._partial.exists())
 
+    def finish(self) -> bool:
+        """Ends the file if all shards are on disk; whether it is there now.
+
+        Whoever wrote the last shard may have been killed before: this is asked even if nothing is left to compute.
+        """
+        with FileLock(self._lock):
+            if not self.is_finished and all(self.has(each) for each in range(self._shards)):
+                self._end()
+        return self.is_finished
+
     def write(self, shard: int, rows: Mapping[str, tuple[int, Tensor]]) -> None:
-        """Puts one shard to its place, and with the last one ends the file.
+        """Puts one shard to its place.
 
         Args:
             shard: its number, from 0.
@@ -83,9 +93,6 @@ class ShardedTensors:
             file.flush()
             os.fsync(file.fileno())
         self._mark(shard).touch()
-        with FileLock(self._lock):
-            if not self.is_finished and all(self.has(each) for each in range(self._shards)):
-                self._end()
 
     def _allocate(self) -> None:
         for shard in range(self._shards):

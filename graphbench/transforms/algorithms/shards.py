@@ -58,13 +58,13 @@ def apply_shard(
     absent = [transform for transform, file in files.items() if not file.has(shard)]
     if absent:
         names = ", ".join(transform.registered_name for transform in absent)
-        text = f"computing {names} of graphs {first:,} to {last - 1:,}, shard {shard} of {shards}"
+        text = f"computing {names} of {last - first:,} graphs from number {first:,}, shard {shard} of {shards}"
         with nullcontext() if progress is None else Display(text, progress):
             computed = encode(part, absent)
         for transform, outputs in zip(absent, computed, strict=True):
             begin = int(begins[transform.level])
             files[transform].write(shard, {name: (begin, values) for name, values in outputs.items()})
-    return all(file.is_finished for file in files.values())
+    return all([file.finish() for file in files.values()])  # a list: every one, whether or not another is complete
 
 
 def _by_graph(transform: Transform) -> TypeGuard[StackTransform]:

@@ -26,9 +26,10 @@ def test_a_shard_that_was_broken_off_while_it_was_written_is_written_again(
     assert not file.has(0)
     file.write(1, {"a": (2, rows[2:]), "b": (2, rows[2:, 0])})
     assert file.has(1)
-    assert not file.is_finished
+    assert not file.finish()
     file.write(0, {"a": (0, rows[:2]), "b": (0, rows[:2, 0])})
-    assert file.is_finished
+    assert not file.is_finished
+    assert file.finish()
     found = cache_path(tmp_path, "name", key)
     tensors = load_file(found)
     assert torch.equal(tensors["a"], rows)
