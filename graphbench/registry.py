@@ -35,6 +35,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.abc import ExecutionLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -239,17 +240,34 @@ def _run_file(path: Path) -> ModuleType:
     name = f"graphbench_plugin_{path.stem}_{hashlib.sha256(text).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _SourceLoader(path, text)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name], _plugin_files[name] = module, str(path)
     try:
-        exec(compile(text, path, "exec"), vars(module))  # not its bytecode, which is told by size and second alone
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    for earlier, file in _plugin_files.items():
+        if file == str(path) and earlier != name:
+            sys.modules.pop(earlier, None)  # its names are this one's now: an edit that is undone runs anew
     _plugin_sources[name] = text
     return module
+
+
+class _SourceLoader(ExecutionLoader):
+    """Runs a text that was read already, never bytecode, which is told by size and second alone."""
+
+    def __init__(self, path: Path, text: bytes) -> None:
+        self._path, self._text = path, text
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self._text)
 
 
 def _ask_consent(source: str, where: str | None) -> None:

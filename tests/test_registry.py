@@ -207,6 +207,8 @@ def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_
         with pytest.raises(UserError, match=r"1/mine.py: the name 'OwnNames' is already taken in .* by .*0/mine.py"):
             registry.load_plugin(str(write("1", "4.0")))
         assert gain() == 3.0
+        registry.load_plugin(str(write("0", "2.0")))  # the edit undone
+        assert gain() == 2.0
     finally:
         registry.forget("layers/attention", "OwnNames")
     assert not list(tmp_path.rglob("*.pyc"))

@@ -83,7 +83,8 @@ class Fabric:
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a loss, scaled where the number format asks for it."""
         scaled = self.precision.scaled(loss)
-        scaled.backward(_one(scaled.dtype, scaled.device).view(scaled.shape))
+        # A given gradient spares a GPU a launch; a CPU it would only cost the import of SymPy.
+        scaled.backward(None if scaled.is_cpu else _one(scaled.dtype, scaled.device).view(scaled.shape))
 
     def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.

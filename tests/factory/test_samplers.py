@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,6 +183,8 @@ def plug_ins_forgotten() -> Iterator[None]:
             name for name, component in components.items() if component.__module__.startswith("graphbench_plugin")
         ]:
             del components[name]
+    for module in [module for module in sys.modules if module.startswith("graphbench_plugin")]:
+        del sys.modules[module]
 
 
 @pytest.mark.parametrize(
