@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor, nn
 
-from graphbench.structures import GraphBatch, Ragged
+from graphbench.config import load_config
+from graphbench.factory.model import build_model
+from graphbench.structures import DataInfo, GraphBatch, PairBlocks, Ragged
+from tests.paths import ROOT
 
 FOLDER = Path(__file__).parent / "originals"
 EDGES = {
@@ -120,3 +126,40 @@ def compare(
     for name, (norm, product) in case["gradients"].items():
         assert abs(found[name][0] - norm) <= TOLERANCE * scale, (name, found[name], (norm, product))
         assert abs(found[name][1] - product) <= TOLERANCE * scale, (name, found[name], (norm, product))
+
+
+def configured(name: str, task: str = "node", **overrides: Any) -> Any:
+    """The model of a shipped configuration for classification, at the sizes of a recording."""
+    pairs = [str(part) for key, value in overrides.items() for part in (key.replace("__", "."), value)]
+    info = DataInfo(
+        "original", task, "classification", node_in=6, edge_in=0, out_dim=3, metric="accuracy", maximize=True
+    )
+    return build_model(load_config(ROOT / f"configs/{name}.yaml", pairs), info)
+
+
+def renamed(weights: Weights, rules: dict[str, str], drop: str = "$^") -> dict[str, Tensor]:
+    """Weights under the names that regular expressions give them, without those that ``drop`` matches."""
+    state = {}
+    for name, value in weights.items():
+        if re.search(drop, name):
+            continue
+        for rule, replacement in rules.items():
+            name = re.sub(rule, replacement, name)
+        state[name] = value
+    return state
+
+
+def on_one_graph(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    """Prediction for the nodes of one graph, from their features."""
+    prediction: Tensor = model(batch_of(["seven"], x=inputs["x"]))
+    return prediction
+
+
+def distances(graphs: list[str]) -> PairBlocks:
+    """Hops between all pairs of nodes of a graph."""
+    blocks = []
+    for graph in graphs:
+        edges = edge_index([graph])
+        hops = dijkstra(coo_array((torch.ones(edges.shape[1]), edges.numpy())), unweighted=True)
+        blocks.append(torch.from_numpy(hops.astype("uint8")).reshape(-1))
+    return PairBlocks(torch.cat(blocks), tuple(sizes(graphs)))
