@@ -10,6 +10,16 @@ import torch
 
 from graphbench.errors import Interrupted, RunFailed
 
+# Gloo's errors are RuntimeErrors. Most begin with the file that raised them; when one operation of a process has
+# waited too long, the others that were under way end with the last sentence, which names no file.
+_LOST = (
+    "gloo/",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Application timeout caused pair closure",
+)
+
 
 def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFailed:
     """The training loss is NaN or infinite.
@@ -62,11 +72,9 @@ def interrupted(signal: str | None, epoch: int, saved: bool) -> Interrupted:
 
 
 def is_lost_process(error: BaseException) -> bool:
-    """True for what PyTorch's communication says when another process of the run has ended."""
+    """True for what PyTorch's communication says when another process of the run has ended or hangs."""
     text = str(error)
-    return isinstance(error, torch.distributed.DistError) or any(
-        sign in text for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/")
-    )
+    return isinstance(error, torch.distributed.DistError) or any(sign in text for sign in _LOST)
 
 
 def lost_process(epoch: int, error: BaseException, last: Path) -> RunFailed:

@@ -6,7 +6,9 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,25 @@ def test_processes_that_do_not_come_are_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(LightningEnvironment, "creates_processes_externally", True)
     with pytest.raises(RunFailed, match=r"did not come within the seconds of timeout.*same command"), told():
         make_fabric("cpu", devices=2, timeout=1).launch()
+
+
+def test_every_operation_that_waited_for_a_process_in_vain_is_told_as_its_loss() -> None:
+    # Two members of a group in two threads; the second never sends. The operation that times out first says so, and
+    # those that were under way beside it (in training, the buckets of gradients) end with another sentence.
+    store, group = torch.distributed.HashStore(), {}
+
+    def join(rank: int) -> None:
+        group[rank] = torch.distributed.ProcessGroupGloo(store, rank, 2, timedelta(seconds=1))
+
+    members = [threading.Thread(target=join, args=(rank,)) for rank in range(2)]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join()
+    under_way = [group[0].recv([torch.zeros(2)], 1, tag) for tag in range(3)]
+    for operation in under_way:
+        with pytest.raises(RunFailed, match="same command resumes the run"), told():
+            operation.wait()
 
 
 @pytest.mark.slow
