@@ -108,8 +108,11 @@ class BatchAssembler:
             batch.keep(RealRows(padded.real[kind], first[kind]), real_rows, level)
         if padded.lists is not None and batch.edge_order is not None:
             (ptr, other), entry = padded.lists, batch.edge_order
-            lists = (Csr(ptr[line], entry[line], other[line]) for line in range(2))
-            batch.keep(Adjacency(batch.num_nodes, *batch.edge_index, *lists, None), adjacency_of, "none", False)
+            by_target, by_source = (Csr(ptr[line], entry[line], other[line]) for line in range(2))
+            source, target = batch.edge_index
+            batch.keep(
+                Adjacency(batch.num_nodes, source, target, by_target, by_source, None), adjacency_of, "none", False
+            )
         return batch
 
     def real_targets(self, batch: GraphBatch) -> RealRows | None:

@@ -135,7 +135,9 @@ def relu_sum(
     return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
 
 
-@library_op(lambda adj, target, source, edge, value, **_: (value.new_empty(value.shape), edge.new_empty(edge.shape)))
+@library_op(
+    lambda adj, target, source, edge, value, *_, **__: (value.new_empty(value.shape), edge.new_empty(edge.shape))
+)
 def gated_mean(
     adj: Adjacency,
     target: Tensor,
