@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from graphbench.errors import UserError
+from graphbench.exit_codes import told_to_user
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 
 
@@ -34,10 +35,13 @@ def work(specs: Connection) -> None:
 
 def execute(spec: RunSpec) -> RunResult:
     """Trains, with everything that is printed appended to the log file of the entry."""
-    spec.log_file.parent.mkdir(parents=True, exist_ok=True)
-    with spec.log_file.open("a") as log:  # appending, so that two runs of an entry can write at the same time
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    try:
+        spec.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with spec.log_file.open("a") as log:  # appending, so that two runs of an entry can write at the same time
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+    except OSError as error:
+        return RunResult("failed", str(told_to_user(error)))
     result = train(spec)
     sys.stdout.flush()
     sys.stderr.flush()
