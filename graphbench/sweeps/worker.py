@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from graphbench.exit_codes import told_to_user
 from graphbench.sweeps.run_spec import RunResult, RunSpec, Spec
 from graphbench.sweeps.shards import ShardSpec
 
@@ -49,10 +50,13 @@ def read_spec(plain: Mapping[str, Any]) -> Spec:
 
 def execute(spec: Spec) -> RunResult:
     """Does it, with everything that is printed appended to its log file."""
-    spec.log_file.parent.mkdir(parents=True, exist_ok=True)
-    with spec.log_file.open("a") as log:  # appending, so that two can write at the same time
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    try:
+        spec.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with spec.log_file.open("a") as log:  # appending, so that two can write at the same time
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+    except OSError as error:
+        return RunResult("failed", str(told_to_user(error)))
     result = spec.run()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -19,6 +19,7 @@ from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.worker import execute
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -152,6 +153,13 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     assert result.status == "failed"
     assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in result.reason
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_log_that_cannot_be_written_is_a_failed_run(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("where the folder of the entry should be")
+    result = execute(RunSpec(GCN, (), {}, 1, (123,), "", tmp_path / "mine/sweep.log"))
+    assert result.status == "failed"
+    assert result.reason.startswith(f"{tmp_path / 'mine'}: File exists. Choose another path")
 
 
 def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
