@@ -41,7 +41,11 @@ class BeliefSettings:
         iterations: steps of linear belief propagation.
         classes: K, of the task; 0: the hidden states are propagated in place of predictions, which graph heads need.
         pretrain: training steps of the network alone, before the compatibilities are estimated.
-        cotrain: weight of the prior beliefs' own cross-entropy, and of the regulariser as in the released code.
+        cotrain: weight of the prior beliefs' own loss.
+        prior_loss: that loss: ``cross_entropy`` as in the paper, or ``regulariser``: the released code adds what it
+            regularises a second time in its place.
+        l2: weight of the network's squared weights in the loss (Keras' ``l2``; ``optim.weight_decay`` would be twice
+            that, and would shrink the compatibilities, too).
     """
 
     network: Literal["mlp", "cheby"] = "mlp"
@@ -49,6 +53,17 @@ class BeliefSettings:
     classes: int = 0
     pretrain: int = 0
     cotrain: float = 1.0
+    prior_loss: Literal["cross_entropy", "regulariser"] = "cross_entropy"
+    l2: float = 0.0
+
+    def check(self) -> None:
+        """Refuses values out of range."""
+        check_at_least(0, iterations=self.iterations, pretrain=self.pretrain, classes=self.classes)
+        if self.network not in ("mlp", "cheby"):
+            raise ArgumentError("network", f"network must be mlp or cheby, received {self.network!r}")
+        if self.prior_loss not in ("cross_entropy", "regulariser"):
+            allowed = "cross_entropy or regulariser"
+            raise ArgumentError("prior_loss", f"prior_loss must be {allowed}, received {self.prior_loss!r}")
 
 
 class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
@@ -57,9 +72,11 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
     .. math:: E = \mathrm{softmax}(P) - 1/K, \qquad B_0 = E, \qquad B_{l+1} = E + A B_l H, \qquad y = B_L + 1/K
 
     The first ``pretrain`` training steps return P. Then H is estimated from targets of training nodes
-    (:func:`estimated_compatibility`), and trained with them. Left as auxiliary loss, with the known nodes V::
+    (:func:`estimated_compatibility`), and trained with them. Left as auxiliary loss, with the known nodes V and the
+    network's squared weights l2 * |W|^2, which are all of it before::
 
-        sum_i |sum_j H_ij| + cotrain * (1/|V|) sum over V of CE(P_i, y_i)
+        R + cotrain * (1/|V|) sum over V of CE(P_i, y_i),   R = sum_i |sum_j H_ij| + l2 * |W|^2
+        (1 + cotrain) * R                                   prior_loss: regulariser
 
     Args:
         classes: K.
@@ -77,8 +94,14 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
         self.compatibility = nn.Parameter(torch.zeros(classes, classes))
         self.step = 0
 
-    def forward(self, prior: Tensor, batch: GraphBatch) -> Tensor:
-        """Posterior beliefs as logits, or the prior ones while the network is trained alone."""
+    def forward(self, prior: Tensor, batch: GraphBatch, penalty: Tensor | None = None) -> Tensor:
+        """Posterior beliefs as logits, or the prior ones while the network is trained alone.
+
+        Args:
+            prior: P.
+            batch: the graph.
+            penalty: () l2 * |W|^2, None for 0.
+        """
         one_logit = prior.shape[1] == 1
         logits = F.pad(prior, (1, 0)) if one_logit else prior
         if logits.shape[1] != len(self.compatibility):
@@ -88,8 +111,9 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
                 self._estimate(logits, batch)
             self.step += 1
         if self.step <= self.settings.pretrain:
+            self.auxiliary_loss = penalty if self.training else None
             return prior + 0.0 * self.compatibility.sum()  # processes wait for the gradient of every parameter
-        self._leave_loss(logits, batch)
+        self.auxiliary_loss = self._loss(logits, batch, penalty) if self.training else None
         belief = self._propagated(logits, batch)
         return belief[:, 1:] - belief[:, :1] if one_logit else belief
 
@@ -108,15 +132,18 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
         if known is not None and batch.y is not None:
             self.compatibility.copy_(estimated_compatibility(logits, batch.y, known, batch))
 
-    def _leave_loss(self, logits: Tensor, batch: GraphBatch) -> None:
-        if not self.training:
-            return
-        loss = self.compatibility.sum(1).abs().sum()
+    def _loss(self, logits: Tensor, batch: GraphBatch, penalty: Tensor | None) -> Tensor:
+        """() of a step after pretraining."""
+        loss, weight = self.compatibility.sum(1).abs().sum(), self.settings.cotrain
+        if penalty is not None:
+            loss = loss + penalty
+        if self.settings.prior_loss == "regulariser":
+            return (1 + weight) * loss
         known = known_targets(batch)
-        if known is not None and batch.y is not None:
-            each = F.cross_entropy(logits, batch.y.view(-1).long(), reduction="none")
-            loss = loss + self.settings.cotrain * (each * known).sum() / known.sum()
-        self.auxiliary_loss = loss
+        if known is None or batch.y is None:
+            return loss
+        each = F.cross_entropy(logits, batch.y.view(-1).long(), reduction="none")
+        return loss + weight * (each * known).sum() / known.sum()
 
 
 @register("CPGNN")
@@ -141,9 +168,9 @@ class CPGNN(EncodedModel, ReadsTargets):
         batch -> prediction of the head, (N, K) with ``classes``
 
     Differences from the paper and the released code: the head has a bias. Self loops stay. Isolated nodes do not count
-    in the estimate of H, which has no value for them there. Propagation starts from the network as the last
-    pretraining step left it, not from its best epoch. The prior beliefs' own loss is the paper's (in the released code
-    its place is taken by the regulariser). Training steps are counted on the host.
+    in the estimate of H (there as zeros, which the scaling to equal sums cancels). Propagation starts from the network
+    as the last pretraining step left it, not from its best epoch. Training steps are counted on the host. Maps begin
+    as there, with Glorot and Bengio's uniform numbers.
     """
 
     def __init__(
@@ -157,9 +184,7 @@ class CPGNN(EncodedModel, ReadsTargets):
         beliefs: BeliefSettings = BeliefSettings(),
     ) -> None:
         super().__init__(encoder)
-        check_at_least(0, iterations=beliefs.iterations, pretrain=beliefs.pretrain, classes=beliefs.classes)
-        if beliefs.network not in ("mlp", "cheby"):
-            raise ArgumentError("network", f"network must be mlp or cheby, received {beliefs.network!r}")
+        beliefs.check()
         orders = ORDERS if beliefs.network == "cheby" else 1
         self.dim = dim
         self.lin = InputLinear(dim_encoded, orders * dim, bias=False)
@@ -167,6 +192,19 @@ class CPGNN(EncodedModel, ReadsTargets):
         self.head = head(orders * dim)
         self.of_predictions = bool(beliefs.classes)
         self.propagation = BeliefPropagation(beliefs.classes or dim, beliefs)
+        for part in [*self.lin.weight.split(dim), *(module.weight for module in self._maps()[1:])]:
+            nn.init.xavier_uniform_(part)
+
+    def _maps(self) -> list[nn.Linear]:
+        """The network's linear maps; that of the features is the first."""
+        return [self.lin, *(module for module in self.head.modules() if isinstance(module, nn.Linear))]
+
+    def _penalty(self) -> Tensor | None:
+        """() l2 * |W|^2, None where it is not asked for."""
+        weight = self.propagation.settings.l2
+        if not self.training or not weight:
+            return None
+        return weight * torch.stack([module.weight.square().sum() for module in self._maps()]).sum()
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Posterior beliefs."""
@@ -174,14 +212,14 @@ class CPGNN(EncodedModel, ReadsTargets):
         mapped: Tensor = self.lin(x)
         h = self.dropout(_chebyshev_sum(mapped.split(self.dim, 1), batch)).relu()
         if not self.of_predictions:
-            h = self.propagation(h, batch)
+            h = self.propagation(h, batch, self._penalty())
         if mapped.shape[1] > self.dim:
             h = torch.cat(polynomial_terms(h, batch, ORDERS - 1, "cheb"), 1)
         prediction: Tensor = self.head(h, batch)
         if not self.of_predictions:
             return prediction
         check_per_node(prediction, batch, "classes")
-        belief: Tensor = self.propagation(prediction, batch)
+        belief: Tensor = self.propagation(prediction, batch, self._penalty())
         return belief
 
 

@@ -14,6 +14,7 @@ from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.module_list import Modules
+from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
@@ -59,9 +60,9 @@ class NAGphormer(EncodedModel):
     Shape:
         batch -> prediction of the head
 
-    Differences from the released code: the scores have no bias, which the softmax would cancel. Parameters of the
-    Transformer are initialised as torch does. Tokens of all nodes of a batch are one batch of sequences; there, nodes
-    are drawn in batches of their own.
+    Differences from the released code: the scores have no bias, which the softmax would cancel. Tokens of all nodes of
+    a batch are one batch of sequences; there, nodes are drawn in batches of their own. X has the encoder's map; there
+    it is features and eigenvectors themselves.
     """
 
     capturable: ClassVar[bool] = True
@@ -99,6 +100,7 @@ class NAGphormer(EncodedModel):
         self.readout = nn.Linear(2 * dim, 1, bias=False)
         self.lin_out = nn.Linear(dim, dim // 2)
         self.head = head(dim // 2)
+        draw_normal_weights(self, layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

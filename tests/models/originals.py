@@ -95,15 +95,17 @@ def compare(
     model: nn.Module,
     call: Callable[[Callable[..., Any], Mapping[str, Tensor]], Tensor],
     ours: Callable[[Weights], Weights],
+    loss: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
     """Holds a model of ours to what its original computed.
 
     Args:
         recorded: from :func:`read`.
-        mode: ``train`` (dropout must be 0) or ``eval``.
+        mode: ``eval``, or how the model trains: ``train`` (dropout must be 0), or another name.
         model: of the same sizes; its own weights are not used.
         call: ``(model, inputs by name) -> output``.
         ours: weights of the original by name -> parameters and buffers of ours, each of them.
+        loss: output -> () whose gradients were recorded; None: the product with :func:`pattern`.
     """
     case = recorded[mode]
     inputs = {name: pattern(name, shape).requires_grad_() for name, shape in recorded["inputs"].items()}
@@ -113,14 +115,14 @@ def compare(
     assert all(name.endswith("num_batches_tracked") for name in wanted), f"not given by the original: {sorted(wanted)}"
     buffers = {name for name, _ in model.named_buffers()}
     state = {name: value.detach().clone() if name in buffers else value for name, value in state.items()}
-    model.double().train(mode == "train")
+    model.double().train(mode != "eval")
     output = call(lambda *a, **k: torch.func.functional_call(model, state, a, k, strict=False), inputs)
     expected = torch.tensor(case["output"], dtype=torch.float64)
     scale = max(1.0, float(expected.abs().max()))
     torch.testing.assert_close(output, expected, rtol=0, atol=TOLERANCE * scale)
     leaves = {**weights, **inputs}
-    loss = (output * pattern("loss", output.shape)).sum()
-    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    value = (output * pattern("loss", output.shape)).sum() if loss is None else loss(output)
+    gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
     found = {name: summary(gradient) for name, gradient in zip(leaves, gradients, strict=True)}
     scale = max(1.0, *(norm for norm, _ in case["gradients"].values()))
     for name, (norm, product) in case["gradients"].items():

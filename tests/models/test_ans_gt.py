@@ -196,6 +196,17 @@ def test_shares_follow_the_reward(graph: GraphBatch) -> None:
     assert not torch.equal(model._drawn.node, before)
 
 
+@pytest.mark.parametrize("first", ["mixture", "ppr"])
+def test_first_round_may_read_pagerank_alone(graph: GraphBatch, first: str) -> None:
+    model = build(length=4, samples=2, ppr_steps=1, first_round=first, update_period=1).train()
+    only = []
+    for _ in range(2):
+        model(graph)
+        drawn = model._drawn
+        only.append(bool((drawn.weight[drawn.node >= 0][:, 2] > 0).all()))
+    assert only == [first == "ppr", False]  # one step of PageRank reaches neighbours, similar nodes lie anywhere
+
+
 def test_resumed_state_draws_the_same_sequences(graph: GraphBatch) -> None:
     own = {"length": 2, "samples": 2, "candidates": 6, "update_period": 2}
     first, second = build(**own).train(), build(**own).train()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,8 @@ class SequenceSettings:
         coarsening: share of the nodes that become super-nodes; 0: no super-nodes.
         global_nodes: learned tokens at the end of every sequence.
         update_period: training steps between updates of the samplers' shares and new sequences; 0: never.
+        first_round: of the sequences, drawn from all samplers with equal shares as in the paper (``mixture``), or from
+            PageRank alone as in the released code (``ppr``).
         min_share: p_min, smallest share of a sampler.
         bandit_rate: eta.
         exploration: gamma.
@@ -49,6 +52,7 @@ class SequenceSettings:
     coarsening: float = 0.1
     global_nodes: int = 1
     update_period: int = 0
+    first_round: Literal["mixture", "ppr"] = "mixture"
     min_share: float = 0.05
     bandit_rate: float = 2.0
     exploration: float = 0.01
@@ -64,6 +68,8 @@ class SequenceSettings:
             raise ArgumentError("coarsening", f"coarsening must lie in [0, 1], received {self.coarsening}")
         if not 0 < self.min_share <= 1 / len(SAMPLERS):
             raise ArgumentError("min_share", f"min_share must lie in (0, 0.25], received {self.min_share}")
+        if self.first_round not in ("mixture", "ppr"):
+            raise ArgumentError("first_round", f"first_round must be mixture or ppr, received {self.first_round!r}")
 
 
 class SequenceBlock(nn.Module):

@@ -17,9 +17,11 @@ from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
+from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
 from graphbench.models.ans_gt.sequences import Drawn, Surroundings, surroundings
+from graphbench.models.ans_gt.surroundings import SAMPLERS
 from graphbench.models.contract import EncodedModel
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
@@ -59,8 +61,8 @@ class ANSGT(EncodedModel):
 
     Differences from the paper and the released code: a training step reads one sequence per node, drawn anew, in place
     of all S (the expected gradient is the same); evaluation averages their states where there sequences vote. Samplers
-    begin with equal shares as in the paper (the code begins with PageRank), choose from ``candidates`` nodes each, and
-    are rewarded on the nodes of training steps in place of those of validation. A node with fewer than K candidates has
+    choose from ``candidates`` nodes each, and are rewarded on the nodes of training steps in place of those of
+    validation (in the code, on the first nine drawn). A node with fewer than K candidates has
     a shorter sequence (there repeated nodes fill it up). ``W_B`` has no bias, which softmax cancels. Super-nodes beside
     that of the node itself, which the paper allows, are not drawn, as in the code. Rows are read on the host.
     """
@@ -90,17 +92,7 @@ class ANSGT(EncodedModel):
         s = sequences
         self.bandit = SamplerBandit(s.update_period, s.min_share, s.bandit_rate, s.exploration)
         self._drawn: Drawn | None = None
-        self._initialise(layers)
-
-    def _initialise(self, layers: int) -> None:
-        """Normal with deviation 0.02, of maps divided by sqrt(layers), as released."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=0.02 * layers**-0.5)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
+        draw_normal_weights(self, layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
@@ -173,7 +165,9 @@ class ANSGT(EncodedModel):
         """Of this round; those of the last call where nothing has changed."""
         key = self.bandit.key
         if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:
-            self._drawn = Drawn.round(around, key, self.bandit.shares(), self.settings)
+            only_ppr = self.settings.first_round == "ppr" and not self.bandit.round
+            shares = torch.tensor([float(name == "PPR") for name in SAMPLERS]) if only_ppr else self.bandit.shares()
+            self._drawn = Drawn.round(around, key, shares, self.settings)
         return self._drawn
 
 
