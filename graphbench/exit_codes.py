@@ -75,8 +75,8 @@ def _of_system(error: OSError) -> UserError | RunFailed:
     reason = error.strerror or str(error)
     if error.errno in _EXHAUSTED:
         return RunFailed(
-            f"{place}{reason}. Nothing half-written is left; once there is room, the same command goes on where the "
-            "last checkpoint was."
+            f"{place}{reason}. Nothing half-written is left; give the same command again once there is room: training "
+            "goes on where the last checkpoint was."
         )
     return UserError(f"{place}{reason}. Choose another path (out_dir, dataset.dir, ...), or change what lies there.")
 

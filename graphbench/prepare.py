@@ -5,9 +5,10 @@ encodings that its model reads are computed; or ``format/name`` as in ``dataset.
 (``PyG-ZINC/subset``): downloaded and processed. Runs find all of it in the cache. What is there already is kept, an
 interrupted download goes on where it ended.
 
-Encodings of many graphs can be computed in shards, ``--shards N``: one after the other, in the memory of one, or each
-by a process of its own that is told ``--shard K`` (0 .. N - 1; a task of a job array, on any machine that shares the
-cache). What is finished is kept; the last one puts all of them together, without a copy.
+Encodings of many graphs can be computed in shards, ``--shards N``: one after the other, in the memory of one; by
+``--jobs J`` processes; through ``--launcher slurm`` or ``ray`` on the machines of a cluster that share the cache; or
+each by a process of its own that is told ``--shard K`` (0 .. N - 1). What is finished is kept; the last one puts all of
+them together, without a copy.
 
 With ``--offline`` nothing is downloaded: data that is at hand is prepared, and for everything else one message says
 which files are missing and where to put them. Exit code 2 if anything could not be prepared.
@@ -26,8 +27,9 @@ from typing import TYPE_CHECKING
 from graphbench import registry, shipped
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
-from graphbench.errors import UserError
+from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.sweeps import launchers
 
 if TYPE_CHECKING:
     from graphbench.data.builder import LoadedDataset
@@ -35,19 +37,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("graphbench")
 
 
-def prepare(
-    name: str, directory: str | None, shards: int = 0, shard: int | None = None
-) -> tuple[LoadedDataset, list[str] | None]:
-    """One data set, and the names of the encodings that were computed or found; None: other shards are missing.
+def prepare(name: str, options: argparse.Namespace) -> tuple[LoadedDataset, list[str] | None]:
+    """One data set, and the names of the encodings that were computed or found; None: shards are missing.
 
     Args:
         name: a YAML file or ``format/name``.
-        directory: instead of ``dataset.dir``.
-        shards: in which encodings are computed; 0: all graphs together.
-        shard: the only one that is computed here; None: all of them.
+        options: of the command line.
 
     Raises:
         UserError: no such configuration or data set, or its files are missing.
+        RunFailed: a process could not compute its shard.
     """
     from graphbench.data.builder import read
     from graphbench.data.files.roots import Roots
@@ -56,18 +55,36 @@ def prepare(
 
     file = shipped.configuration(name)
     if file.is_file() or name.endswith((".yaml", ".yml")):
-        config = load_config(file, ["dataset.dir", directory] if directory else [])
+        overrides = ["dataset.dir", options.dir] if options.dir else []
+        config = load_config(file, overrides)
         loaded = read_data(config)
-        numbers = range(shards) if shard is None else [shard]
-        if shards and not encode_shards(config, loaded, numbers, shards, logger.info):
-            return loaded, None
+        if launchers.is_asked_for(options):
+            from graphbench.sweeps.shards import compute_shards
+
+            if not compute_shards(file, overrides, config, loaded, options):
+                return loaded, None
+        elif options.shards:
+            numbers = range(options.shards) if options.shard is None else [options.shard]
+            if not encode_shards(config, loaded, numbers, options.shards, logger.info):
+                return loaded, None
         return encode(config, loaded, logger.info), list(build_transforms(config))
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
     kind = registry.lookup("data/datasets", family)
-    roots = Roots.from_environment(directory or SCHEMA["dataset.dir"].default)
+    roots = Roots.from_environment(options.dir or SCHEMA["dataset.dir"].default)
     return read(registry.construct(kind, {"name": own}), roots), []
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses options that contradict each other."""
+    launchers.check(parser, options)
+    if options.shards < 0 or (options.shard is not None and not 0 <= options.shard < options.shards):
+        parser.error(f"--shard must lie in 0 .. N - 1 of --shards N; received {options.shard} of {options.shards}")
+    if launchers.is_asked_for(options) and (not options.shards or options.shard is not None):
+        parser.error("--jobs and --launcher start the shards of --shards N, without --shard")
+    if options.dry_run and options.launcher != "slurm":
+        parser.error("--dry_run needs --launcher slurm")
 
 
 @exit_codes
@@ -81,25 +98,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--shards", type=int, default=0, metavar="N", help="compute encodings in N shards of the graphs"
     )
     parser.add_argument("--shard", type=int, metavar="K", help="of these, compute number K (from 0) and no other")
+    launchers.add_arguments(parser, "shards")
+    parser.add_argument("--dry_run", action="store_true", help="slurm: print the scripts, submit nothing")
     options = parser.parse_args(arguments)
-    if options.shards < 0 or (options.shard is not None and not 0 <= options.shard < options.shards):
-        parser.error(f"--shard must lie in 0 .. N - 1 of --shards N; received {options.shard} of {options.shards}")
+    _check(parser, options)
     from graphbench.data.files.download import no_downloads
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    told: set[str] = set()
+    told: dict[str, int] = {}
     with no_downloads() if options.offline else nullcontext():
         for name in dict.fromkeys(options.names):
             start = time.monotonic()
             try:
-                loaded, encodings = prepare(name, options.dir, options.shards, options.shard)
-            except UserError as error:
+                loaded, encodings = prepare(name, options)
+            except (UserError, RunFailed) as error:
                 if str(error) not in told:  # several configurations may lack the same data set
                     print(f"error: {error}", file=sys.stderr)
-                told.add(str(error))
+                told[str(error)] = error.exit_code
                 continue
             store = loaded.store
             missing = f"shard {options.shard} of {options.shards} is there, others are missing"
+            if options.shard is None:
+                missing = f"in {options.shards} shards, not all of which are there"
             ready = missing if encodings is None else ", ".join(encodings) or "none"
             print(
                 f"{name}: {loaded.card.name}, {store.num_graphs:,} graphs, {store.num_nodes:,} nodes, "
@@ -107,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"ready after {time.monotonic() - start:.1f} s",
                 flush=True,
             )
-    return UserError.exit_code if told else 0
+    return min(told.values(), default=0)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "cli": {"config", "experiment", "preflight", "comparison", "runs"},
     "sweeps": {"config", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},
     "tables": {"config", "runs", "factory", "sweeps"},
-    "prepare": {"config", "factory", "data"},
+    "prepare": {"config", "factory", "data", "sweeps"},
     "reproduce": {"sweeps", "tables"},
     "report": {"runs", "tables", "sweeps", "plots"},
     "plots": {

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from graphbench.prepare import main
+from graphbench.sweeps.progress import SweepProgress
+from graphbench.sweeps.shards import ShardSpec
+from graphbench.sweeps.work_item import WorkItem
+from graphbench.sweeps.worker import read_spec, written
 from tests.paths import ROOT
 
 PEPTIDES = "OGB/peptides-functional"
@@ -65,6 +72,85 @@ def test_encodings_in_shards(
     with pytest.raises(SystemExit, match="2"):
         main([name, "--shards", "2", "--shard", "2"])
     assert "--shard must lie in 0 .. N - 1 of --shards N; received 2 of 2" in capsys.readouterr().err
+
+
+def test_processes_compute_the_shards_that_are_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    name = _tiny(tmp_path)
+    assert main([name, "--shards", "3", "--shard", "1"]) == 0
+    capfd.readouterr()
+    assert main([name, "--shards", "3", "--jobs", "1"]) == 0
+    said = capfd.readouterr()
+    assert "encodings: LapPE, RWSE; ready after" in said.out
+    assert "[2/3] LapPE, RWSE / SBM-PATTERN (tiny shard 0 of 3): done" in said.err
+    (log,) = (tmp_path / "data").glob("**/shards.log")
+    numbers = [line.split("shard ")[1][0] for line in log.read_text().splitlines() if "graphs from number" in line]
+    assert numbers == ["0", "2"]
+    assert main([name, "--shards", "3", "--launcher", "slurm"]) == 0, "nothing is left to submit"
+
+
+def test_a_shard_that_fails_is_told_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def launch(items: Sequence[WorkItem], progress: SweepProgress, jobs: int | None) -> None:
+        """A cluster of which one machine lacks the file."""
+        for item in items:
+            spec = read_spec(json.loads(json.dumps(written(item.spec()))))
+            assert isinstance(spec, ShardSpec)
+            if spec.number:
+                spec = dataclasses.replace(spec, config_hash="of another file")
+            progress.started(item)
+            progress.ended(item, spec.run())
+
+    monkeypatch.setattr("graphbench.sweeps.ray.launch", launch)
+    assert main([_tiny(tmp_path), "--shards", "2", "--launcher", "ray"]) == 3
+    said = capfd.readouterr().err
+    assert "failed: LapPE, RWSE / SBM-PATTERN (tiny shard 1 of 2), log: " in said
+    assert "tiny.yaml was changed after the shards were begun. Start them again." in said
+    assert "error: tiny: 1 of 2 shards failed, the others are kept." in said
+    assert main([_tiny(tmp_path), "--shards", "2"]) == 0
+
+
+def test_a_job_array_of_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = _tiny(tmp_path)
+    main([name, "--shards", "5", "--shard", "3"])
+    capsys.readouterr()
+    command = [name, "--shards", "5", "--launcher", "slurm", "--dry_run", "--jobs", "2", "--slurm", "time=1:00:00"]
+    assert main([*command, "runs=2"]) == 0
+    script, _, told = capsys.readouterr().out.partition("tiny.yaml: ")
+    assert "#SBATCH --array=0-1%2\n" in script, "four shards, two per job"
+    assert "#SBATCH --time=1:00:00\n" in script
+    assert "-m graphbench.sweeps.slurm_array" in script
+    assert "in 5 shards, not all of which are there" in told
+    assert not list((tmp_path / "data").glob("**/array-0")), "a dry run leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--jobs", "2"], "--jobs and --launcher start the shards of --shards N, without --shard"),
+        (["--shards", "2", "--shard", "0", "--launcher", "ray"], "--jobs and --launcher start the shards of --shards"),
+        (["--shards", "2", "--dry_run"], "--dry_run needs --launcher slurm"),
+        (["--shards", "2", "--wait"], "--wait and --slurm need --launcher slurm"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["tiny.yaml", *options])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_shards_go_through_ray(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray", reason="no Ray here: pip install 'graphbench-gt[ray]'")
+    assert main([_tiny(tmp_path), "--shards", "2", "--launcher", "ray", "--jobs", "2"]) == 0
+    said = capfd.readouterr()
+    assert "encodings: LapPE, RWSE; ready after" in said.out
+    assert "[2/2] LapPE, RWSE / SBM-PATTERN (tiny shard " in said.err
+    (log,) = (tmp_path / "data").glob("**/shards.log")
+    assert log.read_text().count("of 5 graphs from number") == 2
 
 
 def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tmp_path: Path) -> None:

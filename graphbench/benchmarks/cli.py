@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    parser.add_argument("--only", metavar="LABEL", help="epochs: one of its configurations, such as 'GPS ZINC'")
+    parser.add_argument("--only", metavar="LABEL", help="epochs, peers: one of their comparisons, such as 'ZINC'")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
     parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
@@ -105,8 +105,8 @@ def _measure(name: str, options: argparse.Namespace) -> list[Case]:
         arguments = [{"graphgps": options.graphgps, "sgformer": options.sgformer}]
     elif name not in HOST_BENCHMARKS:
         arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
-    if name == "epochs" and options.only:
-        arguments.append(module.chosen(options.only))
+    if options.only is not None:
+        arguments += [module.chosen(options.only)] if name in ("epochs", "peers") else []
     cases: list[Case] = module.run(*arguments)
     return cases
 

@@ -13,12 +13,13 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, paired, peaks
-from graphbench.config import load_config
+from graphbench.config import Config, load_config
 from graphbench.contract import HasAuxiliaryLoss, take_auxiliary_loss
+from graphbench.data.builder import LoadedDataset
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
@@ -51,14 +52,21 @@ class Prepared:
         side: which.
         device: where.
         epoch: all batches of the first epoch, and of an evaluation; False: the first training batch, for both.
+        read: gives the data of the configuration, without encodings.
     """
 
-    def __init__(self, side: Side, device: torch.device, epoch: bool = False) -> None:
+    def __init__(
+        self,
+        side: Side,
+        device: torch.device,
+        epoch: bool = False,
+        read: Callable[[Config], LoadedDataset] = read_data,
+    ) -> None:
         file, *overrides = side.command
         self.config = config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
-        loaded = encode(config, read_data(config))
+        loaded = encode(config, read(config))
         splits = build_splits(config, loaded, 0)
-        info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
+        self.info = info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
         fabric = build_fabric(config)
         fabric.launch()
         loaders = build_loaders(config, loaded, splits, 0, fabric)
@@ -95,6 +103,8 @@ class Prepared:
         loss: Tensor = self._task.loss(prediction, target)
         auxiliary = take_auxiliary_loss(self._auxiliary)
         (loss if auxiliary is None else loss + auxiliary).backward()
+        if self.config.tree.optim.clip_grad_norm:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.tree.optim.clip_grad_norm_value)
         self._optimizer.step()
 
     @torch.no_grad()

@@ -6,7 +6,6 @@ import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +37,8 @@ def run(device: torch.device) -> list[Case]:
     info = dataclasses.replace(declared, max_nodes=MOST_NODES)
     graphs = config.tree.train.batch_size
     with tempfile.TemporaryDirectory() as cache:
-        batch = _batch(graphs, info, build_transforms(config), Path(cache)).to(device)
+        store = apply(superpixels(graphs, info), build_transforms(config), Path(cache))
+    batch = store.gather(range(graphs)).to(device)
     ours = _step([], info, batch)
     peer = _step(["gt.SFi.solver", "proximal", "gt.SFi.iters", str(ITERATIONS)], info, batch)
     ours()  # warm-up
@@ -62,8 +62,13 @@ def _step(overrides: list[str], info: DataInfo, batch: GraphBatch) -> Callable[[
     return step
 
 
-def _batch(graphs: int, info: DataInfo, transforms: dict[str, Any], cache: Path) -> GraphBatch:
-    """Planar graphs like the region boundaries of superpixels: part of a triangulation of random points."""
+def superpixels(graphs: int, info: DataInfo) -> GraphStore:
+    """Planar graphs like the region boundaries of superpixels: part of a triangulation of random points.
+
+    Args:
+        graphs: how many, of about :data:`NODES` nodes and :data:`EDGES` directed edges each.
+        info: columns of the random features, and the number of classes of the nodes.
+    """
     random = np.random.default_rng(0)
     sizes = random.normal(NODES, 15, graphs).astype(int).clip(395, MOST_NODES).tolist()
     edges = []
@@ -73,7 +78,7 @@ def _batch(graphs: int, info: DataInfo, transforms: dict[str, Any], cache: Path)
         half = random.permutation(np.unique(sides, axis=0))[: EDGES // 2].T
         edges.append(np.concatenate([half, half[::-1]], axis=1))
     counts = [edge_index.shape[1] for edge_index in edges]
-    store = GraphStore.from_arrays(
+    return GraphStore.from_arrays(
         sizes,
         counts,
         np.concatenate(edges, axis=1),
@@ -82,4 +87,3 @@ def _batch(graphs: int, info: DataInfo, transforms: dict[str, Any], cache: Path)
         y=random.integers(info.out_dim, size=sum(sizes)),
         y_level="node",
     )
-    return apply(store, transforms, cache).gather(range(graphs))

@@ -128,28 +128,15 @@ class Training:
 def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
     """Epochs of PyG's model as its example writes them, at the width, depth and dropout of ours.
 
-    Its flags cannot be chosen: the local branch starts with a linear map, there are norms and residuals, v has a
-    projection, and q and k have no bias; :func:`_check_size` accounts for every parameter.
+    Args:
+        ours: gives data, splits and sizes.
+        compiled: by ``torch.compile``.
     """
-    branches = ours.model.get_submodule("attention_branch"), ours.model.get_submodule("local_branch")
     batch = ours.loaders.full_batch
     assert batch.y is not None
     y, parts = batch.y, {part: rows.to(ours.device) for part, rows in ours.splits.parts().items()}
     x, graph = as_dense(batch.x), torch.zeros(batch.num_nodes, dtype=torch.int64, device=ours.device)
-    layers = [len(branch.layers) for branch in branches]
-    dropout = [branch.dropout.p for branch in branches]
-    peer = SGFormer(
-        x.shape[1],
-        WIDTH,
-        ours.info.out_dim,
-        trans_num_layers=layers[0],
-        trans_num_heads=1,
-        trans_dropout=dropout[0],
-        gnn_num_layers=layers[1],
-        gnn_dropout=dropout[1],
-        graph_weight=ours.model.graph_weight,
-    ).to(ours.device)
-    _check_size(ours.model, peer, x.shape[1], layers)
+    peer = pyg_model(ours.model, x.shape[1], ours.info.out_dim).to(ours.device)
 
     start = copy.deepcopy(peer.state_dict())
     forward = torch.compile(peer) if compiled else peer
@@ -173,6 +160,35 @@ def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
         assert best_state is not None
 
     return epochs
+
+
+def pyg_model(ours: nn.Module, columns: int, classes: int) -> nn.Module:
+    """PyG's model of the depth and dropout of ours.
+
+    Its flags cannot be chosen: the local branch starts with a linear map, there are norms and residuals, v has a
+    projection, and q and k have no bias; :func:`_check_size` accounts for every parameter.
+
+    Args:
+        ours: a model of two branches, :data:`WIDTH` wide.
+        columns: of the features.
+        classes: to predict.
+    """
+    branches = ours.get_submodule("attention_branch"), ours.get_submodule("local_branch")
+    layers = [len(branch.layers) for branch in branches]
+    dropout = [branch.dropout.p for branch in branches]
+    peer = SGFormer(
+        columns,
+        WIDTH,
+        classes,
+        trans_num_layers=layers[0],
+        trans_num_heads=1,
+        trans_dropout=dropout[0],
+        gnn_num_layers=layers[1],
+        gnn_dropout=dropout[1],
+        graph_weight=ours.graph_weight,
+    )
+    _check_size(ours, peer, columns, layers)
+    return peer
 
 
 def _check_size(ours: nn.Module, peer: nn.Module, columns: int, layers: Sequence[int]) -> None:

@@ -29,7 +29,7 @@ from graphbench.structures import DataInfo
 from graphbench.tasks.targets import kind_of
 from graphbench.tasks.task import LOGGED
 from graphbench.transforms.algorithms.cache import apply
-from graphbench.transforms.algorithms.shards import apply_shard
+from graphbench.transforms.algorithms.shards import apply_shard, missing_shards
 
 logger = logging.getLogger("graphbench")
 
@@ -170,6 +170,12 @@ def encode_shards(
     cache, transforms = Roots.from_environment(config.tree.dataset.dir).cache, build_transforms(config)
     found = [apply_shard(loaded.store, transforms, cache, number, shards, progress) for number in numbers]
     return found[-1]
+
+
+def missing(config: Config, loaded: LoadedDataset, shards: int) -> list[int]:
+    """Numbers of the shards that :func:`encode_shards` would compute."""
+    cache = Roots.from_environment(config.tree.dataset.dir).cache
+    return missing_shards(loaded.store, build_transforms(config), cache, shards)
 
 
 def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | None = None) -> Splits:

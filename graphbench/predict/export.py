@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.runs import atomic
 
 if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel
@@ -57,7 +58,7 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
     import json
 
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     from graphbench.predict.trained import load_run
     from graphbench.structures.data_info import FILE as INFO_FILE
@@ -69,30 +70,27 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
     if len(trained.models) > 1:
         raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
     [model], [folder] = trained.models, trained.folders
-    if program or compiled:  # first: where there can be none, nothing is written
-        _write_programs(trained, out, compiled)
     # Copies: safetensors refuses tensors that share memory, as tied parameters do.
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}
-    out.mkdir(parents=True, exist_ok=True)
-    save_file(state, out / PARAMETERS)
-    shutil.copy(folder / "record.json", out / "record.json")
-    shutil.copy(folder / "config.yaml", out / "config.yaml")
-    (out / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")
-    (out / "README.md").write_text(_card(folder, trained.info.name), encoding="utf-8")
-
-
-def _write_programs(trained: TrainedModel, out: Path, compiled: bool) -> None:
-    from graphbench.predict.program import COMPILED, FILE, write_compiled, write_program
-
-    differences = {FILE: write_program(trained, out / FILE)}
-    try:
-        if compiled:
-            differences[COMPILED] = write_compiled(trained, out / FILE, out / COMPILED)
-    except UserError:
-        shutil.rmtree(out)
-        raise
+    with atomic.making_folder(out) as made:
+        differences = _write_programs(trained, made, compiled) if program or compiled else {}
+        (made / PARAMETERS).write_bytes(save(state))  # save_file lets nobody but its user read
+        shutil.copy(folder / "record.json", made)
+        shutil.copy(folder / "config.yaml", made)
+        (made / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")
+        (made / "README.md").write_text(_card(folder, trained.info.name), encoding="utf-8")
     for name, difference in differences.items():
         print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
+
+
+def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict[str, float]:
+    """Their largest differences from the model, by file."""
+    from graphbench.predict.program import COMPILED, FILE, write_compiled, write_program
+
+    differences = {FILE: write_program(trained, folder / FILE)}
+    if compiled:
+        differences[COMPILED] = write_compiled(trained, folder / FILE, folder / COMPILED)
+    return differences
 
 
 def _card(folder: Path, dataset: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
-        with temporary.open("wb") as file:
+        with naming(path), temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -32,6 +33,37 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink()
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def making_folder(path: Path) -> Iterator[Path]:
+    """A folder that is filled under another name beside ``path`` and gets its own when the block ends.
+
+    After an exception nothing of it is left. Folders above it are created; there may be none at ``path``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        with naming(path):
+            temporary.mkdir()
+            yield temporary
+            temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Tells of a failed ``write``, whose error names no file, which one it was."""
+    try:
+        yield
+    except Exception as error:
+        for cause in (error, error.__cause__, error.__context__):  # torch.save has an error of its own
+            if isinstance(cause, OSError) and cause.errno is not None and cause.filename is None:
+                cause.filename = str(path)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

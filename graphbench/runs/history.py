@@ -86,8 +86,9 @@ class History:
         self.lines[split].append(line)
         if self._folder is not None:
             file = self._file(split)
-            file.write(line + "\n")
-            file.flush()
+            with atomic.naming(Path(file.name)):
+                file.write(line + "\n")
+                file.flush()
 
     def restore(self, lines: Mapping[str, Sequence[str]]) -> None:
         """Replaces everything by ``lines``, on disk too."""

@@ -3,10 +3,11 @@
 ::
 
     sweep.py document.py grid.py search.py    a sweep file becomes a ``Sweep`` of entries (and ``SearchPlan``)
-    plan.py, work_item.py                     what is missing of it: ``WorkItem``
-    run_spec.py worker.py trial.py study.py   one ``RunSpec`` is trained, a ``RunResult`` comes back
-    local.py ray.py slurm*.py                 launchers: ``launch(items, progress, ...)`` trains all items
-    progress.py cli.py                        display and command line
+    work_item.py run_item.py plan.py          what is missing of it: ``RunItem``, a ``WorkItem``
+    run_spec.py trial.py study.py             one ``RunSpec`` is trained, a ``RunResult`` comes back
+    shards.py                                 shards of encodings: ``ShardItem``, ``ShardSpec``
+    worker.py local.py ray.py slurm*.py       launchers: ``launch(items, progress, ...)`` does all items
+    launchers.py progress.py cli.py           choice of a launcher, display, command line
 
 Files import downwards in this list's order only; ``read_sweep`` is what other rooms need.
 """

@@ -7,7 +7,6 @@ started; 130 interrupted (the same command goes on).
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -17,17 +16,15 @@ from typing import TYPE_CHECKING
 from graphbench import shipped
 from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
+from graphbench.sweeps import launchers
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
     from graphbench.sweeps.plan import PlannedEntry
-    from graphbench.sweeps.progress import Failure, SweepProgress
+    from graphbench.sweeps.progress import SweepProgress
     from graphbench.sweeps.search import SearchPlan
-    from graphbench.sweeps.slurm import Arrays
-    from graphbench.sweeps.work_item import WorkItem
 
 FAILED = 1
-LAUNCHERS = ("local", "slurm", "ray")
 
 
 @exit_codes
@@ -50,18 +47,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5")
-    parser.add_argument(
-        "--jobs",
-        type=_count,
-        metavar="N",
-        help="runs at the same time (default: 1; slurm, ray: as many as there is room)",
-    )
+    launchers.add_arguments(parser, "runs")
     parser.add_argument(
         "--together",
         action="store_true",
         help="train the seeds of an entry at the same time in one process, on a GPU each on a stream of its own",
     )
-    parser.add_argument("--trials", type=_count, metavar="N", help="run each search until it has N trials")
+    parser.add_argument("--trials", type=launchers.count, metavar="N", help="run each search until it has N trials")
     parser.add_argument("--dry_run", action="store_true", help="check and list the entries, train nothing")
     parser.add_argument(
         "--overwrite",
@@ -77,28 +69,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="entries whose label, column or folder matches, e.g. SGFormer 'gcn-*'",
     )
     parser.add_argument("--out_dir", metavar="DIR", help="root of the records (default: the configurations' out_dir)")
-    parser.add_argument("--launcher", choices=LAUNCHERS, default="local", help="what starts the runs")
-    parser.add_argument(
-        "--slurm",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="KEY=VALUE",
-        help="what a job gets, e.g. time=4:00:00 gpus=1; wins over sweep.slurm",
-    )
-    parser.add_argument("--wait", action="store_true", help="slurm: watch the jobs until they have ended")
     options = parser.parse_intermixed_args(arguments)
-    if options.launcher != "slurm" and (options.wait or options.slurm):
-        parser.error("--wait and --slurm need --launcher slurm")
+    launchers.check(parser, options)
     if options.out_dir:
         options.overrides += ["out_dir", options.out_dir]
     return options
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, received {text}")
-    return int(text)
 
 
 def _main(options: argparse.Namespace) -> int:
@@ -123,13 +98,18 @@ def _main(options: argparse.Namespace) -> int:
 
         for note in check_finished(planned):
             print(f"note: {note}", file=sys.stderr)
-    arrays = _submit(sweep, planned, items, options) if options.launcher == "slurm" else None
+    arrays = None
+    if options.launcher == "slurm":
+        from graphbench.sweeps.slurm import Arrays
+
+        arrays = Arrays(planned[0].checked.folder.parent, sweep.name)
+        launchers.submit(arrays, items, sweep.slurm, options)
     if options.dry_run or (arrays and items and not options.wait):
         return 0
     with SweepProgress(total, finished) as progress:
         if items:
-            _launch(items, progress, arrays, options)
-    _print_failures(progress.failures + progress.failed_trials)
+            launchers.launch(items, progress, arrays, options)
+    launchers.print_failures(progress.failures + progress.failed_trials)
     _print_runs(sweep, [entry for entry in planned if not entry.search], progress)
     searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
     return FAILED if progress.failures or not all(searches_complete) else 0
@@ -147,54 +127,6 @@ def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | Non
     print(f"{sweep.name}: {len(planned)} entries, {total} {what}, {finished} finished already.", file=sys.stderr)
 
 
-def _submit(
-    sweep: Sweep, planned: Sequence[PlannedEntry], items: Sequence[WorkItem], options: argparse.Namespace
-) -> Arrays:
-    """Hands SLURM what is not in its queue yet, or prints the scripts that would do it."""
-    from graphbench.sweeps.slurm import Arrays, not_queued
-    from graphbench.sweeps.slurm_settings import with_flags
-
-    settings = with_flags(sweep.slurm, options.slurm)
-    arrays = Arrays(planned[0].checked.folder.parent, sweep.name)
-    if options.dry_run:
-        print("\n".join(arrays.scripts(items, settings, options.jobs)), end="")
-    elif items:
-        new = not_queued(items, arrays.queued())
-        jobs = ", ".join(arrays.submit(new, settings, options.jobs))
-        print(
-            f"{len(new)} submitted{f' as job array {jobs}' if jobs else ''}, {len(items) - len(new)} in the queue "
-            f"already; scripts and logs in {arrays.folder}. The same command says how far it is, with --wait all the "
-            "time.",
-            file=sys.stderr,
-        )
-    return arrays
-
-
-def _launch(
-    items: Sequence[WorkItem], progress: SweepProgress, arrays: Arrays | None, options: argparse.Namespace
-) -> None:
-    """Returns when all items have ended."""
-    if arrays is not None:
-        from graphbench.sweeps.slurm import wait
-
-        wait(arrays, items, progress)
-    elif options.launcher == "ray":
-        from graphbench.sweeps.ray import launch as launch_on_ray
-
-        launch_on_ray(items, progress, jobs=options.jobs)
-    else:
-        from graphbench.sweeps.local import launch
-
-        jobs = options.jobs or 1
-        launch(items, progress, jobs=jobs, threads=max(1, _cores() // jobs))
-
-
-def _cores() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, facts = planned.entry, planned.checked.description
     words = [*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))]
@@ -204,17 +136,6 @@ def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
         f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
         f"{command} {shlex.join(entry.overrides)}".rstrip()
     )
-
-
-def _print_failures(failures: Sequence[Failure]) -> None:
-    """Every reason once, below the runs that have it."""
-    by_reason: dict[str, list[Failure]] = {}
-    for failure in failures:
-        by_reason.setdefault(failure.reason, []).append(failure)
-    for reason, group in by_reason.items():
-        for failure in group:
-            print(f"failed: {failure.name}, log: {failure.item.planned.log_file}", file=sys.stderr)
-        print(f"  {reason}", file=sys.stderr)
 
 
 def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress) -> None:

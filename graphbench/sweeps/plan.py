@@ -12,10 +12,11 @@ from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
 from graphbench.sweeps.dependencies import bases_first, needed_run
 from graphbench.sweeps.finished import finished_runs, stale_runs
+from graphbench.sweeps.run_item import RunItem
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, load_optuna
 from graphbench.sweeps.sweep import Entry, Sweep
-from graphbench.sweeps.work_item import RunKey, WorkItem
+from graphbench.sweeps.work_item import RunKey
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,14 @@ class PlannedEntry:
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
 
     @property
-    def missing(self) -> list[WorkItem]:
+    def missing(self) -> list[RunItem]:
         """What is still to be trained."""
         if self.search is not None:
-            return [WorkItem(self, (), number) for number in range(self.ended, self.search.trials)]
+            return [RunItem(self, (), number) for number in range(self.ended, self.search.trials)]
         runs = tuple(run for run in self.checked.runs if run.run_id not in self.finished)
         trains = self.checked.config.tree.train.mode not in INFERENCE_MODES
         parts = [runs] if self.together and trains and runs else [(run,) for run in runs]
-        return [WorkItem(self, part, part[0].run_id) for part in parts]
+        return [RunItem(self, part, part[0].run_id) for part in parts]
 
 
 def plan(

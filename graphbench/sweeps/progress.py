@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from graphbench import registry
-from graphbench.sweeps.finished import finished_runs
 from graphbench.sweeps.run_spec import RunResult
 from graphbench.sweeps.work_item import WorkItem
 
@@ -77,31 +76,27 @@ class SweepProgress:
             self._note_failure(item, result, name)
             outcome = f"FAILED: {first}"
         else:
-            self.done += max(1, len(item.runs))
-            self.finished_runs += len(item.runs)
-            outcome = first if result.line is None else _score(result)
+            self.done += item.size
+            self.finished_runs += 0 if item.is_alike else item.size
+            outcome = (first or "done") if result.line is None else _score(result)
             self._note_score(item, result)
         self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
 
     def _note_failure(self, item: WorkItem, result: RunResult, name: str) -> None:
         """Of runs together, those that have finished all the same count as such."""
-        if len(item.runs) < 2:
-            failures = self.failures if result.trial is None else self.failed_trials
-            failures.append(Failure(item, result.reason, name))
-            return
-        finished = finished_runs(item.planned.checked)
-        failed = [run.run_id for run in item.runs if run.run_id not in finished]
-        self.failures += [Failure(item, result.reason, item.name_of(run_id)) for run_id in failed]
-        self.done += len(item.runs) - len(failed)
-        self.finished_runs += len(item.runs) - len(failed)
+        failures = self.failures if result.trial is None else self.failed_trials
+        names = [name] if item.size == 1 else item.unfinished()
+        failures += [Failure(item, result.reason, each) for each in names]
+        self.done += item.size - len(names)
+        self.finished_runs += item.size - len(names)
 
     def _note_score(self, item: WorkItem, result: RunResult) -> None:
         line = result.line or {}
         metric = str(line.get("metric"))
         value = line.get("val", {}).get(metric)
         if value is not None:
-            rows = self._scores.setdefault(f"{item.planned.column}, validation {metric}", {})
-            rows.setdefault(item.planned.entry.label, []).append(float(value))
+            _, row, column, _ = item.cells
+            self._scores.setdefault(f"{column}, validation {metric}", {}).setdefault(row, []).append(float(value))
 
     def _best(self) -> list[str]:
         """The best row of every column by the mean validation of the runs that have ended here."""
@@ -141,15 +136,13 @@ class SweepProgress:
             table.add_column(heading, overflow="ellipsis", no_wrap=True)
         now = time.monotonic()
         for item, start in self._running.values():
-            entry = item.planned.entry
-            cells = (entry.config.name, entry.label, item.planned.column, item.title, _clock(now - start))
-            table.add_row(*map(escape, cells))
+            table.add_row(*map(escape, (*item.cells, _clock(now - start))))
         return Group(table, Text("\n".join([*self._best(), self._summary(now)])))
 
     def _summary(self, now: float) -> str:
         ended = self.ended_here
         left = self.total - self.finished - ended
-        running = sum(max(1, len(item.runs)) for item, _ in self._running.values())
+        running = sum(item.size for item, _ in self._running.values())
         text = f"{self.finished + self.done} of {self.total} done, {running} running, "
         text += f"{left - running} waiting, {len(self.failures) + len(self.failed_trials)} failed"
         if ended and left:

@@ -19,9 +19,9 @@ from graphbench.errors import UserError
 from graphbench.sweeps.dependencies import WorkQueue
 from graphbench.sweeps.local import report
 from graphbench.sweeps.progress import SweepProgress
-from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.run_spec import RunResult
 from graphbench.sweeps.work_item import WorkItem
-from graphbench.sweeps.worker import execute
+from graphbench.sweeps.worker import execute, read_spec, written
 from graphbench.train.signals import StopRequest
 
 POLL_INTERVAL = 0.5
@@ -67,7 +67,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
                 if stop.received:
                     raise KeyboardInterrupt(stop.received)
                 while len(running) < (jobs or MAX_RUNNING) and (item := waiting.take()) is not None:
-                    running[remote.remote(item.spec().plain(), os.getcwd())] = item
+                    running[remote.remote(written(item.spec()), os.getcwd())] = item
                     progress.started(item)
                 done, _ = ray.wait(list(running), timeout=POLL_INTERVAL)
                 for reference in done:
@@ -84,7 +84,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
 def _train(plain: dict[str, Any], folder: str) -> dict[str, Any]:
     """One run, in a process of the cluster."""
     os.chdir(folder)
-    return dataclasses.asdict(execute(RunSpec.from_plain(plain)))
+    return dataclasses.asdict(execute(read_spec(plain)))
 
 
 def _result(ray: Any, reference: Any) -> RunResult:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from graphbench.config import Config
 from graphbench.errors import Interrupted, Pruned, RunFailed, UserError
@@ -17,9 +18,32 @@ from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.sweep import load_entry
 
 
+class Spec(ABC):
+    """What a worker does at a time; can be pickled and written as JSON.
+
+    Attributes:
+        log_file: takes what is printed meanwhile.
+    """
+
+    log_file: Path
+
+    @abstractmethod
+    def plain(self) -> dict[str, Any]:
+        """As JSON takes it."""
+
+    @classmethod
+    @abstractmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`plain`, before or after JSON."""
+
+    @abstractmethod
+    def run(self) -> RunResult:
+        """Does it, in this process."""
+
+
 @dataclass(frozen=True)
-class RunSpec:
-    """One run, or one trial of a search; can be pickled and written as JSON.
+class RunSpec(Spec):
+    """One run, or one trial of a search.
 
     Attributes:
         file: of the configuration.
@@ -51,12 +75,25 @@ class RunSpec:
         return content
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> RunSpec:
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`plain`, before or after JSON."""
         paths = {"file": Path(plain["file"]), "log_file": Path(plain["log_file"])}
         search = plain["search"] and SearchPlan.from_plain(plain["search"])
         runs = None if plain["run_ids"] is None else tuple(plain["run_ids"])
         return cls(**{**plain, **paths, "overrides": tuple(plain["overrides"]), "search": search, "run_ids": runs})
+
+    def run(self) -> RunResult:
+        """Trains."""
+        from graphbench.experiment import run  # seconds of imports: after a worker has told Ctrl-C to be ignored
+        from graphbench.sweeps.trial import run_trial
+
+        if self.search is None:
+            options: dict[str, Any] = {"repeat": self.repeat, "only": self.run_ids, "together": self.together}
+            return capture_result(lambda: run(self.load_config(), **options), self.log_file)
+        try:
+            return run_trial(self, self.search)
+        except UserError as error:  # the study cannot be opened
+            return RunResult("failed", str(error))
 
     def load_config(self) -> Config:
         """The configuration of the entry, as long as it is what was checked.
@@ -115,5 +152,6 @@ def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -
             return RunResult("failed", str(told))
         traceback.print_exc()
         return RunResult("failed", f"{type(error).__name__}: {error} (traceback in {log_file})")
-    print(json.dumps(line), flush=True)
+    if line is not None:
+        print(json.dumps(line), flush=True)
     return RunResult("finished", line=line)

@@ -20,8 +20,8 @@ from types import FrameType
 
 from graphbench.errors import Interrupted
 from graphbench.runs import atomic
-from graphbench.sweeps.run_spec import RunResult, RunSpec
-from graphbench.sweeps.worker import execute
+from graphbench.sweeps.run_spec import RunResult, Spec
+from graphbench.sweeps.worker import execute, read_spec, written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +53,10 @@ class ArrayFolder:
         """What a job prints before and after its runs."""
         return self.path / f"{job}.log"
 
-    def write(self, keys: Sequence[tuple[str, str]], specs: Sequence[RunSpec], runs: int) -> None:
+    def write(self, keys: Sequence[tuple[str, str]], specs: Sequence[Spec], runs: int) -> None:
         """Writes the specifications; ``runs`` of them for each job."""
         (self.path / "answers").mkdir(parents=True)
-        content = {"runs": runs, "keys": keys, "tasks": [spec.plain() for spec in specs]}
+        content = {"runs": runs, "keys": keys, "tasks": [written(spec) for spec in specs]}
         atomic.write_text(self.tasks_file, json.dumps(content, indent=1))
 
     def keys(self) -> tuple[list[tuple[str, str]], int]:
@@ -64,12 +64,12 @@ class ArrayFolder:
         content = json.loads(self.tasks_file.read_text())
         return [(folder, number) for folder, number in content["keys"]], content["runs"]
 
-    def specs(self, job: int) -> dict[int, RunSpec]:
+    def specs(self, job: int) -> dict[int, Spec]:
         """The runs of one job, by their index in the array."""
         content = json.loads(self.tasks_file.read_text())
         start = job * content["runs"]
         return {
-            index: RunSpec.from_plain(plain)
+            index: read_spec(plain)
             for index, plain in enumerate(content["tasks"][start : start + content["runs"]], start)
         }
 

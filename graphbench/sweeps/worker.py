@@ -1,4 +1,4 @@
-"""A process that trains one run after another, imported once; the launcher sends specifications through a pipe."""
+"""A process that does one piece of work after another, imported once; the launcher sends specifications by a pipe."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from graphbench.errors import UserError
-from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
+from graphbench.exit_codes import told_to_user
+from graphbench.sweeps.run_spec import RunResult, RunSpec, Spec
+from graphbench.sweeps.shards import ShardSpec
+
+KINDS: Mapping[str, type[Spec]] = {"run": RunSpec, "shard": ShardSpec}
 
 
 def work(specs: Connection) -> None:
-    """Trains what arrives, sends each result back, and ends when the other end closes or its process dies."""
+    """Does what arrives, sends each result back, and ends when the other end closes or its process dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the launcher says what it means
     threading.Thread(target=_terminate_with_parent, daemon=True).start()
     while True:
@@ -32,30 +36,31 @@ def work(specs: Connection) -> None:
             return
 
 
-def execute(spec: RunSpec) -> RunResult:
-    """Trains, with everything that is printed appended to the log file of the entry."""
-    spec.log_file.parent.mkdir(parents=True, exist_ok=True)
-    with spec.log_file.open("a") as log:  # appending, so that two runs of an entry can write at the same time
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    result = train(spec)
+def written(spec: Spec) -> dict[str, Any]:
+    """A specification and its kind, as JSON takes them."""
+    (kind,) = (name for name, each in KINDS.items() if type(spec) is each)
+    return {"kind": kind, **spec.plain()}
+
+
+def read_spec(plain: Mapping[str, Any]) -> Spec:
+    """Inverse of :func:`written`, before or after JSON; what names no kind is a run."""
+    content = {name: value for name, value in plain.items() if name != "kind"}
+    return KINDS[plain.get("kind", "run")].from_plain(content)
+
+
+def execute(spec: Spec) -> RunResult:
+    """Does it, with everything that is printed appended to its log file."""
+    try:
+        spec.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with spec.log_file.open("a") as log:  # appending, so that two can write at the same time
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+    except OSError as error:
+        return RunResult("failed", str(told_to_user(error)))
+    result = spec.run()
     sys.stdout.flush()
     sys.stderr.flush()
     return result
-
-
-def train(spec: RunSpec) -> RunResult:
-    """Trains in this process."""
-    from graphbench.experiment import run  # seconds of imports: after work() has told Ctrl-C to be ignored
-    from graphbench.sweeps.trial import run_trial
-
-    if spec.search is None:
-        options: dict[str, Any] = {"repeat": spec.repeat, "only": spec.run_ids, "together": spec.together}
-        return capture_result(lambda: run(spec.load_config(), **options), spec.log_file)
-    try:
-        return run_trial(spec, spec.search)
-    except UserError as error:  # the study cannot be opened
-        return RunResult("failed", str(error))
 
 
 def _terminate_with_parent() -> None:

@@ -21,7 +21,6 @@ from graphbench.benchmarks import (
     measuring,
     out_of_core,
     page,
-    peer_programs,
     peers,
     records,
     sfi_step,
@@ -34,7 +33,6 @@ from graphbench.benchmarks import (
 from graphbench.benchmarks import cli as bench
 from graphbench.benchmarks.case import Case
 from graphbench.errors import UserError
-from tests.contract import example_batch
 from tests.second_device import DEVICE, second_device
 
 MODULES = (
@@ -119,23 +117,43 @@ def test_a_step_of_another_device_has_run_before_its_peak_is_taken(monkeypatch: 
 
 
 def test_a_path_that_is_no_copy_of_the_peer_is_refused(tmp_path: Path) -> None:
-    for build, file in ((peer_programs.graphgps_step, "gps_model.py"), (peer_programs.sgformer_epoch, "ours.py")):
+    for name, file in (("ZINC", "gps_model.py"), ("Cora", "ours.py")):
         with pytest.raises(UserError, match=f"there is no .*{file}: give the root of a checked-out copy"):
-            build(tmp_path, {}, example_batch((3,)), None)
+            peers.CASES[name].build(tmp_path, None)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"seconds": [0.01, 0.02, 0.03], "mib": 100.0, "parameters": 9}
+    monkeypatch.setattr(peers, "_measured", lambda side, *arguments: found)
+
+
+@pytest.mark.usefixtures("nothing_measured")
 def test_stored_figures_of_peers_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        peers, "_measured", lambda side, *arguments: {"seconds": [0.01, 0.02, 0.03], "mib": 100.0, "parameters": 9}
-    )
+    monkeypatch.setattr(peers.shutil, "which", lambda name: name)
     cases = peers.run({"graphgps": None, "sgformer": Path("somewhere")})
     assert len(cases) == 2 * len(peers.CASES) - 1  # no memory was read of ZINC's
-    by_name = {case.name.split(",")[0]: case for case in reversed(cases)}
+    by_name = {case.name.split(", training")[0].split(", epoch")[0]: case for case in cases if case.unit == "s"}
     assert by_name["ZINC"].peer_name == f"graphgps ({peers.STORED})"
     assert by_name["ZINC"].peer == [peers.CASES["ZINC"].seconds]
     assert by_name["Cora"].peer_name == "sgformer"
     assert by_name["Cora"].ours == [0.02]
     assert "threads, 9 parameters" in by_name["Cora"].name
+    assert by_name["ZINC, GPS of PyG"].peer == [0.02]  # needs no path
+
+
+@pytest.mark.usefixtures("nothing_measured")
+def test_one_comparison_is_chosen_and_compiled_ones_need_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main(["peers", "--only", "Cora, SGFormer of PyG"]) == 0
+    assert capsys.readouterr().out.count("Cora, SGFormer of PyG") == 2 + 2  # time and memory, printed and as JSON
+    monkeypatch.setattr(peers.shutil, "which", lambda name: None)
+    assert bench.main(["peers", "--only", "ZINC, GPS of PyG, compiled"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["cases"] == []
+    assert printed.err == "peers: ZINC, GPS of PyG, compiled is left out: there is no C++ compiler\n"
+    assert "Allowed: " in refusal(capsys, "peers", "--only", "Corra")
 
 
 def test_the_page_keeps_what_is_written_by_hand_and_goes_on_where_it_was_interrupted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -139,6 +140,24 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     assert cli.main([str(tmp_path / "none"), data]) == 2
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
+
+
+def test_an_export_that_fails_leaves_nothing_in_the_way(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "results/rings/0", "--out", str(tmp_path / "model")]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copy", full)
+        assert main(arguments) == 3
+    assert f"run failed: {tmp_path / 'model'}: No space left on device" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main(arguments) == 0
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
+    assert len(modes) == 1, "who may read the card may read the parameters"
 
 
 def test_an_exported_folder_can_be_trained_further(trained: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from graphbench.exit_codes import told_to_user
 from graphbench.runs import atomic
 from tests.paths import ROOT
 
@@ -36,6 +38,53 @@ def test_an_exception_leaves_the_old_content(tmp_path: Path, error: type[BaseExc
         write_half()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def of_a_library() -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise RuntimeError("unexpected pos 64 vs 0") from None  # as torch.save ends
+
+    def write() -> None:
+        with atomic.replacing(tmp_path / "a.txt"):
+            raise full
+
+    def save() -> None:
+        with atomic.replacing(tmp_path / "b.ckpt"):
+            of_a_library()
+
+    for attempt, name in ((write, "a.txt"), (save, "b.ckpt")):
+        with pytest.raises((OSError, RuntimeError)) as caught:
+            attempt()
+        told = str(told_to_user(caught.value))
+        assert told.startswith(f"{tmp_path / name}: No space left on device. ")
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "model"
+
+    def fill(error: BaseException | None) -> None:
+        with atomic.making_folder(folder) as made:
+            (made / "a.txt").write_text("a")
+            assert "a.txt" not in (os.listdir(folder) if folder.exists() else [])
+            if error is not None:
+                raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(KeyboardInterrupt())
+    assert os.listdir(folder.parent) == []
+    fill(None)
+    assert os.listdir(folder.parent) == ["model"]
+    assert os.listdir(folder) == ["a.txt"]
+    (folder / "a.txt").rename(folder / "mine")
+    with pytest.raises(OSError, match="not empty"):
+        fill(None)
+    assert os.listdir(folder) == ["mine"]
+    assert os.listdir(folder.parent) == ["model"]
 
 
 @pytest.mark.parametrize("moment", ["os.fsync", "pathlib.Path.replace"])

@@ -23,7 +23,6 @@ from graphbench.config import load_config
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan
-from graphbench.sweeps.worker import train
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs/nodes"
@@ -175,7 +174,7 @@ def test_a_killed_worker_is_noticed_and_its_run_started_once_more(
 
     again = read_sweep(sweep)
     (item,) = plan(again, again.entries)[0].missing
-    assert train(item.spec()).status == "finished"
+    assert item.spec().run().status == "finished"
     assert record("gcn-cora/123")["status"] == "finished"
     assert record("gcn-cora/123")["resumed"] == 2
     assert lines("gcn-cora/123") == 100

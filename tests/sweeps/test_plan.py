@@ -19,7 +19,7 @@ from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult, RunSpec
-from graphbench.sweeps.worker import train
+from graphbench.sweeps.worker import execute
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -149,10 +149,17 @@ def test_a_worker_refuses_what_is_no_longer_what_was_checked(tmp_path: Path) -> 
     checked = load_config(file)
     file.write_text(f"_base_: {GCN}\ngnn:\n  dim_inner: 8\n")
     spec = RunSpec(file, ("out_dir", str(tmp_path)), {}, 1, (123,), checked.hash, tmp_path / "sweep.log")
-    result = train(spec)
+    result = spec.run()
     assert result.status == "failed"
     assert f"mine.yaml: hash {checked.hash} when the sweep began, {load_config(file).hash} now" in result.reason
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_log_that_cannot_be_written_is_a_failed_run(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("where the folder of the entry should be")
+    result = execute(RunSpec(GCN, (), {}, 1, (123,), "", tmp_path / "mine/sweep.log"))
+    assert result.status == "failed"
+    assert result.reason.startswith(f"{tmp_path / 'mine'}: File exists. Choose another path")
 
 
 def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
@@ -170,7 +177,7 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
         f"_base_: {CONFIGS}/nodes/sgformer-cora.yaml\nplugins: [broken.py]\ngt: {{layer_type: GCN+Defect}}\n"
     )
     config = load_config(file)
-    result = train(RunSpec(file, (), {}, 1, (123,), config.hash, tmp_path / "sweep.log"))
+    result = RunSpec(file, (), {}, 1, (123,), config.hash, tmp_path / "sweep.log").run()
     assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
     assert "raise OSError('a defect')" in capsys.readouterr().err
 

@@ -21,7 +21,6 @@ from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import PlannedEntry, plan, search_status
 from graphbench.sweeps.search import SearchDimension, SearchPlan
 from graphbench.sweeps.study import Study
-from graphbench.sweeps.worker import train
 from tests.paths import ROOT
 
 optuna = pytest.importorskip("optuna")
@@ -162,7 +161,7 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
 ) -> None:
     assert (planned.total, planned.done, len(planned.missing)) == (3, 0, 3)
     assert not Path("results").exists()
-    results = [train(item.spec()) for item in planned.missing[:2]]
+    results = [item.spec().run() for item in planned.missing[:2]]
     assert [(result.status, result.trial) for result in results] == [("finished", 0), ("finished", 1)]
     folder = Path("results/gcn-cora-short-search")
     values = []
@@ -199,7 +198,7 @@ def test_a_run_that_is_worse_than_others_is_given_up(planned: PlannedEntry) -> N
         facts = {"params": {"optim.base_lr": 0.01}, "distributions": distributions, "intermediate_values": seen}
         study.add_trial(optuna.create_trial(value=0.99, **facts))
     search = dataclasses.replace(planned.search, trials=6)
-    result = train(dataclasses.replace(planned.missing[0].spec(), search=search))
+    result = dataclasses.replace(planned.missing[0].spec(), search=search).run()
     assert (result.status, result.trial) == ("pruned", 5)
     assert result.reason.startswith("given up after 2 of 20 epochs: the best validation accuracy so far is 0.")
     run = record(search.folder / "gcn-cora-short-trial-005/123")
@@ -212,7 +211,7 @@ def test_a_run_that_is_worse_than_others_is_given_up(planned: PlannedEntry) -> N
 def test_what_cannot_be_trained_is_a_failed_trial(planned: PlannedEntry, capsys: pytest.CaptureFixture[str]) -> None:
     space = (dataclasses.replace(planned.search.space[0], key="optim.base_lr", low=1e29, high=1e30),)
     search = dataclasses.replace(planned.search, space=space)
-    result = train(dataclasses.replace(planned.missing[0].spec(), search=search))
+    result = dataclasses.replace(planned.missing[0].spec(), search=search).run()
     assert (result.status, result.trial) == ("failed", 0)
     assert "the training loss is" in result.reason
     assert (search_status(search).failed, search_status(search).ended) == (1, 1)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.store_tensors import digest
+from graphbench.errors import RunFailed
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,10 @@ def _write(path: Path, key: str, computed: Mapping[str, Tensor]) -> None:
     partial.touch()
     mode = partial.stat().st_mode  # save_file lets nobody but its user read, a cache may be shared
     try:
-        save_file(tensors, partial, metadata={"key": key, "sha256": digest(tensors)})
+        try:
+            save_file(tensors, partial, metadata={"key": key, "sha256": digest(tensors)})
+        except safetensors.SafetensorError as error:  # which names no file
+            raise RunFailed(f"{path} cannot be written ({error}). The same command goes on once it can.") from error
         partial.chmod(mode)
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())

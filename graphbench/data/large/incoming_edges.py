@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -54,20 +55,10 @@ class IncomingEdges:
         # Every range has about CHUNK edges; one node with more of them is a range of its own.
         starts = torch.searchsorted(ptr, torch.arange(0, max(total, 1), CHUNK), right=True).sub_(1).unique()
         cursor = ptr[starts].tolist()
-        for first, last, s, t in _chunks(edge_index):
-            part = torch.searchsorted(starts, t, right=True).sub_(1).to(torch.int16)
-            order = part.argsort(stable=True)
-            counts = torch.bincount(part, minlength=starts.numel()).tolist()
-            columns = [s[order], t[order]] + ([torch.arange(first, last)[order]] if edge else [])
-            taken = 0
-            for number, count in enumerate(counts):
-                for to, values in zip((source, target, *edge), columns):
-                    to[cursor[number] : cursor[number] + count] = values[taken : taken + count]
-                cursor[number] += count
-                taken += count
-        edges = [*ptr[starts].tolist(), total]
-        for first, last in pairwise(edges):
-            order = target[first:last].argsort(stable=True)
+        for first in range(0, total, CHUNK):
+            _group(edge_index[:, first : first + CHUNK], first, starts.to(torch.int32), cursor, (source, target, *edge))
+        for first, last in pairwise([*ptr[starts].tolist(), total]):
+            order = stable_order(target[first:last])
             for column in (source, *edge):
                 column[first:last] = column[first:last][order]
         for buffer in buffers:
@@ -75,25 +66,55 @@ class IncomingEdges:
         return cls(ptr, source, edge[0] if edge else None, loops)
 
 
+def _group(part: Tensor, first: int, starts: Tensor, cursor: list[int], to: tuple[Tensor, ...]) -> None:
+    """Appends edges to the ranges of their targets.
+
+    Args:
+        part: (2, e) of them.
+        first: number of the first.
+        starts: (R,) int32, first node of every range.
+        cursor: where the next edge of every range goes; moved on.
+        to: sources, targets and, where kept, numbers of all edges.
+    """
+    source, target = part.to(torch.int32).contiguous()
+    number = torch.searchsorted(starts, target, right=True, out_int32=True).sub_(1)
+    counts = torch.bincount(number, minlength=len(starts)).tolist()
+    order = stable_order(number)
+    for column, values in zip(to, (source, target, order)):
+        ordered = values[order] if values is not order else order.add_(first)
+        for begin, rows in zip(cursor, ordered.split(counts), strict=True):
+            column[begin : begin + len(rows)] = rows
+    cursor[:] = map(operator.add, cursor, counts)
+
+
+def stable_order(keys: Tensor) -> Tensor:
+    """What ``keys.argsort(stable=True)`` gives, in a third of its memory: key and place in one integer, sorted.
+
+    Args:
+        keys: (E,) int32, from 0 on, fewer than 2^32.
+    """
+    code = keys.numpy().astype(np.int64)
+    bits = len(code).bit_length()
+    code <<= bits
+    code |= np.arange(len(code), dtype=np.uint32)
+    code.sort()
+    code &= (1 << bits) - 1
+    return torch.from_numpy(code)
+
+
 def _count(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     degree, loops = (torch.zeros(num_nodes, dtype=torch.int32) for _ in range(2))
-    for first, _, s, t in _chunks(edge_index):
-        outside = (s < 0) | (s >= num_nodes) | (t < 0) | (t >= num_nodes)
+    for first in range(0, edge_index.shape[1], CHUNK):
+        part = edge_index[:, first : first + CHUNK]
+        outside = ((part < 0) | (part >= num_nodes)).any(0)
         if bool(outside.any()):
             bad = int(outside.nonzero()[0])
-            raise ValueError(
-                f"edge {first + bad} is {int(s[bad])} -> {int(t[bad])}, but nodes are numbered 0 .. {num_nodes - 1}"
-            )
-        degree.index_add_(0, t, torch.ones_like(t, dtype=torch.int32))
-        around = t[s == t]
-        loops.index_add_(0, around, torch.ones_like(around, dtype=torch.int32))
+            s, t = part[:, bad].tolist()
+            raise ValueError(f"edge {first + bad} is {s} -> {t}, but nodes are numbered 0 .. {num_nodes - 1}")
+        source, target = part.to(torch.int32)
+        degree.index_add_(0, target, torch.ones_like(target))
+        around = target[source == target]
+        loops.index_add_(0, around, torch.ones_like(around))
     ptr = torch.zeros(num_nodes + 1, dtype=torch.int64)
     torch.cumsum(degree, 0, out=ptr[1:])
     return ptr, loops
-
-
-def _chunks(edge_index: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-    for first in range(0, edge_index.shape[1], CHUNK):
-        last = min(first + CHUNK, edge_index.shape[1])
-        source, target = (end[first:last].to(torch.int64).contiguous() for end in edge_index)
-        yield first, last, source, target

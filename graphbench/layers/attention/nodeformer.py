@@ -27,6 +27,9 @@ from graphbench.structures.adjacency import Adjacency
 EPS = 1e-6
 """Added to the random features, as in the released code."""
 
+FIXED_SEED = -(2**31)
+"""Seed of every training pass with ``noise: fixed``: what a number beyond 32 bits becomes on x86."""
+
 
 @register("NodeFormer")
 class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
@@ -56,13 +59,17 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
             lambda is ``edge_loss`` times the number of layers.
         combine: ``"concat"`` the heads and map them by W_O, or take their ``"mean"`` without a map.
         use_weight: v is a linear map of the input; False: the input for all heads.
+        noise: ``"step"``: directions, Gumbel noise and dropout are drawn anew in every training pass. ``"fixed"``:
+            every pass seeds PyTorch's generators with the same number, so that all have the same noise, as in the
+            released code (see below): for its tables, not for new models.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
     Differences from the released code: directions are drawn in every training step by the device, and
-    the last ones are kept for evaluation, where the code draws new ones from a seed computed from the queries. Degrees
-    are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
+    the last ones are kept for evaluation. The code seeds the generators in every pass with |sum of the queries| * 1e8,
+    made a 32-bit integer, which overflows to -2^31 in nearly every pass: ``noise: fixed``. Degrees are in-degrees at
+    both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
     :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
     activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: sum``; before a LayerNorm the
     mean is as good as the sum). SGFormer's release calls the same model with ``tau`` 1, its default there.
@@ -83,6 +90,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         edge_loss: float = 0.0,
         combine: Literal["concat", "mean"] = "concat",
         use_weight: bool = True,
+        noise: Literal["step", "fixed"] = "step",
     ) -> None:
         super().__init__()
         if nb_features < 1:
@@ -99,11 +107,14 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
             raise ArgumentError("bias_act", f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
         if combine not in ("concat", "mean"):
             raise ArgumentError("combine", f"combine must be 'concat' or 'mean', received {combine!r}")
+        if noise not in ("step", "fixed"):
+            raise ArgumentError("noise", f"noise must be 'step' or 'fixed', received {noise!r}")
         self.heads = heads
         self.tau = tau
         self.gumbel_samples = gumbel_samples
         self.bias_act = bias_act
         self.edge_loss = edge_loss
+        self.noise = noise
         self.reads_edges = bias_order > 0
         self.q = nn.Linear(dim, heads * dim)
         self.k = nn.Linear(dim, heads * dim)
@@ -118,6 +129,8 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         """New node states (N, dim), without residual and norm."""
         projection = self.projection
         if self.training:
+            if self.noise == "fixed":
+                torch.manual_seed(FIXED_SEED)
             # The backward pass needs a tensor that the next step does not write to.
             projection = directions(len(projection), projection.shape[1], h.device).to(self.projection)
             self.projection.copy_(projection)
@@ -128,6 +141,11 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         regularises = self.training and self.edge_loss
         self.auxiliary_loss = self.edge_regularisation(q, k, projection, batch) if regularises else None
         return self._combined(z)
+
+    def capture_obstacle(self, one_batch: bool = False) -> str | None:
+        """Why this one cannot be captured; a recording cannot seed a generator."""
+        seeds = "NodeFormer seeds the generators in every pass (noise: fixed)"
+        return super().capture_obstacle(one_batch) if self.noise == "step" else seeds
 
     def reduce_nodes(self, h: Tensor) -> KeySums:
         """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""

@@ -44,17 +44,8 @@ def apply_shard(
     nodes, edges, pairs = store.node_ptr.numpy(), store.edge_ptr.numpy(), store.pair_ptr
     first, last = (store.num_graphs * number // shards for number in (shard, shard + 1))
     begins = {"node": nodes[first], "edge": edges[first], "pair": pairs[first]}
-    counts = {"node": nodes[-1], "edge": edges[-1], "pair": pairs[-1]}
-    separate = [transform for transform in transforms.values() if _by_graph(transform)]
     part = _part(store, first, last)
-    files = {}
-    for transform in separate:
-        shapes = {
-            name: (int(counts[transform.level]), *blank.shape[1:])
-            for name, blank in transform.blank(_part(store, 0, 0), torch.float32).items()
-        }
-        folder, name = Path(cache_dir) / FOLDER, transform.registered_name
-        files[transform] = ShardedTensors(folder, name, cache_key(store, transform), shapes, shards)
+    files = _files(store, transforms, cache_dir, shards)
     absent = [transform for transform, file in files.items() if not file.has(shard)]
     if absent:
         names = ", ".join(transform.registered_name for transform in absent)
@@ -65,6 +56,30 @@ def apply_shard(
             begin = int(begins[transform.level])
             files[transform].write(shard, {name: (begin, values) for name, values in outputs.items()})
     return all([file.finish() for file in files.values()])  # a list: every one, whether or not another is complete
+
+
+def missing_shards(
+    store: GraphStore, transforms: Mapping[str, Transform], cache_dir: str | Path, shards: int
+) -> list[int]:
+    """Numbers of the shards that :func:`apply_shard` would compute."""
+    files = _files(store, transforms, cache_dir, shards).values()
+    return [shard for shard in range(shards) if not all(file.has(shard) for file in files)]
+
+
+def _files(
+    store: GraphStore, transforms: Mapping[str, Transform], cache_dir: str | Path, shards: int
+) -> dict[StackTransform, ShardedTensors]:
+    """Of every transform whose rows depend on one graph alone."""
+    counts = {"node": int(store.node_ptr[-1]), "edge": int(store.edge_ptr[-1]), "pair": int(store.pair_ptr[-1])}
+    folder, files = Path(cache_dir) / FOLDER, {}
+    for transform in filter(_by_graph, transforms.values()):
+        shapes = {
+            name: (counts[transform.level], *blank.shape[1:])
+            for name, blank in transform.blank(_part(store, 0, 0), torch.float32).items()
+        }
+        name = transform.registered_name
+        files[transform] = ShardedTensors(folder, name, cache_key(store, transform), shapes, shards)
+    return files
 
 
 def _by_graph(transform: Transform) -> TypeGuard[StackTransform]:

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 from torch import Tensor
 
 from graphbench.data.files import checksums, tensor_cache
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store_tensors import digest
+from graphbench.errors import RunFailed
 
 CONTENT = {"a": torch.tensor([1.0, float("nan")]), "b": torch.arange(3), "empty": torch.empty(0, 2)}
 
@@ -94,6 +96,16 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="no memory"):
         cached_tensors(tmp_path, "x", {"k": 1}, fail)
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".lock"]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(tensor_cache, "save_file", full)
+    with pytest.raises(RunFailed, match=r"x-\w+\.safetensors cannot be written \(I/O error: No space left"):
+        cached_tensors(tmp_path, "x", {"k": 1}, _Counted())
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".lock"]
 
 

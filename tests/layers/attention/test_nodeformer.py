@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -151,8 +151,22 @@ def test_no_n_by_n_tensor_is_kept() -> None:
         ({"gumbel_samples": -1}, "gumbel_samples must be 0 or more, received -1"),
         ({"tau": 0.0}, "tau must be positive, received 0.0"),
         ({"edge_loss": -0.5}, "edge_loss must be 0 or more, received -0.5"),
+        ({"noise": "none"}, "noise must be 'step' or 'fixed', received 'none'"),
     ],
 )
 def test_refused_arguments(argument: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NodeFormer(DIM, HEADS, **argument)
+
+
+@pytest.mark.parametrize("noise", ["step", "fixed"])
+def test_noise_of_two_passes(noise: Literal["step", "fixed"]) -> None:
+    layer, batch = NodeFormer(DIM, HEADS, noise=noise).double(), example_batch()
+    passes = []
+    for _ in range(2):
+        out = layer(batch.x, None, batch)
+        passes.append((out, layer.projection.clone(), torch.nn.functional.dropout(out.detach())))  # of a later layer
+    for first, second in zip(*passes, strict=True):
+        assert torch.equal(first, second) == (noise == "fixed")
+    obstacle = layer.capture_obstacle(one_batch=True)
+    assert obstacle == (None if noise == "step" else "NodeFormer seeds the generators in every pass (noise: fixed)")

@@ -1,0 +1,130 @@
+"""What starts work, as a command line names it: processes of this machine, SLURM, Ray."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphbench.sweeps.progress import Failure, SweepProgress
+    from graphbench.sweeps.slurm import Arrays
+    from graphbench.sweeps.slurm_settings import SlurmSettings
+    from graphbench.sweeps.work_item import WorkItem
+
+LAUNCHERS = ("local", "slurm", "ray")
+
+
+def add_arguments(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--launcher`` and its options.
+
+    Args:
+        parser: gets them.
+        what: is started, in the plural.
+    """
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        metavar="N",
+        help=f"{what} at the same time (default: 1; slurm, ray: as many as there is room)",
+    )
+    parser.add_argument("--launcher", choices=LAUNCHERS, default="local", help=f"what starts the {what}")
+    parser.add_argument(
+        "--slurm",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="what a job gets, e.g. time=4:00:00 gpus=1; wins over sweep.slurm",
+    )
+    parser.add_argument("--wait", action="store_true", help="slurm: watch the jobs until they have ended")
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses options of SLURM without it."""
+    if options.launcher != "slurm" and (options.wait or options.slurm):
+        parser.error("--wait and --slurm need --launcher slurm")
+
+
+def is_asked_for(options: argparse.Namespace) -> bool:
+    """Whether anything is said that leads away from this process."""
+    return options.jobs is not None or options.launcher != "local"
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on, for ``argparse``."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, received {text}")
+    return int(text)
+
+
+def submit(arrays: Arrays, items: Sequence[WorkItem], settings: SlurmSettings, options: argparse.Namespace) -> None:
+    """Hands SLURM what is not in its queue yet, or prints the scripts that would do it.
+
+    Raises:
+        UserError: SLURM's programs are missing, or refuse.
+    """
+    from graphbench.sweeps.slurm import not_queued
+    from graphbench.sweeps.slurm_settings import with_flags
+
+    settings = with_flags(settings, options.slurm)
+    if options.dry_run:
+        print("\n".join(arrays.scripts(items, settings, options.jobs)), end="")
+    elif items:
+        new = not_queued(items, arrays.queued())
+        jobs = ", ".join(arrays.submit(new, settings, options.jobs))
+        print(
+            f"{len(new)} submitted{f' as job array {jobs}' if jobs else ''}, {len(items) - len(new)} in the queue "
+            f"already; scripts and logs in {arrays.folder}. The same command says how far it is, with --wait all the "
+            "time.",
+            file=sys.stderr,
+        )
+
+
+def launch(
+    items: Sequence[WorkItem], progress: SweepProgress, arrays: Arrays | None, options: argparse.Namespace
+) -> None:
+    """Returns when all items have ended.
+
+    Args:
+        items: what is missing.
+        progress: is told every start and end.
+        arrays: what was handed to SLURM; None: another launcher.
+        options: of the command line.
+
+    Raises:
+        UserError: the launcher is not there.
+        KeyboardInterrupt: Ctrl-C or SIGTERM.
+    """
+    if arrays is not None:
+        from graphbench.sweeps.slurm import wait
+
+        wait(arrays, items, progress)
+    elif options.launcher == "ray":
+        from graphbench.sweeps.ray import launch as launch_on_ray
+
+        launch_on_ray(items, progress, jobs=options.jobs)
+    else:
+        from graphbench.sweeps.local import launch as launch_here
+
+        jobs = options.jobs or 1
+        launch_here(items, progress, jobs=jobs, threads=max(1, _cores() // jobs))
+
+
+def print_failures(failures: Sequence[Failure]) -> None:
+    """Every reason once, below the runs that have it."""
+    by_reason: dict[str, list[Failure]] = {}
+    for failure in failures:
+        by_reason.setdefault(failure.reason, []).append(failure)
+    for reason, group in by_reason.items():
+        for failure in group:
+            print(f"failed: {failure.name}, log: {failure.item.log_file}", file=sys.stderr)
+        print(f"  {reason}", file=sys.stderr)
+
+
+def _cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
