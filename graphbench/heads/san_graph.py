@@ -1,4 +1,4 @@
-"""Heads with an MLP that halves its width twice (SAN; GraphGPS on ZINC and PCQM4Mv2; Gradformer, of nodes as well)."""
+"""Heads with an MLP that halves its width twice (SAN, EGT, Gradformer; GraphGPS on ZINC and PCQM4Mv2)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class SANGraphHead(Head):
         out_dim: width of the prediction.
         pooling: ``add``, ``mean`` or ``max``.
         act: activation (``gnn.act``).
+        layer_norm: LayerNorm of h first, as EGT has it.
 
     Shape:
         h (N, dim_in) -> (G, out_dim); an empty graph is predicted from a row of zeros.
@@ -38,15 +39,17 @@ class SANGraphHead(Head):
         *,
         pooling: FromContext[str] = "add",
         act: FromContext[str] = "relu",
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
+        self.norm = nn.LayerNorm(dim_in) if layer_norm else nn.Identity()
         self.pool = pooling_function(pooling)
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        return narrowed(self.pool(h, batch.ragged), self.lin, self.act)
+        return narrowed(self.pool(self.norm(h), batch.ragged), self.lin, self.act)
 
 
 @register("san_node")
@@ -57,6 +60,7 @@ class SANNodeHead(Head):
         dim_in: width d of the hidden state.
         out_dim: width of the prediction.
         act: activation (``gnn.act``).
+        layer_norm: LayerNorm of h first, as EGT has it.
 
     Shape:
         h (N, dim_in) -> (N, out_dim)
@@ -65,14 +69,22 @@ class SANNodeHead(Head):
     capturable: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 
-    def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int], *, act: FromContext[str] = "relu") -> None:
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        layer_norm: bool = False,
+    ) -> None:
         super().__init__()
+        self.norm = nn.LayerNorm(dim_in) if layer_norm else nn.Identity()
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, out_dim) predictions of the nodes."""
-        return narrowed(h, self.lin, self.act)
+        return narrowed(self.norm(h), self.lin, self.act)
 
 
 def narrowing_maps(dim_in: int, out_dim: int) -> nn.ModuleList:

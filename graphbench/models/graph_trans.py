@@ -37,7 +37,7 @@ class TransformerSettings:
         transformer_dim: its width; None: that of the local layers.
         transformer_ffn_dim: width inside its feed-forward networks.
         transformer_dropout: its dropout, that of attention weights included.
-        norm_input: a LayerNorm before the first layer.
+        norm_input: a LayerNorm before the first layer, of <CLS> as well.
         readout: ``nodes``: the head reads the nodes; ``token``: it reads the token <CLS> of every graph, which attends
             to the nodes of its graph from the first layer on.
     """
@@ -58,7 +58,7 @@ class GraphTrans(EncodedModel):
     Equations::
 
         z = MessagePassing(h, e)                       with or without a virtual node
-        x = [LN] (W z + b)                             <CLS> prepended for ``readout: token``
+        x = [LN] (W z + b)                             <CLS> prepended before LN for ``readout: token``
         x = LN(TransformerEncoder_L(.. x ..))          post-norm, ReLU inside
         y = head(x)                                    of the nodes, or of <CLS> alone
 
@@ -124,7 +124,7 @@ class GraphTrans(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
-        x = self.norm_in(self.lin(self.stack(h, e, batch)))
+        x = self.lin(self.stack(h, e, batch))
         prediction: Tensor
         if self.token is None:
             prediction = self.head(self._transformed(x, batch), batch)
@@ -137,6 +137,7 @@ class GraphTrans(EncodedModel):
         return prediction
 
     def _transformed(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        x = self.norm_in(x)
         for layer in self.layers:
             x, _, _ = layer(x, None, batch)
         out: Tensor = self.norm_out(x)

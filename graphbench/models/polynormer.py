@@ -35,6 +35,8 @@ class PolynomialSettings:
         global_layers: linear attention layers; 0: the first of the two phases of training, local layers alone.
         num_heads: attention heads of both.
         beta: first value of the gates, kept as it is; None: a sigmoid of learned numbers that start at 0.
+        self_loops: every node attends to itself, too, in the local layers, as in the released program. Loops of a data
+            set are edges beside it.
         input_dropout: of the features.
         global_dropout: after every global layer; None: ``dropout`` of the model.
     """
@@ -43,6 +45,7 @@ class PolynomialSettings:
     global_layers: int = 2
     num_heads: int = 8
     beta: float | None = None
+    self_loops: bool = False
     input_dropout: float = 0.0
     global_dropout: float | None = None
 
@@ -63,21 +66,22 @@ class Gate(nn.Module):
 class LocalPolynomial(nn.Module):
     """x' = drop(relu(GAT(x) + W x + b));  out = (1 - beta) LN(relu(H x) * x') + beta x'.
 
-    GAT of PyG without self loops and bias: weights softmax_s(leaky_0.2(u . V x_s + w . V x_t)) of V x_s, per head.
+    GAT of PyG without bias: weights softmax_s(leaky_0.2(u . V x_s + w . V x_t)) of V x_s, per head.
 
     Args:
         dim: channels.
         heads: attention heads.
         dropout: probability.
         beta: see :class:`Gate`.
+        self_loops: see :class:`PolynomialSettings`.
 
     Shape:
         x (N, dim) -> (N, dim)
     """
 
-    def __init__(self, dim: int, heads: int, dropout: float, beta: float | None) -> None:
+    def __init__(self, dim: int, heads: int, dropout: float, beta: float | None, self_loops: bool) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.self_loops = heads, self_loops
         self.value = nn.Linear(dim, dim, bias=False)
         self.att_source, self.att_target = (nn.Parameter(torch.empty(heads, dim // heads)) for _ in range(2))
         for weight in (self.value.weight, self.att_source, self.att_target):
@@ -87,7 +91,7 @@ class LocalPolynomial(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, dim)."""
-        adjacency = batch.adjacency()
+        adjacency = batch.adjacency(self_loops=self.self_loops)
         v = self.value(x).unflatten(1, (self.heads, -1))
         logit = gather(adjacency, (v * self.att_source).sum(2), "source")
         logit = logit + gather(adjacency, (v * self.att_target).sum(2), "target")
@@ -173,7 +177,7 @@ class Polynormer(EncodedModel):
         self.input_dropout, self.dropout = Dropout(s.input_dropout), Dropout(dropout)
         self.lin_in = InputLinear(dim_encoded, dim)
         self.local_layers: Modules[LocalPolynomial] = Modules(
-            LocalPolynomial(dim, s.num_heads, dropout, s.beta) for _ in range(s.local_layers)
+            LocalPolynomial(dim, s.num_heads, dropout, s.beta, s.self_loops) for _ in range(s.local_layers)
         )
         self.norm = nn.LayerNorm(dim) if s.global_layers else nn.Identity()
         rate = dropout if s.global_dropout is None else s.global_dropout

@@ -37,7 +37,7 @@ class MessagePassingSettings:
         virtual_expansion: width inside its MLP as a multiple of ``dim``; 2 in OGB's programs, 1 in those of OGB-LSC.
         edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
         local_residual: every layer adds its input.
-        jump: ``last``: node states are those of the last layer; ``cat``: [encoded nodes | last layer].
+        jump: ``last``: node states are those of the last layer; ``cat``: [x_0 | last layer].
         norm_last: BatchNorm and dropout after the last layer, too.
     """
 
@@ -107,9 +107,10 @@ class MessagePassing(nn.Module):
         """(N, width) node states."""
         h = as_dense(features) if self.reads_dense else features
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
-        encoded = h
+        encoded = h  # with a virtual node, after it has spoken to them
         for number, layer in enumerate(self.layers):
             x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
+            encoded = encoded if number else x
             new, e_new = layer(readable(x, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e
             last = number == len(self.layers) - 1

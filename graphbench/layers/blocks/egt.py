@@ -30,12 +30,13 @@ class EGTLayer(Block, TiesParameters):
     Equations, per head of width d_k, x and y the normed h and z, i receives from j::
 
         s_ij = clamp(q_i . k_j / sqrt(d_k), -5, 5) + w_E . y_ij                        q, k, v = W_QKV x
-        a_ij = softmax over j of s_ij, times sigmoid(w_G . y_ij)
+        a_ij = softmax over j of s_ij - 1e9 m_ij, times sigmoid(w_G . y_ij)
         h <- h + drop(W_O [.. c_i sum_j drop(a_ij) v_j ..]),   h <- h + FFN(LN(h))
         z <- z + drop(W_P s),                                  z <- z + FFN(LN(z))
 
-    c_i = log(1 + sum_j sigmoid(w_G . y_ij)) with ``scale_degree``, else 1. In the first layer z_ij is a row of a table
-    by the hops from i to j, plus the edge states of the edges j -> i. FFN = W_2 elu(W_1 .).
+    m_ij = 1 with probability ``attn_maskout`` in training, else 0. c_i = log(1 + sum_j sigmoid(w_G . y_ij)) with
+    ``scale_degree``, else 1. In the first layer z_ij is a row of a table by the hops from i to j, plus the edge states
+    of the edges j -> i. FFN = W_2 elu(W_1 .).
 
     Args:
         dim: channels of nodes, divisible by ``heads``.
@@ -43,6 +44,7 @@ class EGTLayer(Block, TiesParameters):
         dim_edge: channels of pairs, and of edge states.
         dropout: probability of dropping an entry of what attention and feed-forward networks add.
         attn_dropout: the same for attention weights.
+        attn_maskout: probability of leaving a pair out of the softmax of a head.
         max_hop: hops told apart; farther pairs and pairs without a path share a row, pairs with a graph token another.
         expansion: width inside the feed-forward networks as a multiple of their input.
         scale_degree: see above.
@@ -52,8 +54,8 @@ class EGTLayer(Block, TiesParameters):
         ``state.edge_states``. O(sum n^2 (dim + dim_edge)) memory.
 
     Differences from the paper: the last layer updates pair states that nobody reads. Virtual nodes are the one token of
-    the encoder ``GraphToken``; the released models have up to four, with pair states of their own. Random masking of
-    attention and the SVD encodings of its first version are not here.
+    the encoder ``GraphToken``; the released models have up to four, with pair states of their own and c = 1.
+    The SVD encodings of its first version are not here.
     """
 
     capturable: ClassVar[bool] = True
@@ -66,6 +68,7 @@ class EGTLayer(Block, TiesParameters):
         dim_edge: FromContext[int],
         dropout: FromContext[float] = 0.0,
         attn_dropout: FromContext[float] = 0.0,
+        attn_maskout: float = 0.0,
         max_hop: int = 16,
         expansion: int = 2,
         scale_degree: bool = True,
@@ -80,6 +83,7 @@ class EGTLayer(Block, TiesParameters):
         self.qkv = nn.Linear(dim, 3 * dim)
         self.scores, self.gates = nn.Linear(dim_edge, heads), nn.Linear(dim_edge, heads)
         self.attn_dropout, self.dropout = Dropout(attn_dropout), Dropout(dropout)
+        self.attn_maskout = Dropout(attn_maskout)
         self.out_nodes, self.out_pairs = nn.Linear(dim, dim), nn.Linear(heads, dim_edge)
         self.norm_ffn_nodes, self.norm_ffn_pairs = nn.LayerNorm(dim), nn.LayerNorm(dim_edge)
         self.ffn_nodes, self.ffn_pairs = (
@@ -106,7 +110,7 @@ class EGTLayer(Block, TiesParameters):
         product = (q.index_select(0, pairs.query) * k.index_select(0, pairs.key)).sum(2) * q.shape[2] ** -0.5
         score = product.clamp(-5.0, 5.0) + self.scores(y)
         gate = self.gates(y).sigmoid()
-        weight = self.attn_dropout(segment_softmax(score, pairs.of_query) * gate)
+        weight = self.attn_dropout(segment_softmax(self._masked(score), pairs.of_query) * gate)
         mixed = segment_sum(weight.unsqueeze(2) * v.index_select(0, pairs.key), pairs.of_query)
         if self.scale_degree:
             mixed = mixed * torch.log1p(segment_sum(gate, pairs.of_query)).unsqueeze(2)
@@ -116,6 +120,12 @@ class EGTLayer(Block, TiesParameters):
         z = z + self.ffn_pairs(self.norm_ffn_pairs(z))
         batch = batch.with_state(edge_states={**batch.state.edge_states, STATES: z})
         return h, None if e is None else z.index_select(0, pairs.of_edge), batch
+
+    def _masked(self, score: Tensor) -> Tensor:
+        """Scores (P, H) of the softmax; where all of a query's pairs are left out, none is."""
+        if not self.training or not self.attn_maskout.p:
+            return score
+        return score - 1e9 * (self.attn_maskout(torch.ones_like(score)) == 0).to(score.dtype)
 
     def _first_states(self, e: Tensor | None, batch: GraphBatch, pairs: AllPairs) -> Tensor:
         if batch.pairs is None:

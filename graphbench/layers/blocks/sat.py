@@ -27,15 +27,16 @@ class StructureExtractor(nn.Module):
         dim_edge: channels of edge states.
         gnn_type: name of a local layer.
         hops: k.
+        towers: of a layer that has them.
 
     Shape:
         h (N, dim), e -> (N, dim)
     """
 
-    def __init__(self, dim: int, dim_edge: int, gnn_type: str, hops: int) -> None:
+    def __init__(self, dim: int, dim_edge: int, gnn_type: str, hops: int, towers: int) -> None:
         super().__init__()
         layer = registry.lookup("layers/local", gnn_type)
-        widths = {"dim_in": dim, "dim_out": dim, "dim_edge": dim_edge}
+        widths = {"dim_in": dim, "dim_out": dim, "dim_edge": dim_edge, "towers": towers}
         known = {name: value for name, value in widths.items() if name in registry.parameters(layer)}
         self.layers: Modules[LocalLayer] = Modules(registry.construct(layer, known) for _ in range(hops))
         self.norm = BatchNorm((hops + 1) * dim)
@@ -70,6 +71,7 @@ class SATLayer(Block):
         dropout: probability of dropping an entry, and an attention weight.
         gnn_type: local layer inside phi, by its registered name.
         hops: k, how many of them.
+        towers: groups of channels inside such a layer, where it has them (``PNAUnscaled``, ``PNATowers``).
         ffn_dim: width inside the feed-forward network; None: twice ``dim``.
         norm: ``batch`` or ``layer``.
         scale_by_degree: multiply what attention returns by d; False: d = 1.
@@ -93,6 +95,7 @@ class SATLayer(Block):
         dropout: FromContext[float] = 0.0,
         gnn_type: str = "GCN",
         hops: int = 2,
+        towers: int = 1,
         ffn_dim: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         scale_by_degree: bool = True,
@@ -107,7 +110,7 @@ class SATLayer(Block):
         self.heads = heads
         self.attn_dropout = dropout
         self.scale_by_degree = scale_by_degree
-        self.structure = StructureExtractor(dim, dim_edge, gnn_type, hops)
+        self.structure = StructureExtractor(dim, dim_edge, gnn_type, hops, towers)
         self.qk = nn.Linear(dim, dim if symmetric else 2 * dim, bias=False)
         self.v = nn.Linear(dim, dim, bias=False)
         nn.init.xavier_uniform_(self.qk.weight)
