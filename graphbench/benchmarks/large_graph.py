@@ -1,229 +1,142 @@
-"""One epoch and evaluation of several models on generated power-law graphs: seconds, exponent, peak memory.
+"""Seconds and peak memory of an epoch against the size of a graph, of several models: see docs/large-graphs.md.
 
-SGFormer and GECO are trained on random parts and evaluated in blocks; GraphSAGE is trained and evaluated on sampled
-neighbourhoods, of at most 100,000 nodes. Everything, generating included, happens in a fresh process, whose largest
-memory is held against a limit. On graphs of 100 million nodes, whose files are larger than the limit, that is the
-memory that the system cannot take back (anonymous pages): mapped files stay resident only while there is room.
+``python scripts/bench.py large_graph`` measures graphs of 1 and 10 million nodes, and one of 100 million whose files
+are larger than the limit, each model in a fresh process (:mod:`graphbench.benchmarks.large_graph_epoch`). Resident
+memory is held against the limit; at 100 million nodes it is the memory that the system cannot take back (anonymous
+pages): mapped files stay resident only while there is room. In steps, of which a training cannot be broken off, the
+same command until it exits with 0; one graph at a time (at most 10 GiB) stays in FOLDER while models wait for it::
 
-One measurement: ``python -m graphbench.benchmarks.large_graph MODEL NODES EDGES``; files go to $TMPDIR (10 million
-nodes and 100 million edges take about 13 GiB there, 100 million nodes and 400 million edges 14 GiB) and are deleted.
+    python -m graphbench.benchmarks.large_graph --keep FOLDER [--only MODEL-NODES ...]
 """
 
 from __future__ import annotations
 
-import functools
-import importlib.util
+import argparse
+import datetime
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-
-import numpy as np
-import torch
-from torch import nn
+from typing import Any
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import AnonymousMemory
-from graphbench.blockwise.stored import StoredBlocks
-from graphbench.data.large.generator import power_law
-from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import LargeLoader
-from graphbench.data.large.neighbor_loader import NeighborLoader
-from graphbench.data.large.neighbor_sampling import NeighborSampler
-from graphbench.data.large.partition_loader import PartitionLoader
-from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore
-from graphbench.encoders.compose import NodeEncoder
-from graphbench.heads.node import NodeHead
-from graphbench.layers.attention.geco import GECO
-from graphbench.layers.attention.sgformer import SGFormer
-from graphbench.layers.local.gcn import GCN
-from graphbench.layers.local.sage import SAGE
-from graphbench.models.branches import AttentionSettings, LocalSettings
-from graphbench.models.geco import GECOModel
-from graphbench.models.gnn import GNN
-from graphbench.models.pre_layers import LayerSettings, pre_layers
-from graphbench.models.two_branch import TwoBranch
-from graphbench.registry import construct, lookup
-from graphbench.runs.environment import peak_memory
-from graphbench.runs.run_directory import RunDirectory
-from graphbench.tasks.contract import LossContext
-from graphbench.tasks.task import Task
-from graphbench.train.accelerator import make_fabric
-from graphbench.train.contract import OptimizerContext, ScheduleContext
-from graphbench.train.seeding import seed_everything
-from graphbench.train.settings import TrainerSettings
-from graphbench.train.trainer import Trainer
+from graphbench.benchmarks.large_graph_epoch import MODELS
+from graphbench.benchmarks.measuring import ROOT
+from graphbench.benchmarks.page import hardware
+from graphbench.runs import atomic
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = ((1_000_000, 10_000_000), (10_000_000, 100_000_000))
 """Nodes and edges of the graphs of all models."""
 LARGEST = (100_000_000, 400_000_000)
 """Of GraphSAGE alone."""
 LIMIT = 6 * 1024.0
-"""MiB, of the graphs of 10 and 100 million nodes."""
-PART, SEEDS = 200_000, 100_000
-"""Nodes of a random part; most training nodes of sampled neighbourhoods."""
-FAN_OUT, BATCH, BATCHES = (15, 10, 5), 1000, 20
-"""Of the neighbour sampler: in-edges per hop, seeds per batch, batches."""
+"""MiB, of all graphs."""
+NUMBERS = ROOT / "results" / "measured" / "benchmarks" / "large-graph.json"
+PAGE = ROOT / "docs" / "large-graphs.md"
+HEADING, NEXT = "## Epochs on generated graphs\n", "## Measured\n"
 
-COLUMNS, CLASSES, DIM = 32, 10, 64
-KIND = "classification_multi"
+Row = Mapping[str, Any]
+"""What one measurement found, with its model, nodes, edges, date and hardware."""
 
 
-def run() -> list[Case]:
-    """All models on all sizes, one process each."""
-    cases = []
+def run(keep: Path | None = None, only: Collection[str] = ()) -> list[Case]:
+    """Measures what is not measured yet, writes the page after each, and holds peaks and exponents against limits.
+
+    Args:
+        keep: folder for the graph and what was measured, with which a second call goes on; None: nothing is kept.
+        only: ``MODEL-NODES`` of the measurements to make; none: all of them.
+    """
+    with tempfile.TemporaryDirectory() if keep is None else nullcontext(keep) as folder:
+        found = Path(folder) / "measured.json"
+        rows: list[Row] = json.loads(found.read_text()) if found.exists() else []
+        for size in (*SIZES, LARGEST):
+            known = {row["model"] for row in rows if row["nodes"] == size[0]}
+            for model in MODELS if size != LARGEST else ("GraphSAGE",):
+                if model not in known and (not only or f"{model}-{size[0]}" in only):
+                    rows.append(_measure(model, *size, Path(folder)))
+                    atomic.write_text(found, json.dumps(rows))
+                    write(rows)
+            for graph in Path(folder).glob(f"graph-{size[0]}-*"):
+                shutil.rmtree(graph)
+    return cases(rows)
+
+
+def _measure(model: str, nodes: int, edges: int, folder: Path) -> Row:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "graphbench.benchmarks.large_graph_epoch"]
+    command += [model, str(nodes), str(edges), str(folder.resolve())]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    facts = {"date": datetime.date.today().isoformat(), "hardware": hardware()}
+    return {"model": model, "nodes": nodes, "edges": edges, **facts, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def cases(rows: Sequence[Row]) -> list[Case]:
+    """Peaks beside the limit, and the exponents of models that were measured on two sizes."""
+    found = []
+    for row in rows:
+        name = (
+            f"{row['model']}, {row['nodes']:,} nodes, {row['edges']:,} edges: peak memory of one epoch and evaluation"
+        )
+        found.append(Case(name, "limit", [_peak(row)], [LIMIT], target=1.0, unit="MiB"))
     for model in MODELS:
-        seconds = []
-        for nodes, edges in (*SIZES, *((LARGEST,) if model == "GraphSAGE" else ())):
-            command = [sys.executable, "-m", "graphbench.benchmarks.large_graph", model, str(nodes), str(edges)]
-            done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-            measured = json.loads(done.stdout.splitlines()[-1])
-            seconds.append(measured["train_and_evaluate_cpu_s"])
-            peak = measured["peak_mib" if (nodes, edges) != LARGEST else "anonymous_mib"]
-            name = f"{model}, {nodes:,} nodes, {edges:,} edges: peak memory of one epoch and evaluation"
-            cases.append(Case(name, "limit", [peak], [LIMIT], target=1.0, unit="MiB"))
-        (first, last), (few, many) = seconds[:2], (nodes for nodes, _ in SIZES)
-        exponent = math.log(last / first) / math.log(many / few)
-        name = f"{model}: exponent of the seconds in the number of nodes"
-        cases.append(Case(name, "linear", [exponent], [1.0], target=0.8, unit="exponent"))
-    return cases
+        exponent = _exponent(rows, model)
+        if exponent is not None:
+            name = f"{model}: exponent of the seconds in the number of nodes"
+            found.append(Case(name, "linear", [exponent], [1.0], target=0.8, unit="exponent"))
+    return found
 
 
-def measure(model: str, nodes: int, edges: int, folder: Path) -> dict[str, float]:
-    """Generates, trains for one epoch, evaluates; seconds on the clock and of the processor, and peaks in MiB."""
-    measured: dict[str, float] = {}
-    start, used = time.perf_counter(), time.process_time()
-
-    def note(what: str) -> None:
-        nonlocal start, used
-        measured[f"{what}_s"] = round(time.perf_counter() - start, 1)
-        measured[f"{what}_cpu_s"] = round(time.process_time() - used, 1)
-        measured[f"{what}_peak_mib"] = round((peak_memory(torch.device("cpu")) or 0) / 2**20)
-        print(json.dumps(measured), file=sys.stderr, flush=True)
-        start, used = time.perf_counter(), time.process_time()
-
-    with AnonymousMemory() as memory:
-        store = power_law(folder / "graph", nodes, edges, 0, columns=COLUMNS, classes=CLASSES)
-        note("generate")
-        loaders = _loaders(model, store)
-        note("open")
-        measured["batches"] = sum(1 for _ in loaders.train(0))
-        note("epoch_of_batches")
-        outcome = _trainer(MODELS[model](), loaders, folder).run()
-        note("train_and_evaluate")
-    for split in ("train", "val", "test"):
-        line = json.loads((folder / "runs" / "large" / "0" / split / "stats.json").read_text().splitlines()[-1])
-        measured[f"{split}_epoch_s"] = round(line["time_epoch"], 1)
-        measured[f"{split}_accuracy"] = round(line["accuracy"], 4)
-    measured["peak_mib"] = round((outcome.peak_memory or 0) / 2**20)
-    measured["anonymous_mib"] = round(memory.peak / 2**20)
-    return measured
+def _peak(row: Row) -> float:
+    """MiB: resident, or anonymous where the files alone are larger than the limit."""
+    return float(row["peak_mib" if row["nodes"] < LARGEST[0] else "anonymous_mib"])
 
 
-def _loaders(model: str, store: GraphStore) -> LargeLoader:
-    seed_everything(0)
-    nodes = store.num_nodes
-    if model == "GraphSAGE":
-        seeds = min(SEEDS, nodes // 2)
-        drawn = np.random.default_rng(0).choice(nodes, seeds + 2 * (seeds // 2), replace=False, shuffle=False)
-        parts = torch.from_numpy(drawn).split([seeds, seeds // 2, seeds // 2])
-        return NeighborLoader(store, Splits(*parts), sizes=FAN_OUT, batch_size=BATCH, seed=0, evaluation="neighbor")
-    splits = Splits(*torch.randperm(nodes).split([nodes - 2 * (nodes // 4), nodes // 4, nodes // 4]))
-    blocks = functools.partial(_blocks, store)
-    parts_of_graph = max(2, nodes // PART)
-    return PartitionLoader(store, splits, parts=parts_of_graph, seed=0, evaluation="blocks", blocks=blocks)
+def _exponent(rows: Sequence[Row], model: str) -> float | None:
+    """Of seconds ~ nodes^b, b nodes^b between the two sizes; None: they are not both measured."""
+    seconds = {row["nodes"]: row["train_and_evaluate_cpu_s"] for row in rows if row["model"] == model}
+    few, many = (nodes for nodes, _ in SIZES)
+    return math.log(seconds[many] / seconds[few]) / math.log(many / few) if {few, many} <= seconds.keys() else None
 
 
-def sampling_rates(store: GraphStore) -> dict[str, float]:
-    """Sampled edges per second of processor time, features not read; PyG's too, where pyg-lib is installed."""
-    incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=False)
-    sampler, random = NeighborSampler(incoming, FAN_OUT), np.random.default_rng(0)
-    seeds = random.permutation(store.num_nodes)[: BATCH * BATCHES]
-    batches = [seeds[first : first + BATCH] for first in range(0, len(seeds), BATCH)]
-    start = time.process_time()
-    edges = sum(sampler(batch, random).edge_index.shape[1] for batch in batches)
-    rates = {"sampled_edges_per_s": round(edges / max(time.process_time() - start, 1e-9))}
-    if importlib.util.find_spec("pyg_lib") is None:
-        return rates
-    from torch_geometric.data import Data
-    from torch_geometric.loader import NeighborLoader
-
-    data = Data(edge_index=store.edge_index.long(), num_nodes=store.num_nodes)
-    loader = NeighborLoader(data, list(FAN_OUT), torch.from_numpy(seeds), batch_size=BATCH)
-    start = time.process_time()
-    edges = sum(batch.edge_index.shape[1] for batch in loader)
-    return rates | {"sampled_edges_per_s_pyg": round(edges / max(time.process_time() - start, 1e-9))}
+def write(rows: Sequence[Row]) -> None:
+    """Writes numbers and page; what was measured earlier stays, unless it was measured again."""
+    earlier = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else []
+    by_key = {(row["nodes"], row["model"]): row for row in (*earlier, *rows)}
+    kept = [by_key[key] for key in sorted(by_key)]
+    atomic.write_text(NUMBERS, json.dumps(kept, indent=1) + "\n")
+    above, _, below = PAGE.read_text(encoding="utf-8").partition(NEXT)
+    above = above.partition(HEADING)[0].rstrip()
+    atomic.write_text(PAGE, f"{above}\n\n{HEADING}\n{section(kept)}\n{NEXT}{below}")
 
 
-def _blocks(store: GraphStore, incoming: IncomingEdges) -> StoredBlocks:
-    return StoredBlocks(store, incoming=incoming)
-
-
-def _sgformer() -> nn.Module:
-    return TwoBranch(
-        encoder=NodeEncoder(None, {}, COLUMNS, False),
-        dim_encoded=COLUMNS,
-        edge_encoder=None,
-        dim=DIM,
-        layers=1,
-        attention=lambda: SGFormer(DIM, 1),
-        local=GCN,
-        head=lambda width: NodeHead(width, CLASSES),
-        graph_weight=0.5,
-        attention_branch=AttentionSettings(attention_norm=True, attention_act=True, attention_residual="mean"),
-        local_branch=LocalSettings(local_norm=True, local_stem=True, local_residual=True),
-    )
-
-
-def _graph_sage() -> nn.Module:
-    encoder = NodeEncoder(None, {}, COLUMNS, False)
-    return GNN(encoder, COLUMNS, None, DIM, len(FAN_OUT), SAGE, lambda width: NodeHead(width, CLASSES))
-
-
-def _geco() -> nn.Module:
-    encoder, linear = NodeEncoder(None, {}, COLUMNS, False), pre_layers(COLUMNS, DIM, 1, LayerSettings())
-    head = functools.partial(NodeHead, out_dim=CLASSES)
-    return GECOModel(encoder, COLUMNS, None, DIM, 1, lambda: GECO(DIM), None, head, pre_mp=linear)
-
-
-MODELS: Mapping[str, Callable[[], nn.Module]] = {"SGFormer": _sgformer, "GraphSAGE": _graph_sage, "GECO": _geco}
-
-
-def _trainer(model: nn.Module, loaders: LargeLoader, folder: Path) -> Trainer:
-    loss = construct(lookup("tasks/losses", "cross_entropy"), {}, LossContext(task_type=KIND, out_dim=CLASSES))
-    optimizer = construct(
-        lookup("train/optimizers", "adam"),
-        {},
-        OptimizerContext(params=list(model.parameters()), lr=0.005, weight_decay=0.0, momentum=0.0),
-    )
-    schedule = construct(lookup("train/schedules", "none"), {}, ScheduleContext(optimizer=optimizer, max_epoch=1))
-    return Trainer(
-        make_fabric("cpu"),
-        model,
-        Task(loss, ["accuracy"], KIND, CLASSES),
-        loaders,
-        optimizer,
-        schedule,
-        TrainerSettings(max_epoch=1, metric="accuracy", maximize=True, eval_period=1),
-        run=RunDirectory(folder / "runs", "large", 0),
-    )
-
-
-def main(model: str = "SGFormer", nodes: str = str(SIZES[-1][0]), edges: str = str(SIZES[-1][1])) -> None:
-    """One measurement in this process; the last line is JSON. ``sampling`` in place of a model: the sampler's rate."""
-    with tempfile.TemporaryDirectory() as folder:
-        if model == "sampling":
-            store = power_law(Path(folder), int(nodes), int(edges), 0, columns=1, classes=CLASSES)
-            print(json.dumps(sampling_rates(store)))
-        else:
-            print(json.dumps(measure(model, int(nodes), int(edges), Path(folder))))
+def section(rows: Sequence[Row]) -> str:
+    """The part of the page that is generated."""
+    lines = [
+        "`python scripts/bench.py large_graph`: power-law graphs, one epoch and the evaluation of validation and test",
+        "part (SGFormer and GECO: parts of 200,000 nodes, exact evaluation in blocks; GraphSAGE: (15, 10, 5) sampled",
+        "neighbours of 100,000 training nodes and of as many others). Seconds of the processor; the limit is",
+        f"{LIMIT / 1024:.0f} GiB.",
+        "",
+        "| model | nodes | edges | seconds | exponent | resident | anonymous | test accuracy | measured |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        exponent = _exponent(rows, row["model"]) if row["nodes"] == SIZES[-1][0] else None
+        lines.append(
+            f"| {row['model']} | {row['nodes']:,} | {row['edges']:,} | {row['train_and_evaluate_cpu_s']:.0f} | "
+            f"{'' if exponent is None else f'{exponent:.2f}'} | {row['peak_mib']:,.0f} MiB | "
+            f"{row['anonymous_mib']:,.0f} MiB | {row['test_accuracy']:.3f} | {row['date']}, {row['hardware']} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", nargs="+", default=(), metavar="MODEL-NODES")
+    run(**vars(parser.parse_args()))

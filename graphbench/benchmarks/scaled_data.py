@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphbench.benchmarks.large_graph import BATCH, FAN_OUT
+from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
 from graphbench.benchmarks.measuring import AnonymousMemory
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_papers import OGBPapers

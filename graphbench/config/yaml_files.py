@@ -17,6 +17,8 @@ Leaves = dict[str, tuple[Any, str]]
 """Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
 
 _MOST_NODES = 100_000
+_DEEPEST = 100
+"""Values inside each other: what reads them calls itself for each."""
 
 _MISREAD = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
@@ -108,7 +110,8 @@ def _check_size(root: yaml.Node, path: Path) -> None:
     """Refuses anchors (``&a``, ``*a``) that make a small file endless, or as good as that.
 
     Raises:
-        UserError: a node contains itself, or the file has more than :data:`_MOST_NODES` nodes with all anchors put in.
+        UserError: a node contains itself, or the file has more than :data:`_MOST_NODES` nodes with all anchors put in,
+            or more than :data:`_DEEPEST` inside each other.
     """
     pending, count = [(root, frozenset[int]())], 0
     while pending:
@@ -117,6 +120,8 @@ def _check_size(root: yaml.Node, path: Path) -> None:
         if id(node) in above or count > _MOST_NODES:
             why = "contains itself" if id(node) in above else f"has more than {_MOST_NODES:,} values"
             raise UserError(f"{path}:{node.start_mark.line + 1}: {why}: is an anchor (&name, *name) meant?")
+        if len(above) > _DEEPEST:
+            raise UserError(f"{path}:{node.start_mark.line + 1}: more than {_DEEPEST} values lie inside each other.")
         if isinstance(node, yaml.CollectionNode):
             inside = above | {id(node)}
             for entry in node.value:

@@ -107,8 +107,11 @@ def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
 
 
 def _read_folder(folder: Path) -> list[dict[str, Any]]:
-    nodes, edges = _table(folder / "nodes.csv", ("node",)), _table(folder / "edges.csv", ("source", "target"))
-    graphs = _table(folder / "graphs.csv", ("graph",)) if _file(folder / "graphs.csv").is_file() else None
+    nodes = _table(folder / "nodes.csv", ("node",), ("graph", "y", "split"))
+    edges = _table(folder / "edges.csv", ("source", "target"), ("graph",))
+    graphs = _table(folder / "graphs.csv", ("graph",), None) if _file(folder / "graphs.csv").is_file() else None
+    if nodes.empty:
+        raise UserError(f"{_file(folder / 'nodes.csv')}: has no line below the names of the columns.")
     if ("graph" in nodes) != ("graph" in edges) or (graphs is not None and "graph" not in nodes):
         raise UserError(f"{folder}: a column 'graph' is needed in all of its tables, or in none.")
     for table in (nodes, edges):
@@ -145,8 +148,8 @@ def _one_graph(folder: Path, name: Any, nodes: pandas.DataFrame, edges: pandas.D
         "edge_index": torch.tensor(ends, dtype=torch.int64).reshape(2, -1),
         "num_nodes": len(nodes),
     }
-    graph["x"] = _features(folder / "nodes.csv", nodes.drop(columns=["node", "graph", "y", "split"], errors="ignore"))
-    graph["edge_attr"] = _features(folder / "edges.csv", edges.drop(columns=["source", "target", "graph"]))
+    graph["x"] = _features(nodes.drop(columns=["node", "graph", "y", "split"], errors="ignore"))
+    graph["edge_attr"] = _features(edges.drop(columns=["source", "target", "graph"]))
     if "y" in nodes:
         graph["y"] = torch.tensor(nodes["y"].to_numpy())
     if "split" in nodes:
@@ -162,16 +165,18 @@ def _of_graph(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_smiles(path: Path) -> list[dict[str, Any]]:
-    table = _table(path, ())
+    table = _table(path, (), None)
     named = [column for column in table if str(column).lower() == "smiles"]
     if not named:
         raise UserError(
             f"{path}: a single table is one of molecules and needs a column 'smiles'; it has "
             f"{', '.join(map(str, table))}. Graphs in general: a folder with nodes.csv and edges.csv."
         )
+    if not table[named[0]].notna().all() or table.empty:
+        raise UserError(f"{_line(path, table[named[0]].isna())}: there is no SMILES.")
     texts = [str(text) for text in table[named[0]]]
     read = molecules(texts, str(path))
-    targets = table.drop(columns=named).select_dtypes("number")
+    targets = _numbers(table.drop(columns=named).select_dtypes(["number", "bool"]), np.float64)
     node_ends, edge_ends = np.cumsum(read["nodes"])[:-1], np.cumsum(read["edges"])[:-1]
     pieces = zip(
         np.split(read["x"], node_ends),
@@ -185,21 +190,20 @@ def _read_smiles(path: Path) -> list[dict[str, Any]]:
             "edge_attr": torch.tensor(edge_attr),
             "edge_index": torch.tensor(edge_index),
         }
-        values = targets.iloc[number].to_numpy()
-        y = {"y": torch.tensor(values)} if len(values) else {}
+        y = {"y": torch.tensor(targets[number])} if targets.shape[1] else {}
         stated = {"split": table["split"].iloc[number]} if "split" in table else {}
         graphs.append({**graph, **y, **stated, "smiles": texts[number]})
     return graphs
 
 
-def _features(path: Path, columns: pandas.DataFrame) -> Tensor | None:
-    if not columns.shape[1]:
-        return None
-    words = [column for column in columns if columns[column].dtype.kind not in "iufb"]
-    if words:
-        raise UserError(f"{path}: the column '{words[0]}' does not hold numbers; features are numbers.")
+def _features(columns: pandas.DataFrame) -> Tensor | None:
+    return torch.tensor(_numbers(columns, np.float32)) if columns.shape[1] else None
+
+
+def _numbers(columns: pandas.DataFrame, real: type[np.floating[Any]]) -> np.ndarray:
+    """The values of columns: integers where all of them hold such, else of type ``real``."""
     whole = all(columns[column].dtype.kind in "iub" for column in columns)
-    return torch.tensor(columns.to_numpy(np.int64 if whole else np.float32))
+    return columns.to_numpy(np.int64 if whole else real)
 
 
 def _file(path: Path) -> Path:
@@ -208,7 +212,14 @@ def _file(path: Path) -> Path:
     return parquet if not path.is_file() and parquet.is_file() else path
 
 
-def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:
+def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> pandas.DataFrame:
+    """A table whose columns were looked through.
+
+    Args:
+        path: the file, or the one with the same name that is ``.parquet``.
+        needed: columns that it must have.
+        others: columns that are no features, beside those; None: no column is a feature.
+    """
     import pandas
 
     path = _file(path)
@@ -219,17 +230,31 @@ def _table(path: Path, needed: Sequence[str]) -> pandas.DataFrame:
     except ImportError:
         raise UserError(f"{path}: Parquet needs pyarrow: pip install 'graphbench-gt[parquet]'.") from None
     except (ValueError, UnicodeDecodeError, OSError) as error:
-        raise UserError(f"{path}: no table ({error}).") from None
-    for column in needed:
-        if column not in table:
-            raise unknown(
-                f"table without the column '{column}'; columns", ", ".join(map(str, table)), [column], str(path)
-            )
+        raise UserError(f"{path}: no table ({str(error).strip()}).") from None
+    missing = [column for column in needed if column not in table]
+    if missing:
+        hint = " Columns are separated by commas." if ";" in str(table.columns[0]) else ""
+        raise UserError(f"{path}:1: no column '{missing[0]}', received {', '.join(map(str, table))}.{hint}")
+    for column in table:
+        feature = others is not None and column not in (*needed, *others)
+        if feature or column == "y" or str(column).startswith("y_"):
+            numbers = pandas.to_numeric(table[column], errors="coerce")
+            wrong = numbers.isna() & (feature | table[column].notna())  # a target may be missing
+            if wrong.any():
+                value = table[column][wrong].iloc[0]
+                raise UserError(f"{_line(path, wrong)}: column '{column}' takes numbers, received '{value}'.")
+            table[column] = numbers
     if "split" in table:
         for word in table["split"].dropna().unique():
             if word not in PARTS:
                 raise unknown("word in the column 'split'", word, PARTS, str(path))
     return table
+
+
+def _line(path: Path, rows: pandas.Series[bool]) -> str:
+    """``file:line`` of the first of some rows of a table."""
+    number = int(rows.to_numpy().argmax()) if len(rows) else 0
+    return f"{path}:{number + 2}" if path.suffix == ".csv" else f"{path}, row {number}"
 
 
 def _read_json(path: Path) -> Any:

@@ -21,11 +21,13 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias) if input.dim() == 2 else super().forward(input)
 
 
-def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[list[Tensor], Tensor]:
+def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[Sequence[Tensor], Tensor | None, Tensor]:
     """``[lin(h) for lin in maps]``, on a device as one product with all weights; and ``h`` for whoever reads it next.
 
     There every product is a kernel forward and up to three backward, and the gradients of ``h`` are added one by one:
     what is computed costs less than what is launched. For ``h`` see :func:`graphbench.ops.linear.linear_and_rows`.
+    Between them stands what the results are views of there, (N, maps, channels), for operators that write its gradient
+    in one piece; None where they are apart.
 
     Args:
         h: (N, d).
@@ -33,8 +35,9 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[list[Tensor], Te
     """
     biases: list[Tensor] = [lin.bias for lin in maps if lin.bias is not None]
     if h.device.type == "cpu" or len(biases) < len(maps) or len({lin.out_features for lin in maps}) > 1:
-        return [lin(h) for lin in maps], h
-    return linear_parts(h, [lin.weight for lin in maps], biases)
+        return [lin(h) for lin in maps], None, h
+    packed, h = linear_parts(h, [lin.weight for lin in maps], biases)
+    return packed.unbind(1), packed, h
 
 
 def activated_linear(h: Tensor, lin: nn.Linear, act: nn.Module) -> tuple[Tensor, Tensor]:

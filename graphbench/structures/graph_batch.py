@@ -108,7 +108,7 @@ class GraphBatch(Memo):
         Args:
             level: what a row is.
         """
-        return None if self.real_graphs is None else self.derived(_real, level)
+        return None if self.real_graphs is None else self.derived(real_rows, level)
 
     def real_pairs_of(self, name: str) -> RealRows | None:
         """The same for the pairs of an edge set, by its key in ``edge_sets``."""
@@ -121,7 +121,7 @@ class GraphBatch(Memo):
             norm: weights of the edges: ``sym`` D^-1/2 A D^-1/2, ``row`` D^-1 A, ``none`` 1.
             self_loops: give every node exactly one self loop.
         """
-        return self.derived(_adjacency, norm, self_loops)
+        return self.derived(adjacency_of, norm, self_loops)
 
     def two_hop_adjacency(
         self, *, direct: bool, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
@@ -252,7 +252,8 @@ class GraphBatch(Memo):
         )
 
 
-def _real(batch: GraphBatch, level: Level) -> RealRows:
+def real_rows(batch: GraphBatch, level: Level) -> RealRows:
+    """Of a padded batch: what :meth:`GraphBatch.real` keeps."""
     assert batch.real_graphs is not None
     if level == "graph":
         return RealRows.first(batch.real_graphs, batch.num_graphs)
@@ -263,9 +264,8 @@ def _real(batch: GraphBatch, level: Level) -> RealRows:
             batch.ragged.pair_ptr.index_select(0, batch.real_graphs.view(1))[0], batch.ragged.num_pairs
         )
     # Padding edges join padding nodes.
-    nodes: RealRows = batch.derived(_real, "node")
-    mask = nodes.mask.index_select(0, batch.edge_index[1])
-    return RealRows(mask)
+    nodes: RealRows = batch.derived(real_rows, "node")
+    return RealRows(nodes.mask.index_select(0, batch.edge_index[1]))
 
 
 def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:
@@ -274,7 +274,8 @@ def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:
     return RealRows.first(pairs.ptr.index_select(0, batch.real_graphs.view(1))[0], pairs.num_pairs)
 
 
-def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
+def adjacency_of(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
+    """What :meth:`GraphBatch.adjacency` keeps."""
     order = batch.edge_order
 
     def make() -> Adjacency:
@@ -282,9 +283,9 @@ def _adjacency(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loop
 
     if batch.device.type != "cpu" and batch.num_graphs > 1 and norm == "sym" and self_loops and order is not None:
         return LoopedAdjacency(batch.adjacency(), make)
-    sorted_edges = make()
+    found = make()
     # One large graph on a GPU may have hubs, whose lists are cut; many small graphs have none.
-    return sorted_edges if batch.device.type == "cpu" or batch.num_graphs > 1 else in_pieces(sorted_edges)
+    return found if batch.device.type == "cpu" or batch.num_graphs > 1 else in_pieces(found)
 
 
 def _two_hop_adjacency(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from graphbench.structures.unit_gradient import unit_gradient
 from graphbench.train.gradient_clipping import clipped_gradients
 from graphbench.train.precision import Precision
 
@@ -84,7 +84,8 @@ class Fabric:
         """Adds the gradients of a loss, scaled where the number format asks for it."""
         scaled = self.precision.scaled(loss)
         # A given gradient spares a GPU a launch; a CPU it would only cost the import of SymPy.
-        scaled.backward(None if scaled.is_cpu else _one(scaled.dtype, scaled.device).view(scaled.shape))
+        given = not (scaled.is_cpu or scaled.dim())
+        scaled.backward(unit_gradient(scaled.dtype, scaled.device) if given else None)
 
     def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.
@@ -99,9 +100,3 @@ class Fabric:
     def broadcast(self, item: T) -> T:
         """What the first process has."""
         return item
-
-
-@cache
-def _one(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """1, of which a loss is the gradient's factor: made once, where ``backward`` would make one in every step."""
-    return torch.ones((), dtype=dtype, device=device)

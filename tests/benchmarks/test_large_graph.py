@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from graphbench.benchmarks.large_graph import MODELS, measure, sampling_rates
+from graphbench.benchmarks import large_graph
+from graphbench.benchmarks.large_graph_epoch import MODELS, measure, sampling_rates
 from graphbench.data.large.generator import power_law
 
 
@@ -20,3 +23,38 @@ def test_it_generates_trains_and_evaluates(model: str, tmp_path: Path) -> None:
 
 def test_the_rate_of_the_sampler(tmp_path: Path) -> None:
     assert sampling_rates(power_law(tmp_path, 400, 3000, 0))["sampled_edges_per_s"] > 0
+
+
+def test_what_is_measured_stays_and_the_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def measured(command: list[str], **_: object) -> SimpleNamespace:
+        """A process that takes 3 nanoseconds per node; the fourth is ended."""
+        model, nodes, edges, folder = command[-4:]
+        begun.append(f"{model}-{nodes}")
+        if len(begun) == 4:
+            raise KeyboardInterrupt
+        Path(folder, f"graph-{nodes}-{edges}").mkdir(exist_ok=True)
+        found = {"train_and_evaluate_cpu_s": 3e-9 * int(nodes), "peak_mib": 9000, "anonymous_mib": 100}
+        return SimpleNamespace(stdout="a line\n" + json.dumps({**found, "test_accuracy": 0.5}))
+
+    monkeypatch.setattr(large_graph.subprocess, "run", measured)
+    for name, file in {"PAGE": "page.md", "NUMBERS": "numbers.json"}.items():
+        monkeypatch.setattr(large_graph, name, tmp_path / file)
+    large_graph.PAGE.write_text("# By hand\n\n## Measured\n\nby others\n")
+    with pytest.raises(KeyboardInterrupt):
+        large_graph.run(tmp_path)
+    assert not list(tmp_path.glob("graph-1000000-*")), "no model waits for it"
+    cases = large_graph.run(tmp_path)
+    assert begun == [f"{model}-1000000" for model in MODELS] + ["SGFormer-10000000"] + [
+        *(f"{model}-10000000" for model in MODELS),
+        "GraphSAGE-100000000",
+    ]
+    assert [case.ours for case in cases] == [[9000.0]] * 6 + [[100.0]] + [[pytest.approx(1.0)]] * 3
+    page = large_graph.PAGE.read_text()
+    assert page.startswith("# By hand\n\n## Epochs on generated graphs\n")
+    assert page.endswith("\n\n## Measured\n\nby others\n")
+    assert page.count("| GraphSAGE | ") == 3
+    assert page.count("| 1.00 | 9,000 MiB | 100 MiB | 0.500 |") == 3
+    large_graph.run(tmp_path)
+    assert large_graph.PAGE.read_text() == page

@@ -66,6 +66,10 @@ MESSAGES = {
     "base is no name": ("_base_: [1]\n", r"x\.yaml:1: _base_ takes file names, received 1"),
     "base is a number": ("_base_: 3\n", r"x\.yaml:1: _base_ takes file names, received 3"),
     "base is a truth value": ("_base_: true\n", r"x\.yaml:1: _base_ takes file names, received True"),
+    "values inside each other": (
+        "print: " + "[" * 3000 + "]" * 3000 + "\n",
+        r"x\.yaml:1: more than 100 values lie inside",
+    ),
     "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a billion values": (

@@ -135,10 +135,24 @@ def test_networkx_json(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"edges": EDGES.replace("0,1,p", "0,77,p")}, "an edge of graph p joins"),
-        ({"nodes": NODES.replace("0,p,0,train,0.0", "0,p,0,train,much")}, "'a' does not hold numbers"),
+        (
+            {"nodes": NODES.replace("0,p,0,train,0.0", "0,p,0,train,much")},
+            r"nodes.csv:2: column 'a' takes numbers, received 'much'",
+        ),
+        (
+            {"nodes": NODES.replace("1,p,1,val,0.5", "1,p,1,val,")},
+            r"nodes.csv:3: column 'a' takes numbers, received 'nan'",
+        ),
+        (
+            {"nodes": NODES.replace("1,p,1,val", "1,p,red,val")},
+            r"nodes.csv:3: column 'y' takes numbers, received 'red'",
+        ),
+        ({"graphs": GRAPHS.replace("q,1", "q,red")}, r"graphs.csv:3: column 'y' takes numbers, received 'red'"),
+        ({"nodes": NODES.splitlines()[0] + "\n"}, "nodes.csv: has no line below the names"),
+        ({"nodes": NODES.replace(",", ";")}, r"nodes.csv:1: no column 'node', received .* are separated by commas"),
         ({"nodes": NODES.replace("1,p,", "0,p,")}, "graph p has a node twice"),
         ({"nodes": NODES.replace("0,p,0,train", "0,p,0,trian")}, "Did you mean 'train'"),
-        ({"nodes": NODES.replace("node,", "nodes,")}, "without the column 'node'"),
+        ({"nodes": NODES.replace("node,", "nodes,")}, "nodes.csv:1: no column 'node', received nodes, graph"),
         ({"graphs": "graph,y\np,0\n"}, "has no line for graph q"),
         ({"edges": EDGES.replace("5,0,u", "5,0,x")}, "graph x has no nodes"),
         ({"edges": ""}, "edges.csv: there is no such file"),
@@ -153,6 +167,21 @@ def test_a_csv_file_alone_is_a_table_of_molecules(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(UserError, match="needs a column 'smiles'; it has a, b"):
         _load(tmp_path / "a.csv")
+
+
+def test_molecules_without_smiles_or_with_words_for_targets(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    for text, message in (
+        ("smiles,y\nCCO,1\n,0\n", "a.csv:3: there is no SMILES"),
+        ("smiles,y\n", "a.csv:2: there is no SMILES"),
+        ("smiles,y\nCCO,active\n", "a.csv:2: column 'y' takes numbers, received 'active'"),
+    ):
+        file.write_text(text)
+        with pytest.raises(UserError, match=message):
+            _load(file)
+    pytest.importorskip("rdkit")
+    file.write_text("smiles,name,active,weight\nCCO,ethanol,True,1.5\nCC,ethane,False,2\n")
+    assert _load(file, task_type="regression").store.y.tolist() == [[1.0, 1.5], [0.0, 2.0]]
 
 
 TRAINED = {

@@ -16,7 +16,7 @@ def data() -> tuple[torch.Tensor, list[Field]]:
     ptr = torch.stack([torch.tensor([0, *sizes]).cumsum(0) for sizes in (SIZES, EDGES, PAIRS)])
     owner = torch.arange(5).repeat_interleave(torch.tensor(EDGES))
     ends = (torch.rand(2, sum(EDGES), generator=generator) * torch.tensor(SIZES)[owner]).to(torch.int32)
-    place = torch.cat([torch.randperm(n, generator=generator) for n in EDGES]).to(torch.int32)
+    order = torch.stack([torch.cat([each.argsort() for each in ends[end].split(EDGES)]) for end in (1, 0)])
     fields = [
         Field(torch.randn(sum(SIZES), 5, generator=generator)),
         Field(torch.randint(100, (sum(SIZES), 2), generator=generator).to(torch.int16), widen=True),
@@ -24,7 +24,7 @@ def data() -> tuple[torch.Tensor, list[Field]]:
         Field(torch.randint(2, (sum(EDGES),), generator=generator).bool(), level=1),
         Field(torch.randint(255, (sum(PAIRS),), generator=generator).to(torch.uint8), level=2),
         Field(ends, "ends", 1),
-        Field(torch.stack([place, place.flip(0) * 0]), "order", 1),
+        Field(order.to(torch.int32), "order", 1),
         Field(torch.randn(5, 40, generator=generator), "graphs"),
         Field(torch.arange(5, dtype=torch.int8), "graphs", widen=True),
     ]
@@ -43,6 +43,11 @@ def assert_equal_rows(backend: str) -> None:
             received = batch_rows(numbers, ptr, fields, room, backend=backend)
             assert torch.equal(received.offsets, expected.offsets)
             assert int(received.num_graphs) == len(graphs)
+            assert torch.equal(received.real_graphs, expected.real_graphs)
+            assert all(torch.equal(*each) for each in zip(received.real, expected.real, strict=True))
+            assert backend == "cpu" or (received.lists is not None and expected.lists is not None)
+            if received.lists is not None and expected.lists is not None:
+                assert all(torch.equal(*each) for each in zip(received.lists, expected.lists, strict=True))
             for number, (one, other) in enumerate(zip(received.fields, expected.fields, strict=True)):
                 assert one.dtype == other.dtype
                 assert torch.equal(one, other), f"field {number}"

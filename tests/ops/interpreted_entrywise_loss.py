@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphbench.ops.entrywise_loss import KINDS, gpu
+from graphbench.structures.unit_gradient import unit_gradient
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
 from tests.ops.test_entrywise_loss import CASES, by_hand, case, nothing
 
@@ -33,6 +34,18 @@ def test_error_in_float32(kind: str) -> None:
 def test_corner_cases() -> None:
     nothing("gpu", DEVICE)
     by_hand("gpu", DEVICE)
+
+
+def test_a_unit_gradient_is_not_multiplied() -> None:
+    """The gradient of a training step is the one that the forward pass made; any other factor multiplies it."""
+    using, (pred,) = case("mse", True, True, True, DEVICE)
+    loss = using("gpu")(pred)
+    unit = unit_gradient(loss.dtype, loss.device)
+    made, again, twice = (
+        torch.autograd.grad(loss, pred, factor, retain_graph=True)[0] for factor in (unit, unit, 2 * unit)
+    )
+    assert made.data_ptr() == again.data_ptr() != twice.data_ptr()
+    assert torch.equal(2 * made, twice)
 
 
 def test_many_entries_take_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:

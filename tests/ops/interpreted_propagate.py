@@ -41,6 +41,12 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
     def mean(t: Tensor, s: Tensor, m: Tensor, v: Tensor, **b: str) -> tuple[Tensor, Tensor]:
         return gated_mean(adj, part(t), s, part(m), part(v), **b)
 
+    def side_by_side(own: bool, x: Tensor, m: Tensor, **b: str) -> tuple[Tensor, Tensor]:
+        t, s, v, o = x.unbind(1)
+        packed = x if own else part(x.flatten(1)).view_as(x)[:, :3]
+        return gated_mean(adj, t, s, m, v, o if own else None, packed=packed, **b)
+
+    packed = [torch.randn_like(n[:, None].expand(-1, 4, -1)).requires_grad_(), edges()]
     return {
         "relu_sum": (lambda h, m, **b: relu_sum(adj, part(h), part(m), **b)[0], [nodes(), edges()]),
         "relu_sum_handed_on": (
@@ -59,6 +65,13 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
         "gated_mean": (lambda *x, **b: mean(*x, **b)[0], gated),
         "gated_mean_and_logit": (lambda *x, **b: part(torch.cat(mean(*x, **b))), gated),
         "logit": (lambda *x, **b: mean(*x, **b)[1], gated),
+        "gated_mean_own": (
+            lambda t, s, m, v, o, **b: part(gated_mean(adj, t, s, m, v, part(o), **b)[0]),
+            [*gated, nodes()],
+        ),
+        "packed_mean": (lambda *x, **b: side_by_side(False, *x, **b)[0], packed),
+        "packed_mean_own_and_logit": (lambda *x, **b: torch.cat(side_by_side(True, *x, **b)), packed),
+        "packed_logit": (lambda *x, **b: side_by_side(True, *x, **b)[1], packed),
     }
 
 
@@ -67,7 +80,8 @@ def operators(adj: Adjacency) -> dict[str, tuple[Callable[..., Tensor], list[Ten
     "name",
     [
         *("relu_sum", "relu_sum_handed_on", "edges_handed_on", "relu_sum_own", "relu_sum_learned"),
-        *("gated_mean", "gated_mean_and_logit", "logit"),
+        *("gated_mean", "gated_mean_and_logit", "logit", "gated_mean_own"),
+        *("packed_mean", "packed_mean_own_and_logit", "packed_logit"),
     ],
 )
 def test_equals_reference(graph: Callable[[], tuple[Tensor, int]], name: str) -> None:
@@ -90,7 +104,7 @@ def test_loops_and_normalisation_without_lists(
     assert_same(lambda h: propagate(found, h, backend="gpu"), lambda h: propagate(expected, h, backend="reference"), h)
 
 
-@pytest.mark.parametrize("name", ["relu_sum", "gated_mean_and_logit"])
+@pytest.mark.parametrize("name", ["relu_sum", "gated_mean_and_logit", "packed_mean_own_and_logit"])
 def test_error_in_float32(name: str) -> None:
     edge_index, n = GRAPHS["directed_star"]()
     function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
@@ -101,10 +115,10 @@ def test_hubs_and_further_gates_take_the_torch_code(monkeypatch: pytest.MonkeyPa
     edge_index, n = GRAPHS["directed_star"]()
     adj = adjacency(edge_index.to(DEVICE), n)
     monkeypatch.setattr(gpu, "_launch", None)
-    for name in ("relu_sum", "gated_mean", "gated_mean_and_logit"):
+    for name in ("relu_sum", "gated_mean", "gated_mean_and_logit", "packed_mean_own_and_logit"):
         function, inputs = operators(in_pieces(adj))[name]
         assert_same(partial(function, backend="gpu"), partial(function, backend="cpu"), inputs)
     gate = torch.rand(adj.num_edges, 1, dtype=torch.float64, device=DEVICE)
     inputs = operators(adj)["gated_mean"][1]
-    expected = cpu.gated_mean(adj, *inputs, gate, 1e-6)
+    expected = cpu.gated_mean(adj, *inputs, None, gate, 1e-6)
     torch.testing.assert_close(gated_mean(adj, *inputs, gate=gate, backend="gpu"), expected, rtol=0, atol=0)

@@ -24,3 +24,7 @@ def test_compiles_for_a_gpu(capability: int) -> None:
     options = {"num_warps": 1, "enable_fp_fusion": True}
     program = compile_kernel(gpu_tables.tile_table, constants, types, "*i64", capability, options)
     check_machine_code(program)
+    constants = {"ROWS": 64, "KEYS": 32, "BLOCK": gpu_launch.TABLE_BLOCK}
+    types = dict.fromkeys(("graphs", "room", "of_keys"), "i32")
+    program = compile_kernel(gpu_tables.two_tile_tables, constants, types, "*i64", capability, options)
+    check_machine_code(program)

@@ -42,7 +42,8 @@ def parts_case(device: str = "cpu") -> tuple[Callable[[str], Callable[..., Tenso
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(h: Tensor, *parameters: Tensor) -> Tensor:
-            (a, _unread, c), rows = linear_parts(h, parameters[:3], parameters[3:], backend=backend)
+            parts, rows = linear_parts(h, parameters[:3], parameters[3:], backend=backend)
+            a, _unread, c = parts.unbind(1)
             return torch.cat([a, a * c, rows], dim=1)
 
         return run

@@ -96,6 +96,10 @@ def operators(adj, n: int) -> dict:
             lambda t, s, m, v, **b: torch.cat(gated_mean(adj, t, s, m, v, **b)) + 0 * v.sum(),
             [normal(n, 3), normal(n, 3), normal(e, 3), normal(n, 3)],
         ),
+        "gated_mean_and_own": (
+            lambda t, s, m, v, o, **b: gated_mean(adj, t, s, m, v, o, **b)[0],
+            [normal(n, 3), normal(n, 3), normal(e, 3), normal(n, 3), normal(n, 3)],
+        ),
         "gated_mean_with_gate": (
             lambda t, s, m, v, g, **b: gated_mean(adj, t, s, m, v, gate=g, **b)[0],
             [normal(n, 3), normal(n, 3), normal(e, 3), normal(n, 3), torch.rand(e, 1).double().requires_grad_()],

@@ -21,8 +21,8 @@ KERNELS: dict[str, dict[str, Any]] = {
     "sum_with_loops": {},
     "relu_sum": {"OWN": True},
     "relu_sum_backward": {"OWN": True, "EDGES": True},
-    "gated_mean": {"EPS": 1e-6},
-    "gated_mean_at_target": {"EDGES": True},
+    "gated_mean": {"EPS": 1e-6, "OWN": True},
+    "gated_mean_at_target": {"EDGES": True, "OWN": True},
     "gated_mean_at_source": {},
 }
 __all__ = ["fresh_compiler"]  # a fixture

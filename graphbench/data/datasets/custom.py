@@ -26,6 +26,8 @@ from graphbench.errors import UserError
 from graphbench.registry import FromContext
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
+_FEW_CLASSES = 1000
+"""A number of classes that there may be even where there are fewer examples."""
 _MODES = (
     "standard",
     "fixed",
@@ -119,7 +121,14 @@ class CustomGraphs(DatasetBuilder):
     def _targets(self, y: Tensor, where: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
             y = y.to(torch.float32)
-            return y.unsqueeze(1) if y.dim() == 1 else y
+            y = y.unsqueeze(1) if y.dim() == 1 else y
+            unknown = ~y.isfinite().all(1)
+            if self.task_type == "regression" and not self.transductive and bool(unknown.any()):
+                number = int(unknown.int().argmax())
+                raise UserError(
+                    f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out."
+                )
+            return y
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
         if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
             raise UserError(
@@ -127,7 +136,19 @@ class CustomGraphs(DatasetBuilder):
                 f"{str(y.dtype).removeprefix('torch.')} of shape {tuple(y.shape)}. For columns of 0/1 use "
                 "classification_multilabel, for real numbers regression."
             )
-        return y.to(torch.int64)
+        return self._classes(y.to(torch.int64), where)
+
+    def _classes(self, y: Tensor, where: str) -> Tensor:
+        """Refuses what is no number of a class: below 0, or so large that it is an identifier."""
+        least, most = NO_TARGET if self.transductive else 0, max(len(y), _FEW_CLASSES) - 1
+        most = 1 if self.task_type == "classification_binary" else most
+        wrong = y[(y < least) | (y > most)]
+        if len(wrong):
+            raise UserError(
+                f"{where}: task_type '{self.task_type}' numbers its classes from 0 (at most {most} here), 'y' has "
+                f"{int(wrong[0])}."
+            )
+        return y
 
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None

@@ -17,8 +17,10 @@ from torch import Tensor
 from graphbench.data.store import GraphStore
 from graphbench.ops.batch_rows import Field, Room, batch_rows
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
-from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged, RealRows
+from graphbench.structures.adjacency import Adjacency, Csr
+from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged, Level, RealRows
 from graphbench.structures.capacity_pairs import CapacityPairs
+from graphbench.structures.graph_batch import adjacency_of, real_rows
 
 _NODES, _EDGES = 0, 1
 """Kinds of rows that every store has."""
@@ -83,7 +85,7 @@ class BatchAssembler:
         found = dict(zip(self._fields, padded.fields, strict=True))
         ragged = CapacityRagged(padded.offsets[_NODES], capacity)
         pairs = found.get(("pairs", ""))
-        return GraphBatch(
+        batch = GraphBatch(
             ragged=ragged,
             edge_index=found["edge_index", ""],
             x=found.get(("x", "")),
@@ -100,6 +102,18 @@ class BatchAssembler:
             edge_order=found.get(("edge_order", "")),
             real_graphs=padded.num_graphs,
         )
+        first = padded.offsets[:, len(numbers)]  # of padding
+        batch.keep(RealRows(padded.real_graphs, padded.num_graphs), real_rows, "graph")
+        for level, kind in self._levels().items():
+            batch.keep(RealRows(padded.real[kind], first[kind]), real_rows, level)
+        if padded.lists is not None and batch.edge_order is not None:
+            (ptr, other), entry = padded.lists, batch.edge_order
+            by_target, by_source = (Csr(ptr[line], entry[line], other[line]) for line in range(2))
+            source, target = batch.edge_index
+            batch.keep(
+                Adjacency(batch.num_nodes, source, target, by_target, by_source, None), adjacency_of, "none", False
+            )
+        return batch
 
     def real_targets(self, batch: GraphBatch) -> RealRows | None:
         """The rows of ``batch.y`` that count, of an assembled batch."""
@@ -110,6 +124,11 @@ class BatchAssembler:
         """Rows of ``y`` of so many graphs, nodes, ..."""
         level = self._store.y_level
         return {"graph": counts.graphs, "node": counts.nodes, "pair": counts.edge_sets.get("label", 0)}[level]
+
+    def _levels(self) -> dict[Level, int]:
+        """Kinds of rows by what a batch calls them."""
+        levels: dict[Level, int] = {"node": _NODES, "edge": _EDGES}
+        return levels | {"pair": 2 + len(self._store.edge_sets)} if self._has_pairs else levels
 
     def _set_level(self, name: str) -> int:
         return 2 + list(self._store.edge_sets).index(name)

@@ -15,6 +15,7 @@ from graphbench.encoders.contract import ColumnEncoder, PositionalEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm, relu_linear
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.ops.eigen_pairs import eigen_pairs, sum_present
 from graphbench.ops.segment import segment_flip
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
@@ -91,25 +92,29 @@ class LaplacianEncoder(PositionalEncoder):
         """(N, dim_pe) encodings of the nodes."""
         dtype = self.lin_in.weight.dtype
         eigvecs = precomputed(batch, self.registered_name, "eigvecs", self.max_freqs).to(dtype)
+        if self.by_frequency:
+            return self._by_frequency(eigvecs, batch)
+        eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
+        pairs, present = eigen_pairs(eigvecs, eigvals, batch.ragged, flip=self.training)
+        if self.raw_norm is not None:
+            pairs = self.raw_norm(pairs, batch)
+        h = self.lin_in(pairs) if self.mlp is None else self.mlp(relu_linear(pairs, self.lin_in))
+        if len(h) and len(self.layers):  # PyTorch's layer refuses to attend over no node at all
+            absent = present == 0
+            for layer in self.layers:
+                h = layer(h, src_key_padding_mask=absent)
+        pe: Tensor = self.post_mlp(sum_present(h, present))
+        return pe
+
+    def _by_frequency(self, eigvecs: Tensor, batch: GraphBatch) -> Tensor:
         absent = torch.isnan(eigvecs)
         if self.training:
             coin = torch.randint(0, 2, (batch.num_graphs, self.max_freqs), device=batch.device)
             eigvecs = segment_flip(eigvecs, coin, batch.ragged)
-        if self.by_frequency:
-            eigvecs = eigvecs.masked_fill(absent, 0.0)
-            if self.raw_norm is not None:
-                eigvecs = self.raw_norm(eigvecs, batch)
-            linear_pe: Tensor = self.post_mlp(self.lin_in(eigvecs))
-            return linear_pe
-        eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
-        pairs = torch.stack([eigvecs, eigvals], dim=2).masked_fill(absent[:, :, None], 0.0)
+        eigvecs = eigvecs.masked_fill(absent, 0.0)
         if self.raw_norm is not None:
-            pairs = self.raw_norm(pairs, batch)
-        h = self.lin_in(pairs) if self.mlp is None else self.mlp(relu_linear(pairs, self.lin_in))
-        if len(h):  # PyTorch's layer refuses to attend over no node at all
-            for layer in self.layers:
-                h = layer(h, src_key_padding_mask=absent)
-        pe: Tensor = self.post_mlp(h.masked_fill(absent[:, :, None], 0.0).sum(1))
+            eigvecs = self.raw_norm(eigvecs, batch)
+        pe: Tensor = self.post_mlp(self.lin_in(eigvecs))
         return pe
 
 

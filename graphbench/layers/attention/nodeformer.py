@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import torch
@@ -27,8 +28,8 @@ from graphbench.structures.adjacency import Adjacency
 EPS = 1e-6
 """Added to the random features, as in the released code."""
 
-FIXED_SEED = -(2**31)
-"""Seed of every training pass with ``noise: fixed``: what a number beyond 32 bits becomes on x86."""
+OVERFLOW = -(2**31)
+"""What x86 makes of a number that is too large for 32 bits."""
 
 
 @register("NodeFormer")
@@ -59,18 +60,18 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
             lambda is ``edge_loss`` times the number of layers.
         combine: ``"concat"`` the heads and map them by W_O, or take their ``"mean"`` without a map.
         use_weight: v is a linear map of the input; False: the input for all heads.
-        noise: ``"step"``: directions, Gumbel noise and dropout are drawn anew in every training pass. ``"fixed"``:
-            every pass seeds PyTorch's generators with the same number, so that all have the same noise, as in the
-            released code (see below): for its tables, not for new models.
+        noise: ``"step"``: directions, Gumbel noise and dropout are drawn anew in every training pass. ``"released"``:
+            every pass seeds PyTorch's generators as the released code does (see below), so that most passes have the
+            same noise: for its tables, not for new models.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
-    Differences from the released code: directions are drawn in every training step by the device, and
-    the last ones are kept for evaluation. The code seeds the generators in every pass with |sum of the queries| * 1e8,
-    made a 32-bit integer, which overflows to -2^31 in nearly every pass: ``noise: fixed``. Degrees are in-degrees at
-    both ends. Sums, maxima and noise belong to one graph, never to the batch. L is an
-    :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
+    Differences from the released code: directions are drawn in every training step by the device, and the last ones
+    are kept for evaluation. The code seeds all generators in every pass with |sum of the queries| * 1e8, made a 32-bit
+    integer, which overflows to one and the same number where that sum is above 21.5: ``noise: released``, in evaluation
+    as well. Degrees are in-degrees at both ends. Sums, maxima and noise belong to one graph, never to the batch. L is
+    an :class:`auxiliary loss <graphbench.contract.HasAuxiliaryLoss>`: minimised, not reported. Residual, LayerNorm and
     activation belong to the model (TwoBranch: ``attention_norm``, ``attention_residual: sum``; before a LayerNorm the
     mean is as good as the sum). SGFormer's release calls the same model with ``tau`` 1, its default there.
     """
@@ -90,7 +91,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         edge_loss: float = 0.0,
         combine: Literal["concat", "mean"] = "concat",
         use_weight: bool = True,
-        noise: Literal["step", "fixed"] = "step",
+        noise: Literal["step", "released"] = "step",
     ) -> None:
         super().__init__()
         if nb_features < 1:
@@ -107,8 +108,8 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
             raise ArgumentError("bias_act", f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
         if combine not in ("concat", "mean"):
             raise ArgumentError("combine", f"combine must be 'concat' or 'mean', received {combine!r}")
-        if noise not in ("step", "fixed"):
-            raise ArgumentError("noise", f"noise must be 'step' or 'fixed', received {noise!r}")
+        if noise not in ("step", "released"):
+            raise ArgumentError("noise", f"noise must be 'step' or 'released', received {noise!r}")
         self.heads = heads
         self.tau = tau
         self.gumbel_samples = gumbel_samples
@@ -127,14 +128,14 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
+        q, k, v = self._scaled(self.q, h), self._scaled(self.k, h), self._values(h)
         projection = self.projection
-        if self.training:
-            if self.noise == "fixed":
-                torch.manual_seed(FIXED_SEED)
+        if self.noise == "released":
+            torch.manual_seed(released_seed(q * self.tau**0.5))
+        if self.training or self.noise == "released":
             # The backward pass needs a tensor that the next step does not write to.
             projection = directions(len(projection), projection.shape[1], h.device).to(self.projection)
             self.projection.copy_(projection)
-        q, k, v = self._scaled(self.q, h), self._scaled(self.k, h), self._values(h)
         z = self._attend(q, k, v, projection, batch)
         if self.bias is not None:
             z = z + self._along_edges(self.bias, v, batch)
@@ -144,7 +145,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
 
     def capture_obstacle(self, one_batch: bool = False) -> str | None:
         """Why this one cannot be captured; a recording cannot seed a generator."""
-        seeds = "NodeFormer seeds the generators in every pass (noise: fixed)"
+        seeds = "NodeFormer seeds the generators in every pass (noise: released)"
         return super().capture_obstacle(one_batch) if self.noise == "step" else seeds
 
     def reduce_nodes(self, h: Tensor) -> KeySums:
@@ -211,3 +212,9 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
     def extra_repr(self) -> str:
         """Heads, directions and temperature, in ``print(model)``."""
         return f"heads={self.heads}, nb_features={self.projection.shape[0]}, tau={self.tau}"
+
+
+def released_seed(queries: Tensor) -> int:
+    """Seed that the released code computes from the queries of a pass, in their precision."""
+    number = float((queries.detach().sum() * 1e8).abs())
+    return math.ceil(number) if number < 2**31 else OVERFLOW

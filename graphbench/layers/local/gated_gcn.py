@@ -87,13 +87,13 @@ class GatedGCNCore(GraphLayer):
             raise ValueError("CustomGatedGCN needs edge states, received none (an edge encoder supplies them)")
         adj = batch.adjacency()
         maps = (self.gate_target, self.gate_source, self.lin_neighbor, self.lin_self)
-        (target, source, value, own), h = joint_linear(h, maps)
+        (target, source, value, own), packed, h = joint_linear(h, maps)
         edge, e = linear_and_rows(e, self.gate_edge.weight, self.gate_edge.bias)
         gate = None if self.pe_gate is None else self.pe_gate(adj, batch)
-        neighbours, logit = gated_mean(adj, target, source, edge, value, gate=gate)
+        new, logit = gated_mean(adj, target, source, edge, value, own, gate=gate, packed=packed)
         old, old_edges = (h if self.node_residual else None), (e if self.edge_residual else None)
         around: dict[str, Any] = {"act": self.act, "dropout": self.dropout}
-        outputs = [Normed(self.node_norm, own, added=neighbours, residual=old, **around)]
+        outputs = [Normed(self.node_norm, new, residual=old, **around)]
         if self.update_edges:
             outputs.append(Normed(self.edge_norm, logit, "edge", residual=old_edges, **around))
         h_new, *e_new = normed(outputs, batch)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
 
@@ -21,7 +22,8 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
     rows = {level: _Rows(shift[level], starts[level], room.rows[level]) for level in levels}
     offsets = torch.cat([starts, _behind(starts[:, -1:], room)], dim=1)
     gathered = [_field(field, rows.get(field.level), starts, graphs, room) for field in fields]
-    return PaddedRows(offsets, present.sum(), gathered)
+    real = [torch.arange(total, device=ptr.device) < starts[level, -1] for level, total in enumerate(room.rows)]
+    return PaddedRows(offsets, present.sum(), gathered, real, F.pad(present, (0, room.padding_graphs)))
 
 
 class _Rows:

@@ -65,8 +65,15 @@ class PaddedRows:
             into graphs, padding graphs included; of other kinds, what is padding belongs to the last graph.
         num_graphs: () int64, graphs that are no padding.
         fields: in the order asked for.
+        real: (R,) bool per kind of rows, False for padding.
+        real_graphs: (G,) bool, the same of graphs.
+        lists: (2, N + 1) where the edges of every node begin and (2, E) the node at their other end, both grouped by
+            target and by source, of the first ``order`` and the ``ends`` of its kind; None where nobody has made them.
     """
 
     offsets: Tensor
     num_graphs: Tensor
     fields: list[Tensor]
+    real: list[Tensor]
+    real_graphs: Tensor
+    lists: tuple[Tensor, Tensor] | None = None

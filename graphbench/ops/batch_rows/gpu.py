@@ -25,6 +25,7 @@ OLDEST = (3, 6)
 # Rows of a tile.
 ROWS = 128
 _KINDS = {"values": 0, "ends": 1, "order": 2, "graphs": 3}
+_REAL, _REAL_GRAPHS, _LISTS = 4, 5, 6
 
 
 def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
@@ -39,24 +40,54 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
     offsets, shift = ptr.new_empty(len(ptr), graphs + 1), ptr.new_empty(len(ptr), num_places)
     count, limits = ptr.new_empty(()), _on_device(room.rows, ptr.device)
     targets = [_target(field, graphs, room) for field in fields]
+    real = [numbers.new_empty(total, dtype=torch.bool) for total in (*room.rows, graphs)]
+    kinds = [*(_KINDS[field.kind] for field in fields), *[_REAL] * len(room.rows), _REAL_GRAPHS]
+    levels = [*(field.level for field in fields), *range(len(room.rows)), 0]
+    sources = [*(_plain(field.source) for field in fields), *[numbers] * len(real)]  # masks have none
+    edges, order = _edges_and_order(fields)
+    lists = None
+    if order is not None:
+        nodes, level = room.rows[0], order.level
+        lists = numbers.new_empty(2 * (room.rows[level] + _beginnings(nodes)))
+        kinds, levels, sources = [*kinds, _LISTS], [*levels, level], [*sources, order.source]
+    numbered = (_KINDS["ends"], _KINDS["order"], _LISTS)
     block = triton.next_power_of_2(max(num_places, room.padding_graphs + 1))
-    longest = max(graphs, *(room.rows[field.level] for field in fields))
     with torch.cuda.device_of(numbers):
         places[1,](
             numbers, ptr, limits, offsets, shift, count,
             ptr.shape[1] - 1, num_places, room.padding_graphs, room.max_size,
             LEVELS=len(ptr), BLOCK=block, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
-        rows[-(-longest // ROWS), len(fields)](
-            numbers, limits, offsets, shift,
-            tuple(_plain(field.source) for field in fields), tuple(_plain(target) for target in targets),
-            tuple(field.source.shape[1] if field.is_numbered else 0 for field in fields),
+        rows[-(-(max(graphs, *room.rows) + 1) // ROWS), len(kinds)](
+            numbers, limits, offsets, shift, tuple(sources),
+            tuple(_plain(target) for target in [*targets, *real, *([] if lists is None else [lists])]),
+            tuple(source.shape[1] if kind in numbered else 0 for kind, source in zip(kinds, sources, strict=True)),
             num_places, room.padding_graphs,
-            KINDS=tuple(_KINDS[field.kind] for field in fields), LEVELS=tuple(field.level for field in fields),
-            WIDTHS=tuple(field.source[0].numel() if field.source.dim() > 1 else 1 for field in fields),
+            KINDS=tuple(kinds), LEVELS=tuple(levels),
+            WIDTHS=tuple(source[0].numel() if source.dim() > 1 else 1 for source in sources), EDGES=edges,
             SEARCH=max(1, (num_places - 1).bit_length()), ROWS=ROWS, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
-    return PaddedRows(offsets, count, targets)
+    return PaddedRows(offsets, count, targets, real[:-1], real[-1], _lists_of(lists, room, order))
+
+
+def _edges_and_order(fields: Sequence[Field]) -> tuple[int, Field | None]:
+    """Number of the field of the ends of edges, and their order; None where either is not asked for."""
+    order = next((field for field in fields if field.kind == "order"), None)
+    level = None if order is None else order.level
+    edges = next((i for i, field in enumerate(fields) if field.kind == "ends" and field.level == level), None)
+    return (0, None) if edges is None else (edges, order)
+
+
+def _lists_of(lists: Tensor | None, room: Room, order: Field | None) -> tuple[Tensor, Tensor] | None:
+    if lists is None or order is None:
+        return None
+    edges, nodes = room.rows[order.level], room.rows[0]
+    return lists[2 * edges :].view(2, -1)[:, : nodes + 1], lists[: 2 * edges].view(2, -1)
+
+
+def _beginnings(nodes: int) -> int:
+    """Room for where the list of every node begins, and the end: even, as addresses are wanted aligned to 16 bytes."""
+    return (nodes + 2) // 2 * 2
 
 
 def _target(field: Field, graphs: int, room: Room) -> Tensor:

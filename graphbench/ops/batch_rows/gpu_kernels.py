@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-VALUES, ENDS, ORDER, GRAPHS = (tl.constexpr(number) for number in range(4))
+VALUES, ENDS, ORDER, GRAPHS, REAL, REAL_GRAPHS, LISTS = (tl.constexpr(number) for number in range(7))
 
 
 @triton.jit
@@ -44,9 +44,10 @@ def places(
 def rows(
     numbers, room, offsets, shift, sources, targets, strides,
     places_, padding_graphs,
-    KINDS: tl.constexpr, LEVELS: tl.constexpr, WIDTHS: tl.constexpr, SEARCH: tl.constexpr, ROWS: tl.constexpr,
+    KINDS: tl.constexpr, LEVELS: tl.constexpr, WIDTHS: tl.constexpr, EDGES: tl.constexpr, SEARCH: tl.constexpr,
+    ROWS: tl.constexpr,
 ):  # fmt: skip
-    """A tile of rows of one field: program (tile, field)."""
+    """A tile of rows of one field: program (tile, field). ``EDGES``: the field of the ends that lists are made of."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     for field in tl.static_range(len(KINDS)):
         if tl.program_id(1) == field:
@@ -58,17 +59,20 @@ def rows(
                 inside = row < places_ + padding_graphs
                 number = tl.load(numbers + row, row < places_, other=0)
                 _copy(source, target, row, tl.maximum(number, 0), inside, WIDTH, ROWS)
+            elif KIND == REAL_GRAPHS:
+                number = tl.load(numbers + row, row < places_, other=-1)
+                tl.store(target + row, (number >= 0).to(tl.uint8), row < places_ + padding_graphs)
+            elif KIND == REAL:
+                total = tl.load(offsets + LEVEL * (places_ + padding_graphs + 1) + places_)
+                tl.store(target + row, (row < total).to(tl.uint8), row < tl.load(room + LEVEL))
+            elif KIND == LISTS:
+                _lists(source, sources[EDGES], target, offsets, shift, room, row, strides[field], strides[EDGES],
+                       places_, padding_graphs, LEVEL, SEARCH, ROWS)  # fmt: skip
             else:
                 begin = offsets + LEVEL * (places_ + padding_graphs + 1)
                 limit, total = tl.load(room + LEVEL), tl.load(begin + places_)
                 inside, real = row < limit, row < total
-                # The last place that begins at or before the row: empty ones are passed over.
-                owner = tl.zeros([ROWS], tl.int64)
-                for bit in tl.static_range(SEARCH):
-                    further = owner + (1 << (SEARCH - 1 - bit))
-                    known = further < places_
-                    reached = tl.load(begin + further, known, other=0) <= row
-                    owner = tl.where(known & reached, further, owner)
+                owner = _owner(begin, row, places_, SEARCH, ROWS)
                 index = tl.where(real, tl.load(shift + LEVEL * places_ + owner) + row, 0)
                 if KIND == VALUES:
                     _copy(source, target, row, index, inside, WIDTH, ROWS)
@@ -77,11 +81,76 @@ def rows(
                     base = tl.load(begin + owner)
                     if KIND == ENDS:
                         base = tl.load(offsets + owner)
-                        first, nodes = tl.load(offsets + places_), tl.load(room)
-                        padding = first + (row - total) * (nodes - first) // tl.maximum(limit - total, 1)
+                        padding = _padding_end(offsets, room, row, total, limit, places_)
                     for end in tl.static_range(2):
                         local = tl.load(source + end * strides[field] + index, inside, other=0).to(tl.int64)
                         tl.store(target + end * limit + row, tl.where(real, local + base, padding), inside)
+
+
+@triton.jit
+def _owner(begin, row, places_, SEARCH: tl.constexpr, ROWS: tl.constexpr):
+    """The last place that begins at or before a row: empty ones are passed over."""
+    owner = tl.zeros([ROWS], tl.int64)
+    for bit in tl.static_range(SEARCH):
+        further = owner + (1 << (SEARCH - 1 - bit))
+        known = further < places_
+        reached = tl.load(begin + further, known, other=0) <= row
+        owner = tl.where(known & reached, further, owner)
+    return owner
+
+
+@triton.jit
+def _padding_end(offsets, room, row, total, limit, places_):
+    """The padding node at both ends of a padding edge."""
+    first, nodes = tl.load(offsets + places_), tl.load(room)
+    return first + (row - total) * (nodes - first) // tl.maximum(limit - total, 1)
+
+
+@triton.jit
+def _lists(
+    order, edges, target, offsets, shift, room, row, s_order, s_edges, places_, padding_graphs,
+    LEVEL: tl.constexpr, SEARCH: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Edges grouped by target, then by source: the node at the other end of each, and where the lists of nodes begin.
+
+    ``target`` is (2, E) other ends, behind which lie two lines of N + 1 beginnings, of even length.
+    """
+    begin = offsets + LEVEL * (places_ + padding_graphs + 1)
+    limit, total, nodes = tl.load(room + LEVEL), tl.load(begin + places_), tl.load(room)
+    for line in tl.static_range(2):
+        # [ROWS] node that the edge in front of a row is grouped by, and the one that its own is.
+        before, _other = _grouped(
+            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, room, begin, row - 1, total, limit,
+            places_, LEVEL, SEARCH, ROWS,
+        )  # fmt: skip
+        key, other = _grouped(
+            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, room, begin, row, total, limit,
+            places_, LEVEL, SEARCH, ROWS,
+        )  # fmt: skip
+        tl.store(target + line * limit + row, other, row < limit)
+        before = tl.where(row == 0, -1, before)
+        key = tl.where(row < limit, key, tl.where(row == limit, nodes, before))
+        for step in range(1, tl.max(key - before, 0) + 1):
+            node = before + step
+            tl.store(target + 2 * limit + line * ((nodes + 2) // 2 * 2) + node, row, node <= key)
+
+
+@triton.jit
+def _grouped(
+    order, edges, end, s_edges, offsets, shift, room, begin, row, total, limit, places_,
+    LEVEL: tl.constexpr, SEARCH: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """([ROWS] node at that end of the edge which an order has at a row, the node at the other end)."""
+    real = (row >= 0) & (row < total)
+    owner = _owner(begin, tl.maximum(row, 0), places_, SEARCH, ROWS)
+    further = tl.load(shift + LEVEL * places_ + owner)
+    # Local number of the edge, and from it its row in the data set.
+    edge = tl.load(order + tl.where(real, further + row, 0), real, other=0).to(tl.int64)
+    index = tl.where(real, edge + tl.load(begin + owner) + further, 0)
+    base, padding = tl.load(offsets + owner), _padding_end(offsets, room, row, total, limit, places_)
+    node = tl.load(edges + end * s_edges + index, real, other=0).to(tl.int64) + base
+    other = tl.load(edges + (1 - end) * s_edges + index, real, other=0).to(tl.int64) + base
+    return tl.where(real, node, padding), tl.where(real, other, padding)
 
 
 @triton.jit

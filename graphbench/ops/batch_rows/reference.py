@@ -25,7 +25,27 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
         offsets.append(torch.tensor([0, *sizes]).cumsum(0))
     count = torch.tensor(len(graphs), device=numbers.device)
     gathered = [_field(field, graphs, len(numbers), ptr, offsets, room) for field in fields]
-    return PaddedRows(torch.stack(offsets).to(ptr.device), count, gathered)
+    real = [
+        torch.tensor([row < int(begin[len(graphs)]) for row in range(total)], dtype=torch.bool, device=ptr.device)
+        for begin, total in zip(offsets, room.rows, strict=True)
+    ]
+    of_graphs = torch.tensor([True] * len(graphs) + [False] * (len(numbers) - len(graphs) + room.padding_graphs))
+    lists = _lists(fields, gathered, room.rows[0])
+    return PaddedRows(torch.stack(offsets).to(ptr.device), count, gathered, real, of_graphs.to(ptr.device), lists)
+
+
+def _lists(fields: Sequence[Field], gathered: Sequence[Tensor], nodes: int) -> tuple[Tensor, Tensor] | None:
+    orders = [each for each, field in enumerate(fields) if field.kind == "order"]
+    levels = [fields[each].level for each in orders]
+    ends = [each for each, field in enumerate(fields) if field.kind == "ends" and field.level in levels[:1]]
+    if not ends:
+        return None
+    begin, other = [], []
+    for line, entry in enumerate(gathered[orders[0]]):
+        key = gathered[ends[0]][1 - line][entry]
+        begin.append([int((key < node).sum()) for node in range(nodes + 1)])
+        other.append(gathered[ends[0]][line][entry])
+    return torch.tensor(begin, device=other[0].device), torch.stack(other)
 
 
 def _field(

@@ -16,6 +16,7 @@ from graphbench.ops.backend import first_order
 from graphbench.ops.entrywise_loss import cpu
 from graphbench.ops.entrywise_loss.gpu_kernels import loss_and_gradient
 from graphbench.ops.entrywise_loss.kind import KINDS, Kind
+from graphbench.structures.unit_gradient import unit_gradient
 
 # Entries that one program goes through, and those that it looks at together.
 MOST, ENTRIES, WARPS = 1 << 16, 1024, 8
@@ -70,4 +71,5 @@ class _Loss(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (dpred,) = ctx.saved_tensors
-        return grad * dpred, None, None, None
+        begins = grad is unit_gradient(grad.dtype, grad.device)
+        return (dpred if begins else grad * dpred), None, None, None

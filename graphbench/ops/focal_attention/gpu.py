@@ -29,6 +29,7 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     loadable,
     parts_of,
+    prepare_row_tiles,
     row_tiles,
     span_of,
     triton_type,
@@ -188,6 +189,7 @@ class _Attention(torch.autograd.Function):
         wide = wide_of(v.dtype)
         constants = launch.constants(q, v, term, bias, parts)
         ragged = launch.ragged
+        prepare_row_tiles(ragged, constants["ROWS"], constants["KEYS"])
         tiles = ragged.derived(row_tiles, constants["ROWS"])
         out, log_sum = v.new_empty(v.shape), v.new_empty(q.shape[:2], dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)

@@ -19,7 +19,7 @@ def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     return gpu.linear_and_rows(*arguments)
 
 
-def _parts_on_gpu(*arguments: Any) -> tuple[list[Tensor], Tensor]:
+def _parts_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     from graphbench.ops.linear import gpu  # needs Triton
 
     return gpu.linear_parts(*arguments)
@@ -78,7 +78,7 @@ def linear_and_rows(
 
 def linear_parts(
     h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], *, backend: str = "auto"
-) -> tuple[list[Tensor], Tensor]:
+) -> tuple[Tensor, Tensor]:
     """``[h W^T + b for W, b in zip(weights, biases)]``, on a device as one product; and ``h`` for the next reader.
 
     Args:
@@ -88,7 +88,7 @@ def linear_parts(
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
-        (R, f) each, in one piece of memory, and ``h`` as from :func:`linear_and_rows`.
+        (R, maps, f), on a device every map in one piece of memory, and ``h`` as from :func:`linear_and_rows`.
 
     Raises:
         ValueError: shapes do not fit each other.

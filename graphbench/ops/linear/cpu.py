@@ -24,12 +24,12 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     return result
 
 
-def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_parts`."""
     if in_one_piece(h):
-        return [F.linear(h, weight, bias) for weight, bias in zip(weights, biases, strict=True)], h
-    *parts, rows = LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
-    return parts, rows
+        return F.linear(h, torch.cat([*weights]), torch.cat([*biases])).unflatten(1, (len(weights), -1)), h
+    result: tuple[Tensor, Tensor] = LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
+    return result
 
 
 def in_one_piece(h: Tensor) -> bool:
@@ -100,8 +100,8 @@ class LinearParts(torch.autograd.Function):
     """Several maps of the same rows: one copy of the parameters, one batched product, each part in one piece."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, compute: Gradients, *parameters: Tensor) -> tuple[Tensor, ...]:
-        """The products, and the rows."""
+    def forward(ctx: Any, h: Tensor, compute: Gradients, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """The products (R, maps, f), and the rows."""
         maps, (f, d) = len(parameters) // 2, parameters[0].shape
         joined = torch.cat([each.reshape(-1) for each in parameters])
         weight, bias = joined[: maps * f * d].view(maps, f, d), joined[maps * f * d :].view(maps, 1, f)
@@ -109,17 +109,16 @@ class LinearParts(torch.autograd.Function):
         ctx.compute = compute
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight)
-        return *parts.unbind(0), h.view_as(h)
+        return parts.transpose(0, 1), h.view_as(h)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
         """Of the rows, then of all weights and all biases."""
         h, weight = ctx.saved_tensors
-        (maps, f, d), (*of_parts, of_rows) = weight.shape, grads
-        if all(grad is None for grad in of_parts):
+        maps, f, d = weight.shape
+        if grad is None:
             return of_rows, None, *[None] * (2 * maps)
-        grad = torch.cat([h.new_zeros(len(h), f) if grad is None else grad for grad in of_parts], dim=1)
         wanted = (ctx.needs_input_grad[0], True)
-        of_h, of_weight, of_bias = ctx.compute(h, weight.view(maps * f, d), None, grad, of_rows, wanted)
+        of_h, of_weight, of_bias = ctx.compute(h, weight.view(maps * f, d), None, grad.flatten(1), of_rows, wanted)
         return of_h, None, *of_weight.split(f), *of_bias.split(f)

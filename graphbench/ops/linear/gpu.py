@@ -35,7 +35,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     return result
 
 
-def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above.
 
     Raises:
@@ -44,8 +44,9 @@ def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor])
     f, d = weights[0].shape
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)
-    *parts, rows = cpu.LinearParts.apply(unit_stride(h), gradients, *weights, *biases)  # type: ignore[no-untyped-call]
-    return parts, rows
+    arguments = (unit_stride(h), gradients, *weights, *biases)
+    result: tuple[Tensor, Tensor] = cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:

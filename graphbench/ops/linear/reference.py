@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 
@@ -14,6 +15,6 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     return (out.clamp(min=0) if relu else out), h
 
 
-def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_parts`."""
-    return [h @ weight.t() + bias for weight, bias in zip(weights, biases, strict=True)], h
+    return torch.stack([h @ weight.t() + bias for weight, bias in zip(weights, biases, strict=True)], dim=1), h

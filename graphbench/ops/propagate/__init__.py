@@ -135,15 +135,19 @@ def relu_sum(
     return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
 
 
-@library_op(lambda adj, target, source, edge, value, **_: (value.new_empty(value.shape), edge.new_empty(edge.shape)))
+@library_op(
+    lambda adj, target, source, edge, value, *_, **__: (value.new_empty(value.shape), edge.new_empty(edge.shape))
+)
 def gated_mean(
     adj: Adjacency,
     target: Tensor,
     source: Tensor,
     edge: Tensor,
     value: Tensor,
+    own: Tensor | None = None,
     *,
     gate: Tensor | None = None,
+    packed: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
@@ -151,7 +155,7 @@ def gated_mean(
 
     With ``logit(s, t) = target[t] + source[s] + edge[s, t]`` and ``w(s, t) = sigmoid(logit(s, t)) gate(s, t)``::
 
-        out[t] = sum_s w(s, t) * value[s] / (sum_s w(s, t) + eps)
+        out[t] = own[t] + sum_s w(s, t) * value[s] / (sum_s w(s, t) + eps)
 
     Args:
         adj: see :class:`~graphbench.structures.Adjacency`, without added self loops.
@@ -159,7 +163,10 @@ def gated_mean(
         source: (N, d) part that the sending node contributes.
         edge: (E, d) part that the edge contributes.
         value: (N, d) what the sending node sends.
+        own: (N, d) what the receiving node adds itself, or None for 0.
         gate: (E, 1) further factor of the weight, or None for 1.
+        packed: (N, 3, d), or (N, 4, d) with ``own``: target, source, value and own are views of it in this order; or
+            None. Kernels then write its gradient in one piece.
         eps: keeps the mean finite where no edge arrives.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
@@ -168,4 +175,6 @@ def gated_mean(
     """
     if backend == "auto" and has_triton(target):
         backend = "gpu"
-    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, gate, eps)
+    if backend == "gpu":
+        return _gated_mean_on_gpu(adj, target, source, edge, value, own, gate, packed, eps)
+    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, own, gate, eps)

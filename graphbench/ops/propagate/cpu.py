@@ -50,11 +50,18 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[
 
 
 def gated_mean(
-    adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, gate: Tensor | None, eps: float
+    adj: Adjacency,
+    target: Tensor,
+    source: Tensor,
+    edge: Tensor,
+    value: Tensor,
+    own: Tensor | None,
+    gate: Tensor | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.gated_mean`."""
-    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, target, source, edge, value, gate, eps)  # type: ignore[no-untyped-call]
-    return result
+    mean, logit = _GatedMean.apply(adj, target, source, edge, value, gate, eps)  # type: ignore[no-untyped-call]
+    return (mean if own is None else own + mean), logit
 
 
 def _bag(rows: Tensor, index: Tensor, lists: Csr, weight: Tensor | None = None) -> Tensor:

@@ -50,17 +50,26 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[
 
 
 def gated_mean(
-    adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, gate: Tensor | None, eps: float
+    adj: Adjacency,
+    target: Tensor,
+    source: Tensor,
+    edge: Tensor,
+    value: Tensor,
+    own: Tensor | None,
+    gate: Tensor | None,
+    packed: Tensor | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.gated_mean`; further gates and lists cut into pieces go through torch code.
 
     Raises:
         ValueError: the tensors lie on a device that Triton cannot reach.
     """
-    inputs = (target, source, edge, value)
-    if gate is not None or not _reaches("gated_mean", adj, *inputs):
-        return cpu.gated_mean(adj, target, source, edge, value, gate, eps)
-    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, *(unit_stride(x) for x in inputs), eps)  # type: ignore[no-untyped-call]
+    nodes = [target, source, value, *([] if own is None else [own])]
+    if gate is not None or not _reaches("gated_mean", adj, edge, *nodes):
+        return cpu.gated_mean(adj, target, source, edge, value, own, gate, eps)
+    parts = [unit_stride(x) for x in (nodes if packed is None else [packed])]
+    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, eps, unit_stride(edge), *parts)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -144,41 +153,57 @@ class _ReluSum(torch.autograd.Function):
 
 
 class _GatedMean(torch.autograd.Function):
-    """Saves values and logits, the means and the sums of gates."""
+    """Saves values and logits, the means and the sums of gates. What nodes contribute is several tensors or one."""
 
     @staticmethod
-    def forward(
-        ctx: Any, adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, eps: float
-    ) -> tuple[Tensor, Tensor]:
-        out, logit, norm = target.new_empty(target.shape), edge.new_empty(edge.shape), target.new_empty(target.shape)
-        inputs = (target, source, edge, value)
+    def forward(ctx: Any, adj: Adjacency, eps: float, edge: Tensor, *parts: Tensor) -> tuple[Tensor, Tensor]:
+        packed = len(parts) == 1
+        target, source, value, *owns = parts[0].unbind(1) if packed else parts
+        mean, logit, norm = target.new_empty(target.shape), edge.new_empty(edge.shape), target.new_empty(target.shape)
+        out, own = (mean.new_empty(mean.shape), owns[0]) if owns else (mean, target)
+        inputs = (target, source, edge, value, own)
         _launch(
-            gpu_kernels.gated_mean, adj, target.shape[1], target, *inputs, *_lists(adj.by_target), out, logit, norm,
-            adj.num_nodes, *(x.stride(0) for x in inputs), EPS=eps,
+            gpu_kernels.gated_mean, adj, target.shape[1], target, *inputs, *_lists(adj.by_target), out, mean, logit,
+            norm, adj.num_nodes, *(x.stride(0) for x in inputs), OWN=bool(owns), EPS=eps,
         )  # fmt: skip
-        ctx.adj = adj
+        ctx.adj, ctx.packed, ctx.number = adj, packed, 3 + len(owns)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(value, out, logit, norm)
+        ctx.save_for_backward(value, mean, logit, norm)
         return out, logit
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
-        value, out, logit, norm = ctx.saved_tensors
-        adj, width = ctx.adj, out.shape[1]
+        value, mean, logit, norm = ctx.saved_tensors
+        adj, width = ctx.adj, mean.shape[1]
         if grad is None:
-            return cpu.logit_gradients(adj, grad_logit)
+            return _without_means(ctx, grad_logit)
         grad, has_own = unit_stride(grad), grad_logit is not None
         own = logit if grad_logit is None else unit_stride(grad_logit)
-        dtarget, dsource, dvalue = (out.new_empty(out.shape) for _ in range(3))
-        dedge = logit.new_empty(logit.shape)
+        dnodes = mean.new_empty(len(mean), ctx.number, width) if ctx.packed else None
+        dtarget, dsource, dvalue, *downs = (
+            [mean.new_empty(mean.shape) for _ in range(3)] if dnodes is None else dnodes.unbind(1)
+        )
+        dedge, s_parts = logit.new_empty(logit.shape), dtarget.stride(0)
         _launch(
-            gpu_kernels.gated_mean_at_target, adj, width, out, value, out, logit, norm, grad, own,
-            *_lists(adj.by_target), dtarget, dedge, adj.num_nodes, value.stride(0), grad.stride(0), own.stride(0),
-            EDGES=has_own,
+            gpu_kernels.gated_mean_at_target, adj, width, mean, value, mean, logit, norm, grad, own,
+            *_lists(adj.by_target), dtarget, *(downs or [dtarget]), dedge, adj.num_nodes, value.stride(0),
+            grad.stride(0), own.stride(0), s_parts, OWN=bool(downs), EDGES=has_own,
         )  # fmt: skip
         _launch(
-            gpu_kernels.gated_mean_at_source, adj, width, out, logit, norm, grad, dedge, *_lists(adj.by_source),
-            dsource, dvalue, adj.num_nodes, grad.stride(0),
+            gpu_kernels.gated_mean_at_source, adj, width, mean, logit, norm, grad, dedge, *_lists(adj.by_source),
+            dsource, dvalue, adj.num_nodes, grad.stride(0), s_parts,
         )  # fmt: skip
-        return None, dtarget, dsource, dedge, dvalue, None
+        of_nodes = (dtarget, dsource, dvalue, grad)[: ctx.number] if dnodes is None else (dnodes,)
+        return None, None, dedge, *of_nodes
+
+
+def _without_means(ctx: Any, grad_logit: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Gradients of :class:`_GatedMean` where logits alone have one."""
+    _, dtarget, dsource, dedge, *_ = cpu.logit_gradients(ctx.adj, grad_logit)
+    if not ctx.packed:
+        return None, None, dedge, dtarget, dsource, *[None] * (ctx.number - 2)
+    if dtarget is None or dsource is None:
+        return (None,) * 4
+    nothing = torch.zeros_like(dtarget)
+    return None, None, dedge, torch.stack([dtarget, dsource, *[nothing] * (ctx.number - 2)], dim=1)

@@ -38,10 +38,10 @@ def load_rows(x, o_x, m_x, s_x, o_c, WIDTH: tl.constexpr, ACC: tl.constexpr):
 
 
 @triton.jit
-def store_rows(x, b_x, o_x, m_x, o_c, WIDTH: tl.constexpr):
-    """Inverse of :func:`load_rows`, without a distance between rows."""
+def store_rows(x, b_x, o_x, m_x, s_x, o_c, WIDTH: tl.constexpr):
+    """Inverse of :func:`load_rows`."""
     mask = m_x[:, None] & (o_c < WIDTH)[None, :]
-    tl.store(x + o_x[:, None] * WIDTH + o_c[None, :], b_x.to(x.dtype.element_ty), mask=mask)
+    tl.store(x + o_x[:, None] * s_x + o_c[None, :], b_x.to(x.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -79,7 +79,7 @@ def sum_with_loops(
         m_e = m_e & (b_source != o_n)
         b_weight = tl.load(roots + b_source, mask=m_e, other=0.0)
         b_out += b_weight[:, None] * load_rows(h, b_source, m_e, s_h, o_c, WIDTH, ACC)
-    store_rows(out, b_root[:, None] * b_out, o_n, m_n, o_c, WIDTH)
+    store_rows(out, b_root[:, None] * b_out, o_n, m_n, WIDTH, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
@@ -97,7 +97,7 @@ def relu_sum(
         b_out += tl.where(b_x <= 0.0, 0.0, b_x)  # NaN stays NaN
     if OWN:
         b_out += (1.0 + tl.load(eps).to(ACC)) * load_rows(h, o_n, m_n, s_h, o_c, WIDTH, ACC)
-    store_rows(out, b_out, o_n, m_n, o_c, WIDTH)
+    store_rows(out, b_out, o_n, m_n, WIDTH, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
@@ -121,18 +121,22 @@ def relu_sum_backward(
         b_dh += b_de
         if EDGES:
             b_de += load_rows(grad_edge, b_edge, m_e, s_edge, o_c, WIDTH, ACC)
-        store_rows(de, b_de, b_edge, m_e, o_c, WIDTH)
+        store_rows(de, b_de, b_edge, m_e, WIDTH, o_c, WIDTH)
     if OWN:
         b_dh += (1.0 + tl.load(eps).to(ACC)) * load_rows(grad, o_n, m_n, s_grad, o_c, WIDTH, ACC)
-    store_rows(dh, b_dh, o_n, m_n, o_c, WIDTH)
+    store_rows(dh, b_dh, o_n, m_n, WIDTH, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def gated_mean(
-    target, source, edge, value, ptr, entry, other, out, logit, norm, num_nodes, s_target, s_source, s_edge, s_value,
-    EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    target, source, edge, value, own, ptr, entry, other, out, mean, logit, norm, num_nodes, s_target, s_source, s_edge,
+    s_value, s_own, OWN: tl.constexpr, EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
-    """Gated mean of the incoming edges of a node, the sum of its gates plus eps, and the logits of these edges."""
+    """Gated mean of the incoming edges of a node, the sum of its gates plus eps, and the logits of these edges.
+
+    ``OWN``: ``out`` is the mean plus what the node itself adds.
+    """
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
     # [ROWS, SPAN]
     b_target = load_rows(target, o_n, m_n, s_target, o_c, WIDTH, ACC)
@@ -141,45 +145,53 @@ def gated_mean(
         b_edge, b_source, m_e = load_edge(entry, other, b_first, b_edges, i)
         b_logit = b_target + load_rows(source, b_source, m_e, s_source, o_c, WIDTH, ACC)
         b_logit += load_rows(edge, b_edge, m_e, s_edge, o_c, WIDTH, ACC)
-        store_rows(logit, b_logit, b_edge, m_e, o_c, WIDTH)
+        store_rows(logit, b_logit, b_edge, m_e, WIDTH, o_c, WIDTH)
         b_gate = tl.where(m_e[:, None], sigmoid(b_logit), 0.0)
         b_norm += b_gate
         b_out += b_gate * load_rows(value, b_source, m_e, s_value, o_c, WIDTH, ACC)
     b_norm += EPS
-    store_rows(out, b_out / b_norm, o_n, m_n, o_c, WIDTH)
-    store_rows(norm, b_norm, o_n, m_n, o_c, WIDTH)
+    b_out = b_out / b_norm
+    store_rows(mean, b_out, o_n, m_n, WIDTH, o_c, WIDTH)
+    store_rows(norm, b_norm, o_n, m_n, WIDTH, o_c, WIDTH)
+    if OWN:
+        b_out += load_rows(own, o_n, m_n, s_own, o_c, WIDTH, ACC)
+        store_rows(out, b_out, o_n, m_n, WIDTH, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def gated_mean_at_target(
-    value, out, logit, norm, grad, grad_logit, ptr, entry, other, dtarget, dedge, num_nodes, s_value, s_grad, s_logit,
-    EDGES: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    value, mean, logit, norm, grad, grad_logit, ptr, entry, other, dtarget, down, dedge, num_nodes, s_value, s_grad,
+    s_logit, s_parts, OWN: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr,
+    ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the logits of the incoming edges of a node, and their sum.
 
-    ``EDGES``: the logits have a gradient of their own besides.
+    ``OWN``: the gradient of what the node itself adds is copied beside it. ``EDGES``: the logits have a gradient of
+    their own besides.
     """
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
     # [ROWS, SPAN]
-    b_out = load_rows(out, o_n, m_n, WIDTH, o_c, WIDTH, ACC)
+    b_mean = load_rows(mean, o_n, m_n, WIDTH, o_c, WIDTH, ACC)
     b_along = load_rows(grad, o_n, m_n, s_grad, o_c, WIDTH, ACC)
+    if OWN:
+        store_rows(down, b_along, o_n, m_n, s_parts, o_c, WIDTH)
     b_along = tl.where(m_n[:, None], b_along / load_rows(norm, o_n, m_n, WIDTH, o_c, WIDTH, ACC), 0.0)
     b_dtarget = tl.zeros([ROWS, SPAN], dtype=ACC)
     for i in range(0, tl.max(b_edges, 0)):
         b_edge, b_source, m_e = load_edge(entry, other, b_first, b_edges, i)
         b_gate = sigmoid(load_rows(logit, b_edge, m_e, WIDTH, o_c, WIDTH, ACC))
-        b_change = load_rows(value, b_source, m_e, s_value, o_c, WIDTH, ACC) - b_out
+        b_change = load_rows(value, b_source, m_e, s_value, o_c, WIDTH, ACC) - b_mean
         b_dlogit = b_along * b_change * b_gate * (1.0 - b_gate)
         if EDGES:
             b_dlogit += load_rows(grad_logit, b_edge, m_e, s_logit, o_c, WIDTH, ACC)
-        store_rows(dedge, b_dlogit, b_edge, m_e, o_c, WIDTH)
+        store_rows(dedge, b_dlogit, b_edge, m_e, WIDTH, o_c, WIDTH)
         b_dtarget += tl.where(m_e[:, None], b_dlogit, 0.0)
-    store_rows(dtarget, b_dtarget, o_n, m_n, o_c, WIDTH)
+    store_rows(dtarget, b_dtarget, o_n, m_n, s_parts, o_c, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_nodes"])
 def gated_mean_at_source(
-    logit, norm, grad, dedge, ptr, entry, other, dsource, dvalue, num_nodes, s_grad,
+    logit, norm, grad, dedge, ptr, entry, other, dsource, dvalue, num_nodes, s_grad, s_parts,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gradients of what a node sends: its part of the logits and its value, summed over its outgoing edges."""
@@ -192,5 +204,5 @@ def gated_mean_at_source(
         b_along = load_rows(grad, b_target, m_e, s_grad, o_c, WIDTH, ACC)
         b_norm = tl.where(m_e[:, None], load_rows(norm, b_target, m_e, WIDTH, o_c, WIDTH, ACC), 1.0)
         b_dvalue += b_along / b_norm * sigmoid(load_rows(logit, b_edge, m_e, WIDTH, o_c, WIDTH, ACC))
-    store_rows(dsource, b_dsource, o_n, m_n, o_c, WIDTH)
-    store_rows(dvalue, b_dvalue, o_n, m_n, o_c, WIDTH)
+    store_rows(dsource, b_dsource, o_n, m_n, s_parts, o_c, WIDTH)
+    store_rows(dvalue, b_dvalue, o_n, m_n, s_parts, o_c, WIDTH)

@@ -56,13 +56,21 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[
 
 
 def gated_mean(
-    adj: Adjacency, target: Tensor, source: Tensor, edge: Tensor, value: Tensor, gate: Tensor | None, eps: float
+    adj: Adjacency,
+    target: Tensor,
+    source: Tensor,
+    edge: Tensor,
+    value: Tensor,
+    own: Tensor | None,
+    gate: Tensor | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.gated_mean`."""
     logit = gather(adj, target, "target") + gather(adj, source, "source") + edge
     weight = torch.sigmoid(logit) if gate is None else torch.sigmoid(logit) * gate
     total = sum_at_target(adj, weight * gather(adj, value, "source"))
-    return total / (sum_at_target(adj, weight) + eps), logit
+    mean = total / (sum_at_target(adj, weight) + eps)
+    return (mean if own is None else own + mean), logit
 
 
 def _edges(adj: Adjacency) -> list[tuple[int, int]]:

@@ -47,7 +47,7 @@ def softmax_attention(
             torch's global generator.
         bias: (P, H) added to the scaled scores, P = sum n_g^2 pairs, graph after graph and row-major as in
             :class:`~graphbench.structures.PairBlocks`; or None.
-        packed: (N, 3, H, d), of which q, k and v are views, or None: kernels then read it as it is, and its gradient
+        packed: (N, 3, H, d), of which q, k and v are views, or None: fast paths then read it as it is, and its gradient
             is written in one piece.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"`` (Triton), which ``"auto"`` takes for CUDA tensors
             where it is installed.
@@ -70,4 +70,4 @@ def softmax_attention(
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
     if backend == "gpu" or (backend == "auto" and has_triton(q)):
         return _gpu(q, k, v, ragged, dropout_p, bias, packed)
-    return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias)
+    return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias, packed)

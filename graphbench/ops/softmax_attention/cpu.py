@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.bucket_pairs import BucketPairs, accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
+from graphbench.ops.softmax_attention.cpu_small import applies, small_attention
 from graphbench.structures import Ragged
 
 # Scores of a tile: 1 MB of fp32, so that scores, mask and gradient stay near one core.
@@ -22,7 +23,15 @@ _PAIRS = 1 << 18
 _LARGE = 512
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
+def softmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    dropout_p: float,
+    bias: Tensor | None,
+    packed: Tensor | None = None,
+) -> Tensor:
     """See :func:`graphbench.ops.softmax_attention.softmax_attention`."""
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
@@ -30,6 +39,9 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p
         return fused(q, k, v, ragged, dropout_p, bias)
     seed = draw_seed() if dropout_p else 0
     with torch.autocast("cpu", enabled=False):  # which would cut what is widened inside
+        if bias is None and applies(q, v, ragged, _PAIRS):
+            qkv = torch.stack((q, k, v), dim=1) if packed is None else packed
+            return small_attention(qkv, ragged, _PAIRS, dropout_p, seed)
         result: Tensor = _Attention.apply(q, k, v, bias, ragged, dropout_p, seed)  # type: ignore[no-untyped-call]
     return result
 

@@ -10,8 +10,16 @@ from torch import Tensor
 from graphbench.structures import Ragged
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
-    """See :func:`graphbench.ops.softmax_attention.softmax_attention`."""
+def softmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    dropout_p: float,
+    bias: Tensor | None,
+    packed: Tensor | None = None,
+) -> Tensor:
+    """See :func:`graphbench.ops.softmax_attention.softmax_attention`; ``packed`` is not read."""
     blocks = [v.new_zeros(0, *v.shape[1:])]
     node = pair = 0
     for size in ragged.sizes:

@@ -18,6 +18,7 @@ from tests.dataset_case import TrainingCase
 from tests.paths import ROOT
 from tests.raw_files import TOTAL, ring
 
+NAN = float("nan")
 DOCUMENT = ROOT / "docs" / "custom-data.md"
 
 
@@ -130,6 +131,10 @@ def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
         ([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [5]])}], {}, "graph 0 has 2 nodes, but an edge"),
         ([{"x": torch.ones(2, 1)}], {}, "the graphs have no targets 'y'"),
         ([_graph([0.5])], {}, "needs one whole number per example, 'y' is float32 of shape"),
+        ([_graph([1]), _graph([-1])], {}, r"numbers its classes from 0 \(at most 999 here\), 'y' has -1"),
+        ([_graph([1]), _graph([99999999999])], {}, r"at most 999 here\), 'y' has 99999999999"),
+        ([_graph([1]), _graph([2])], {"task_type": "classification_binary"}, r"at most 1 here\), 'y' has 2"),
+        ([_graph([0.5]), _graph([NAN])], {"task_type": "regression"}, r"'y' of graph 1 is \[nan\]: leave such"),
         ([_graph([[0, 1]])], {}, "For columns of 0/1 use classification_multilabel"),
         ([{"x": torch.tensor([-1]), "y": torch.tensor(0)}], {}, "categories and must not be negative"),
         (

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from graphbench.data.gather import sorted_edges
+from graphbench.data.loading import assembly
 from graphbench.data.loading.assembly import BatchAssembler, why_not
 from graphbench.data.loading.padded import PaddedBatches, capacity_classes, numbers_of
 from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredEdges
+from graphbench.ops.batch_rows import batch_rows
 from graphbench.structures import BatchCounts, SparseRows
 
 SIZES = [3, 1, 6, 4, 2]
@@ -60,6 +64,22 @@ def test_real_rows_are_those_of_a_plain_batch_and_come_first() -> None:
         assert int(real.count) == int(real.mask.sum()) == count, level
         assert real.mask[:count].all(), level
     assert int(padded.real_pairs_of("label").count) == nodes
+
+
+def test_lists_found_with_the_rows_are_those_that_a_layer_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a GPU's kernel, whose place the loop over graphs takes here."""
+    monkeypatch.setattr(assembly, "batch_rows", partial(batch_rows, backend="reference"))
+    kept = store()
+    monkeypatch.setitem(kept._cache, "edge_order", sorted_edges(kept))
+    assembler = BatchAssembler(kept)
+    (capacity,) = capacity_classes([assembler.counts(np.asarray([2, 3, 0]))], 1, assembler.max_size)
+    padded = assembler.assemble(torch.tensor([3, 4, 0]), capacity)
+    found, made = padded.adjacency(), padded.replace().adjacency()
+    assert found is not made
+    for ours, expected in ((found.by_target, made.by_target), (found.by_source, made.by_source)):
+        assert all(torch.equal(getattr(ours, name), getattr(expected, name)) for name in ("ptr", "entry", "other"))
+    assert torch.equal(found.source, made.source)
+    assert torch.equal(found.target, made.target)
 
 
 def test_what_has_no_fixed_capacity() -> None:

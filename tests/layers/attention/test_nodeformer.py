@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.contract import take_auxiliary_loss
-from graphbench.layers.attention.nodeformer import EPS, NodeFormer
+from graphbench.layers.attention.nodeformer import EPS, NodeFormer, released_seed
 from graphbench.structures import GraphBatch
 from tests.contract import alone, example_batch
 
@@ -151,7 +151,7 @@ def test_no_n_by_n_tensor_is_kept() -> None:
         ({"gumbel_samples": -1}, "gumbel_samples must be 0 or more, received -1"),
         ({"tau": 0.0}, "tau must be positive, received 0.0"),
         ({"edge_loss": -0.5}, "edge_loss must be 0 or more, received -0.5"),
-        ({"noise": "none"}, "noise must be 'step' or 'fixed', received 'none'"),
+        ({"noise": "none"}, "noise must be 'step' or 'released', received 'none'"),
     ],
 )
 def test_refused_arguments(argument: dict[str, Any], message: str) -> None:
@@ -159,14 +159,21 @@ def test_refused_arguments(argument: dict[str, Any], message: str) -> None:
         NodeFormer(DIM, HEADS, **argument)
 
 
-@pytest.mark.parametrize("noise", ["step", "fixed"])
-def test_noise_of_two_passes(noise: Literal["step", "fixed"]) -> None:
-    layer, batch = NodeFormer(DIM, HEADS, noise=noise).double(), example_batch()
+@pytest.mark.parametrize("noise", ["step", "released"])
+@pytest.mark.parametrize("training", [True, False])
+def test_noise_of_two_passes(noise: Literal["step", "released"], training: bool) -> None:
+    layer, batch = NodeFormer(DIM, HEADS, noise=noise).double().train(training), example_batch()
     passes = []
     for _ in range(2):
         out = layer(batch.x, None, batch)
         passes.append((out, layer.projection.clone(), torch.nn.functional.dropout(out.detach())))  # of a later layer
-    for first, second in zip(*passes, strict=True):
-        assert torch.equal(first, second) == (noise == "fixed")
+    same = [torch.equal(first, second) for first, second in zip(*passes, strict=True)]
+    assert same == (3 * [True] if noise == "released" else [not training, not training, False])
     obstacle = layer.capture_obstacle(one_batch=True)
-    assert obstacle == (None if noise == "step" else "NodeFormer seeds the generators in every pass (noise: fixed)")
+    assert obstacle == (None if noise == "step" else "NodeFormer seeds the generators in every pass (noise: released)")
+
+
+def test_released_seed_overflows_to_one_number() -> None:
+    assert released_seed(torch.tensor([3.0, -2.5])) == 50_000_000
+    assert released_seed(torch.tensor([-21.0])) == 2_100_000_000
+    assert released_seed(torch.tensor([21.5])) == released_seed(torch.tensor([-4000.0])) == -(2**31)

@@ -1,0 +1,24 @@
+"""Cases of test_eigen_pairs.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphbench.ops.eigen_pairs import eigen_pairs, gpu
+from tests.ops.test_eigen_pairs import check, inputs
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def test_pairs() -> None:
+    check("gpu", DEVICE)
+
+
+def test_large_graphs_take_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "LARGEST", 69)
+    monkeypatch.setattr(gpu, "signed_pairs", None)
+    vectors, values, ragged = inputs(DEVICE)
+    found = eigen_pairs(vectors, values, ragged, flip=False, backend="gpu")
+    expected = eigen_pairs(vectors, values, ragged, flip=False, backend="reference")
+    assert all(torch.equal(*each) for each in zip(found, expected, strict=True))
