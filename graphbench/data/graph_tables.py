@@ -203,7 +203,8 @@ def _features(columns: pandas.DataFrame) -> Tensor | None:
 def _numbers(columns: pandas.DataFrame, real: type[np.floating[Any]]) -> np.ndarray:
     """The values of columns: integers where all of them hold such, else of type ``real``."""
     whole = all(columns[column].dtype.kind in "iub" for column in columns)
-    return columns.to_numpy(np.int64 if whole else real)
+    values: np.ndarray = columns.to_numpy(np.int64 if whole else real)
+    return values
 
 
 def _file(path: Path) -> Path:

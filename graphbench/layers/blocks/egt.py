@@ -125,8 +125,8 @@ class EGTLayer(Block, TiesParameters):
         """Scores (P, H) of the softmax; where all of a query's pairs are left out, none is."""
         if not self.training or not self.attn_maskout.p:
             return score
-        left_out: Tensor = self.attn_maskout(torch.ones_like(score)) == 0
-        return score - 1e9 * left_out.to(score.dtype)
+        kept: Tensor = self.attn_maskout(torch.ones_like(score))
+        return score - 1e9 * (kept == 0).to(score.dtype)
 
     def _first_states(self, e: Tensor | None, batch: GraphBatch, pairs: AllPairs) -> Tensor:
         if batch.pairs is None:
