@@ -165,9 +165,9 @@ def _space(measured: Measured) -> list[str]:
     scales = " | ".join(f"1:{each['scale']:g}" for each in papers)
     lines = [
         "Memory that the system cannot take back. Edges are read and sorted in pieces of 4 million, which fractions",
-        f"from 1:300 on fill; {PER_NODE} bytes per node are what the code keeps. 1:1 has these and the largest rest of a",
-        "fraction; training and prediction add what the largest batch there can be needs. An estimate, no bound: between",
-        "the two largest fractions conversion and sorting grew by more than these bytes.",
+        f"from 1:300 on fill; {PER_NODE} bytes per node are what the code keeps. 1:1 has these and the largest rest",
+        "of a fraction; training and prediction add what the largest batch there can be needs. An estimate, no bound:",
+        "between the two largest fractions conversion and sorting grew by more than these bytes.",
         "",
         f"| papers | {scales} | 1:1, by this model |",
         "|---|" + "---|" * (len(papers) + 1),
