@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ArgumentError
+
 
 class GroupedLinear(nn.Module):
     """y_g = x_g W_g + b_g for every group g.
@@ -31,3 +33,14 @@ class GroupedLinear(nn.Module):
         rows = x.transpose(0, 1)
         y = torch.bmm(rows, self.weight) if self.bias is None else torch.baddbmm(self.bias, rows, self.weight)
         return y.transpose(0, 1)
+
+
+def check_towers(towers: int, dim_in: int, dim_out: int) -> None:
+    """Refuses widths that do not divide into that many groups of channels with maps of their own.
+
+    Raises:
+        ArgumentError: ``dim_in`` or ``dim_out`` is no multiple of ``towers``.
+    """
+    if towers < 1 or dim_in % towers or dim_out % towers:
+        received = f"received dim_in={dim_in}, dim_out={dim_out}, towers={towers}"
+        raise ArgumentError(("towers", "dim_in", "dim_out"), f"widths must be multiples of towers, {received}")

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser, what: str) -> None:
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="what a job gets, e.g. time=4:00:00 gpus=1; wins over sweep.slurm",
+        help="what a job gets, e.g. time=4:00:00 gpus=1; wins over what a sweep file says",
     )
     parser.add_argument("--wait", action="store_true", help="slurm: watch the jobs until they have ended")
 

@@ -77,7 +77,7 @@ class SweepProgress:
             outcome = f"FAILED: {first}"
         else:
             self.done += item.size
-            self.finished_runs += 0 if item.is_alike else item.size
+            self.finished_runs += 0 if item.is_interchangeable else item.size
             outcome = (first or "done") if result.line is None else _score(result)
             self._note_score(item, result)
         self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")

@@ -58,7 +58,7 @@ class RunItem(WorkItem):
         return self.planned.log_file
 
     @property
-    def is_alike(self) -> bool:
+    def is_interchangeable(self) -> bool:
         """Of a search only the number of trials counts."""
         return not self.runs
 

@@ -154,7 +154,7 @@ def not_queued(items: Sequence[WorkItem], queued: Collection[RunKey]) -> list[Wo
     trials = Counter(folder for folder, _ in queued)
     left = []
     for item in items:
-        if not item.is_alike:
+        if not item.is_interchangeable:
             rest = item.limited_to(set(item.keys).difference(queued))
             left += [] if rest is None else [rest]
         elif trials[item.key[0]]:

@@ -57,7 +57,7 @@ class WorkItem(ABC):
         return frozenset()
 
     @property
-    def is_alike(self) -> bool:
+    def is_interchangeable(self) -> bool:
         """Whether any other of the same folder will do in its place, as trials of a search do."""
         return False
 

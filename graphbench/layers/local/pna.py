@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from graphbench.errors import ArgumentError
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.grouped_linear import GroupedLinear
+from graphbench.layers.grouped_linear import GroupedLinear, check_towers
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -94,9 +93,7 @@ class PNAUnscaled(LocalLayer):
         towers: int = 1,
     ) -> None:
         super().__init__()
-        if towers < 1 or dim_in % towers or dim_out % towers:
-            received = f"received dim_in={dim_in}, dim_out={dim_out}, towers={towers}"
-            raise ArgumentError(("towers", "dim_in", "dim_out"), f"widths must be multiples of towers, {received}")
+        check_towers(towers, dim_in, dim_out)
         inside, self.towers = dim_in // towers, towers
         self.edge_lin = nn.Linear(dim_edge, inside)
         self.pre = GroupedLinear(towers, 3 * inside, inside)

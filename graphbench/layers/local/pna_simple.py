@@ -9,9 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
 from graphbench.layers.contract import LocalLayer
-from graphbench.layers.grouped_linear import GroupedLinear
+from graphbench.layers.grouped_linear import GroupedLinear, check_towers
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -93,9 +92,7 @@ class PNATowers(LocalLayer):
         towers: int = 1,
     ) -> None:
         super().__init__()
-        if towers < 1 or dim_in % towers or dim_out % towers:
-            received = f"received dim_in={dim_in}, dim_out={dim_out}, towers={towers}"
-            raise ArgumentError(("towers", "dim_in", "dim_out"), f"widths must be multiples of towers, {received}")
+        check_towers(towers, dim_in, dim_out)
         inside, self.towers = dim_in // towers, towers
         self.target = GroupedLinear(towers, inside, inside)
         self.source = GroupedLinear(towers, inside, inside, bias=False)

@@ -175,6 +175,4 @@ def gated_mean(
     """
     if backend == "auto" and has_triton(target):
         backend = "gpu"
-    if backend == "gpu":
-        return _gated_mean_on_gpu(adj, target, source, edge, value, own, gate, packed, eps)
-    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, own, gate, eps)
+    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, own, gate, eps, packed)

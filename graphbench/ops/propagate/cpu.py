@@ -58,8 +58,9 @@ def gated_mean(
     own: Tensor | None,
     gate: Tensor | None,
     eps: float,
+    packed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.propagate.gated_mean`."""
+    """See :func:`graphbench.ops.propagate.gated_mean`; ``packed`` is not read."""
     mean, logit = _GatedMean.apply(adj, target, source, edge, value, gate, eps)  # type: ignore[no-untyped-call]
     return (mean if own is None else own + mean), logit
 

@@ -57,8 +57,8 @@ def gated_mean(
     value: Tensor,
     own: Tensor | None,
     gate: Tensor | None,
-    packed: Tensor | None,
     eps: float,
+    packed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.gated_mean`; further gates and lists cut into pieces go through torch code.
 

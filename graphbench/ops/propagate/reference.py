@@ -64,8 +64,9 @@ def gated_mean(
     own: Tensor | None,
     gate: Tensor | None,
     eps: float,
+    packed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.propagate.gated_mean`."""
+    """See :func:`graphbench.ops.propagate.gated_mean`; ``packed`` is not read."""
     logit = gather(adj, target, "target") + gather(adj, source, "source") + edge
     weight = torch.sigmoid(logit) if gate is None else torch.sigmoid(logit) * gate
     total = sum_at_target(adj, weight * gather(adj, value, "source"))
