@@ -255,6 +255,7 @@ MEASURED = """
 import sys
 from pathlib import Path
 import torch
+from graphbench.benchmarks.measuring import AnonymousMemory
 from graphbench.data.large.generator import power_law
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.encoders.compose import NodeEncoder
@@ -266,35 +267,30 @@ which, folder, nodes = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 store = power_law(folder, nodes, 2 * nodes, 0, columns=16)
 model = GNN(NodeEncoder(None, {}, 16, False), 16, None, 64, 2, GAT, lambda dim: NodeHead(dim, 10)).eval()
 graph = StoredBlocks(store, max_nodes=2**12, max_edges=2**14, in_memory=0)
-
-
-def status(field):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":")) / 1024
-
-
-with torch.no_grad():
-    before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+with torch.no_grad(), AnonymousMemory() as before:
+    pass
+with torch.no_grad(), AnonymousMemory() as memory:
     if which == "blocks":
         model.forward_blockwise(graph)
     else:
         batch = store.gather([0])
         model(batch.replace(x=batch.x.float()))
-print(status("VmHWM") - before)
+print((memory.peak - before.peak) / 2**20)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 def test_memory_does_not_grow_with_the_graph(tmp_path):
-    """MiB above what the process held before, each in a fresh process."""
+    """MiB above what the process held before, each in a fresh process, without the pages of mapped files.
+
+    How many of those stay resident is the system's choice and differs between machines.
+    """
     peak = {}
-    for which, nodes in (("blocks", 50_000), ("blocks", 200_000), ("whole", 200_000)):
+    for which, nodes in (("blocks", 50_000), ("blocks", 400_000), ("whole", 200_000)):
         command = [sys.executable, "-c", MEASURED, which, str(tmp_path / f"{which}{nodes}"), str(nodes)]
         done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         peak[which, nodes] = float(done.stdout)
-    # One state of the nodes lies in a file; what was read of it counts until the layer is done: 64 numbers per node.
-    file = 150_000 * 64 * 4 / 2**20
-    assert peak["blocks", 200_000] - peak["blocks", 50_000] < 1.5 * file
-    assert peak["blocks", 200_000] < peak["whole", 200_000] / 4
+    state = 350_000 * 64 * 4 / 2**20  # the additional nodes of one layer: nothing of that size may be held
+    assert peak["blocks", 400_000] - peak["blocks", 50_000] < state
+    assert peak["blocks", 400_000] < peak["whole", 200_000] / 2
