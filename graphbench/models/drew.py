@@ -16,13 +16,13 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NoNorm
-from graphbench.layers.shells import shells
 from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import LayerSettings
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.shells import shells
 
 
 class ShellConvolutions(nn.Module):

@@ -16,11 +16,11 @@ from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
-from graphbench.layers.shells import shells
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.propagate import mean_at_target, propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.shells import shells
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.layers.shells import known_distances, shells
 from graphbench.ops.propagate import propagate
+from graphbench.structures.shells import known_distances, shells
 from tests.contract import example_batch
 from tests.layers.test_spn import listed
 
