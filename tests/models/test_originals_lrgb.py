@@ -164,3 +164,41 @@ def test_grit(name: str, mode: str) -> None:
         lambda model, inputs: model(inputs["h"], inputs["e"], own["graphs"]),
         lambda weights: renamed(weights, rules),
     )
+
+
+@pytest.mark.parametrize("name", ["gcn", "gcne", "gine", "gatedgcn"])
+def test_gnn_plus(name: str) -> None:
+    """Two layers with feed-forward networks, of which the second adds the old states."""
+    recorded = read(f"gnn_plus_{name}")
+    block = registry.lookup("layers/blocks", name)
+    settings = {"dim": 6, "dim_edge": 6, "ffn": True}
+    layers = nn.ModuleList(registry.construct(block, settings | {"residual": residual}) for residual in (False, True))
+    rules = {
+        "bn_node_x": "norm",
+        "norm1_local": "norm_in",
+        "norm2": "norm_out",
+        r"ff_linear1\.": "feed_forward.lin_in.",
+        r"ff_linear2\.": "feed_forward.lin_out.",
+        r"model\.": "conv.",
+        r"conv\.nn": "conv.mlp",
+    }
+    if name == "gatedgcn":
+        inner = {theirs: f".conv{value}" for theirs, value in GATED_GCN.items() if value.startswith(".")}
+        rules |= inner | {"bn_edge_e": "conv.edge_norm"}
+        rules["bn_node_x"] = "conv.node_norm"
+
+    class Stack(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, h: Tensor, e: Tensor) -> Tensor:
+            batch = batch_of(recorded["arguments"]["graphs"])
+            for layer in self.layers:
+                h, e, batch = layer(h, e, batch)
+            return torch.cat([h.flatten(), e.flatten()]) if name == "gatedgcn" else h
+
+    def ours(weights: Weights) -> dict[str, Tensor]:
+        return {f"layers.{key}": value for key, value in renamed(weights, rules).items()}
+
+    compare(recorded, "train", Stack(), lambda model, inputs: model(inputs["h"], inputs["e"]), ours)
