@@ -181,20 +181,22 @@ class Blockwise:
     def _mixed(self, layer: ChannelwiseAttention, h: HostRows) -> HostRows:
         """The rows of a layer that mixes all nodes channel by channel, some channels at a time."""
         nodes, device = self.graph.bounds[-1], self.graph.device
-        near, taps = Collected(self.graph, nodes), Collected(self.graph, nodes)
+        near, taps = (Collected(self.graph, nodes, by_column=True) for _ in range(2))
         for block, first, last in self._blocks():
             states, batch = self._neighbors(h, block)
             with named(layer):
                 near.put(layer.near_rows(states, batch)[: last - first], first)
             taps.put(layer.tap_rows(torch.arange(first, last, device=device), nodes), first)
         h.release()
-        rows, positions = dense_rows(near.rows()), dense_rows(taps.rows())
+        rows, positions = near.rows(), taps.rows()
         width = max(1, CELLS // max(nodes, 1))
         columns = Collected(self.graph, layer.channels)  # a row per channel
         pieces = range(0, layer.channels, width)
         for first in (pieces[number] for number in own(self.graph, len(pieces))):
             channels = slice(first, min(first + width, layer.channels))
-            columns.put(layer.mix_channels(rows, positions, channels, device).T, first)
+            columns.put(layer.mix_channels(dense_rows(rows), dense_rows(positions), channels, device).T, first)
+            rows.release()
+            positions.release()
         out = columns.rows()
         return HostRows(dense_rows(out).T, out.mapped)
 

@@ -36,7 +36,8 @@ def test_what_is_measured_stays_and_the_page_shows_it(tmp_path: Path, monkeypatc
             raise KeyboardInterrupt
         Path(folder, f"graph-{nodes}-{edges}").mkdir(exist_ok=True)
         found = {"train_and_evaluate_cpu_s": 3e-9 * int(nodes), "peak_mib": 9000, "anonymous_mib": 100}
-        return SimpleNamespace(stdout="a line\n" + json.dumps({**found, "test_accuracy": 0.5}))
+        line = json.dumps({**found, "test_accuracy": 0.5})
+        return SimpleNamespace(stdout=f"a line\n{line}", returncode=0, check_returncode=lambda: None)
 
     monkeypatch.setattr(large_graph.subprocess, "run", measured)
     for name, file in {"PAGE": "page.md", "NUMBERS": "numbers.json"}.items():
