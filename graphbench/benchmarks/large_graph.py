@@ -77,7 +77,8 @@ def _measure(model: str, nodes: int, edges: int, folder: Path, gib: float | None
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "graphbench.benchmarks.large_graph_epoch"]
     command += [model, str(nodes), str(edges), str(folder.resolve())]
-    with nullcontext([]) if gib is None else memory_limit.limited(round(gib * 2**30)) as prefix:
+    limit = nullcontext(list[str]()) if gib is None else memory_limit.limited(round(gib * 2**30))
+    with limit as prefix:
         if gib is not None:
             memory_limit.forget_cached(folder)
         done = subprocess.run([*prefix, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
