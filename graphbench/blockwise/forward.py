@@ -125,7 +125,7 @@ class Blockwise:
         for block, first, last in self._blocks():
             neighborhood = self.graph.neighborhood(block)
             batch = NeighborhoodBatch.of(neighborhood)
-            h_local: Any = readable(h.tensor.index_select(0, neighborhood.nodes).to(batch.device), layer)
+            h_local: Any = readable(h.gather(neighborhood.nodes).to(batch.device), layer)
             e_local = None if e is None else self._slice(e, *neighborhood.edges)
             with named(layer):
                 new, e_new, _ = layer.step(h_local, e_local, batch)
@@ -210,7 +210,7 @@ class Blockwise:
         """States of a block and behind them those of its neighbours, and the batch of both, on the device."""
         neighborhood = self.graph.neighborhood(block)
         batch = NeighborhoodBatch.of(neighborhood)
-        return as_dense(h.tensor.index_select(0, neighborhood.nodes).to(batch.device)), batch
+        return as_dense(h.gather(neighborhood.nodes).to(batch.device)), batch
 
     def step(
         self, block: Block, h: HostRows, e: HostRows | None, pairs: HostRows | None = None

@@ -39,6 +39,16 @@ class HostRows:
         """Takes the pages of a mapped file out of the process; their content stays in the file."""
         if self.mapped is not None and sys.platform != "win32":
             self.mapped.madvise(mmap.MADV_DONTNEED)
+            self.mapped.madvise(mmap.MADV_NORMAL)
+
+    def gather(self, numbers: Tensor) -> Features:
+        """Rows (n, ...) from all over the place: until :meth:`release` a mapped file is not read ahead.
+
+        The system may read megabytes around a page, which displace what the next rows need.
+        """
+        if self.mapped is not None and sys.platform != "win32":
+            self.mapped.madvise(mmap.MADV_RANDOM)
+        return self.tensor.index_select(0, numbers)
 
 
 @dataclass(frozen=True, eq=False)
