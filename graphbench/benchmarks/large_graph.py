@@ -83,7 +83,7 @@ def _measure(model: str, nodes: int, edges: int, folder: Path, gib: float | None
             memory_limit.forget_cached(folder)
         done = subprocess.run([*prefix, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode == -signal.SIGKILL and gib is not None:
-        raise RunFailed(f"{model} with {nodes:,} nodes was ended: it does not do with {gib:g} GiB.")
+        raise RunFailed(f"{model} with {nodes:,} nodes was killed under a limit of {gib:g} GiB.")
     done.check_returncode()
     facts = {"date": datetime.date.today().isoformat(), "hardware": hardware(), "limit_gib": gib}
     return {"model": model, "nodes": nodes, "edges": edges, **facts, **json.loads(done.stdout.splitlines()[-1])}

@@ -96,5 +96,5 @@ def test_a_measurement_under_a_limit_stands_beside_the_one_without(
     assert commands[1] == ["under", str(6 * 2**30), *commands[0]]
     assert large_graph.PAGE.read_text().count("| GraphSAGE | 100,000,000 | 400,000,000 | ") == 2
     assert "| 6 GiB | 30 | 70 |  | 6,000 MiB | 100 MiB | 0.500 |" in large_graph.PAGE.read_text()
-    with pytest.raises(RunFailed, match=r"GECO with 1,000,000 nodes was ended: it does not do with 5\.5 GiB"):
+    with pytest.raises(RunFailed, match=r"GECO with 1,000,000 nodes was killed under a limit of 5\.5 GiB"):
         large_graph.run(tmp_path, ["GECO-1000000"], limit=5.5)
