@@ -35,6 +35,17 @@ def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
     assert any(cell.measured for cell in cells)
 
 
+def test_a_variant_reproduces_what_the_first_sweep_does_not(cells: list[Coverage]) -> None:
+    """Of every cell with a variant, both statuses, computed from the two sweeps alone."""
+    found = [cell for cell in cells if cell.variant]
+    assert found
+    for cell in found[:2]:
+        assert cell.variant != cell.sweep
+        assert cell.status in ("below", "above")
+        (alone,) = (other for other in coverage([shipped_sweep(cell.variant)]) if other.row is cell.row)
+        assert (alone.status, alone.variant) == ("reproduced", "")
+
+
 def test_every_row_that_is_not_named_has_a_reason_and_no_other(cells: list[Coverage]) -> None:
     missing = {(cell.table, cell.row.model) for cell in cells if cell.status == "not named"}
     assert not missing - reasons().keys(), "say in study/not_named.yaml what is missing"
