@@ -1,4 +1,4 @@
-"""What the system is told about tensors whose pages may be mapped from files."""
+"""What the system is told about memory: pages of files that are mapped, and what is free."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def read_at_random(tensor: Tensor) -> None:
     first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
     start = first - first % mmap.PAGESIZE
     _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(last - start), mmap.MADV_RANDOM)
+
+
+def return_free_memory() -> None:
+    """Gives what was freed back to the system, where pages of files find room: the C library keeps small blocks.
+
+    Of glibc (malloc_trim(3)); behind a training on parts of 200,000 nodes it holds more than a gigabyte.
+    """
+    trim = None if sys.platform == "win32" else getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 @cache

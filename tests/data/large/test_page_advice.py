@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from graphbench.data.large.arrays import allocate, buffer_tensor, create, open_graph
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.neighbor_loader import NeighborLoader
-from graphbench.data.large.page_advice import read_at_random
+from graphbench.data.large.page_advice import read_at_random, return_free_memory
 from graphbench.data.splits import Splits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
@@ -39,6 +40,23 @@ def test_a_mapped_file_is_read_at_random(tmp_path: Path) -> None:
     assert advised(x)
     assert float(x[::7].sum()) == 30 * len(range(0, 1000, 7))
     read_at_random(torch.empty(0))
+
+
+def held() -> int:
+    """Anonymous bytes of this process."""
+    return 1024 * int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps other blocks")
+def test_freed_memory_goes_back_to_the_system() -> None:
+    """2,000 blocks of 64 KiB below one that is in use, so that the C library cannot give them back by itself."""
+    blocks = [torch.ones(2**14) for _ in range(2001)]
+    last = blocks.pop()
+    del blocks
+    before = held()
+    return_free_memory()
+    assert held() <= before - 2**26
+    assert last[0] == 1
 
 
 def test_rows_gathered_from_all_over_the_place_are_not_read_ahead_until_they_are_released() -> None:
