@@ -61,6 +61,7 @@ class Collected:
             part.like, part.first = values[:0].detach().cpu(), first
         part.last = first + values.shape[0]
         rows = self._allocated(part.like)
+        rows.read_at_random()  # what is there before is not wanted
         dense_rows(rows)[first : part.last] = values.detach()
         rows.release()
 

@@ -11,7 +11,6 @@ not on that of the graph. Worked example, the edges 0->1, 2->1, 1->3 in the bloc
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import sys
 from abc import ABC, abstractmethod
@@ -22,9 +21,6 @@ from torch import Tensor
 
 from graphbench.structures.graph_batch import GraphBatch
 from graphbench.structures.sparse_rows import Features
-
-_COLD = 20
-"""MADV_COLD of Linux from 5.4 on, which :mod:`mmap` does not name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +38,21 @@ class HostRows:
     def release(self) -> None:
         """Takes the pages of a mapped file out of the process; their content stays in the file."""
         if self.mapped is not None and sys.platform != "win32":
-            with contextlib.suppress(OSError):  # an older system
-                self.mapped.madvise(_COLD)  # or it counts as used by being taken out, and displaces what is used
             self.mapped.madvise(mmap.MADV_DONTNEED)
             self.mapped.madvise(mmap.MADV_NORMAL)
 
-    def gather(self, numbers: Tensor) -> Features:
-        """Rows (n, ...) from all over the place: until :meth:`release` a mapped file is not read ahead.
+    def read_at_random(self) -> None:
+        """Until :meth:`release` a mapped file is not read ahead.
 
-        The system may read megabytes around a page, which displace what the next rows need.
+        Otherwise the system may read megabytes around a page, even of one that is about to be written, which displace
+        what is needed next.
         """
         if self.mapped is not None and sys.platform != "win32":
             self.mapped.madvise(mmap.MADV_RANDOM)
+
+    def gather(self, numbers: Tensor) -> Features:
+        """Rows (n, ...) from all over the place; see :meth:`read_at_random`."""
+        self.read_at_random()
         return self.tensor.index_select(0, numbers)
 
 
