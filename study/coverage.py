@@ -33,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
-REASONS = ROOT / "study/not_named.yaml"
+NOT_NAMED = ROOT / "study/not_named.yaml"
+NOT_REPRODUCED = ROOT / "study/not_reproduced.yaml"
 
 
 BENCHMARKS: Mapping[str, str] = {
@@ -165,27 +166,27 @@ def page(cells: Sequence[Coverage]) -> str:
             lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
         lines.append(_line(f"**{paper}**", of_paper, rows=False))
     lines.append(_line("**all**", cells, rows=False))
+    lines += ["", "## What was measured and not reproduced", ""]
+    lines += _with_reasons([cell for cell in cells if cell.status in ("below", "above")], NOT_REPRODUCED)
     lines += ["", "## What is missing for the rows not named", ""]
-    for reason, rows in _by_reason(cells).items():
-        lines.append(f"- {', '.join(rows)}: {reason}.")
+    lines += _with_reasons([cell for cell in cells if cell.status == "not named"], NOT_NAMED)
     return "\n".join(lines) + "\n"
 
 
-def reasons() -> dict[tuple[str, str], str]:
-    """(table, row as printed) -> what is missing, from study/not_named.yaml."""
-    read = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+def reasons(path: Path) -> dict[tuple[str, str], str]:
+    """(table, row as printed) -> what is missing or what was tried, from a file of the study."""
+    read = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {(table, model): reason for table, models in read.items() for model, reason in models.items()}
 
 
-def _by_reason(cells: Sequence[Coverage]) -> dict[str, list[str]]:
-    """Reason -> rows that it holds for, with the number of their cells."""
-    stated = reasons()
-    missing = Counter((cell.table, cell.row.model) for cell in cells if cell.status == "not named")
+def _with_reasons(cells: Iterable[Coverage], path: Path) -> list[str]:
+    """A line per reason: the rows that it holds for, with the number of their cells."""
+    stated = reasons(path)
     rows: dict[str, list[str]] = {}
-    for (table, model), count in missing.items():
-        reason = stated.get((table, model), "no reason is stated in study/not_named.yaml")
+    for (table, model), count in Counter((cell.table, cell.row.model) for cell in cells).items():
+        reason = stated.get((table, model), f"no reason is stated in {path.relative_to(ROOT)}")
         rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
-    return rows
+    return [f"- {', '.join(named)}: {reason}." for reason, named in rows.items()]
 
 
 def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
