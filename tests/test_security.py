@@ -18,7 +18,7 @@ from graphbench.config import load_config
 from graphbench.config.values import parse_range
 from graphbench.data.files.raw_files import read_npz, read_object_array, read_pickle, read_torch
 from graphbench.errors import UserError
-from graphbench.registry import CONSENT
+from graphbench.plug_ins import CONSENT
 from graphbench.report.cli import main as report
 from graphbench.runs.record import RunRecord, Score
 from graphbench.train.checkpointer import DAMAGED, read_checkpoint

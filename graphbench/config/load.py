@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.config import dialect
 from graphbench.config.components import (
     POSITIONAL,
@@ -86,7 +86,7 @@ def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
         neighbor = path.parent / source
         found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
-        code[source] = registry.plugin_source(registry.load_plugin(found, where))
+        code[source] = plug_ins.plugin_source(plug_ins.load_plugin(found, where))
     return code
 
 

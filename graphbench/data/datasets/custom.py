@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
@@ -247,10 +247,10 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
-    module = registry.load_plugin(source, "dataset.custom.function")
+    module = plug_ins.load_plugin(source, "dataset.custom.function")
     called = vars(module).get(name)
     if not callable(called):
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
+    return called(), {source: hashlib.sha256(plug_ins.plugin_source(module)).hexdigest()}
