@@ -133,7 +133,7 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
             return keys[argument]
         raise unknown(f"argument of {component}", argument, keys, where)
     if name.startswith("sweep."):
-        raise UserError(f"{where}: this is a file of scripts/sweep.py, which names several configurations.")
+        raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     raise unknown("configuration key", name, _candidates(schema, name), where)
 
 
