@@ -27,6 +27,7 @@ _places: set[Path] = set()
 """Files, and folders of packages, that plug-ins lie in."""
 
 _PACKAGE = Path(__file__).resolve().parent
+_INSTALLED = {"site-packages", "dist-packages"}
 _CALL = str(Path("torch", "nn", "modules", "module.py"))
 
 
@@ -109,7 +110,8 @@ def _ask_consent(source: str, where: str | None) -> None:
     if file is None or os.environ.get(CONSENT) == "1":
         return
     project = (Path.cwd(), _PACKAGE.parent)
-    if any(file.is_relative_to(folder) for folder in project):
+    installed = _INSTALLED.intersection(file.parts)  # also of an environment that lies in the project's folder
+    if not installed and any(file.is_relative_to(folder) for folder in project):
         return
     raise UserError(
         f"{where + ': ' if where else ''}'{source}' names code outside the current project ({file}), and importing it "
