@@ -9,7 +9,7 @@ import pytest
 from graphbench.report import svg
 
 
-@pytest.mark.parametrize("end", [1.0, 1234.5, 12_500.0, 1e6, 0.0012, 2e9])
+@pytest.mark.parametrize("end", [1.0, 1234.5, 12_500.0, 1e6, 0.001, 2e9])
 def test_numbers_at_the_axes_lie_inside(end: float) -> None:
     line = svg.Line([0.0, end], [0.0, end], [0.0, end], [0.0, end], 0, "a")
     points = [svg.Point(x, 1.0, 0.0, 0, "a") for x in (end / 900, end)]
