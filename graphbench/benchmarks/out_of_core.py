@@ -127,8 +127,8 @@ def section(facts: Mapping[str, str], measured: Measured) -> str:
     scales = ", ".join(f"1:{each['scale']:g}" for each in measured["papers"])
     lines = [
         f"`python scripts/bench.py out_of_core` on {facts['date']}, {facts['hardware']}: fractions {scales}. Times are",
-        "those of the processor, over all threads; 1:1 is the model's, not measured. Error: the largest of the model",
-        "on what was measured.",
+        "those of the processor, over all threads; 1:1 is not measured: it is the model's, or the largest fraction in",
+        "proportion where that is more. Error: the largest of the model on what was measured.",
         "",
         "| stage | " + scales.replace(", ", " | ") + " | error | 1:1, one node | eight nodes |",
         "|---|" + "---|" * (len(measured["papers"]) + 3),
@@ -139,10 +139,11 @@ def section(facts: Mapping[str, str], measured: Measured) -> str:
             sizes = [each[size] for each in measured[data]]
             a, b = fit(sizes, seconds)
             error = max(abs(a + b * n - t) / t for n, t in zip(sizes, seconds, strict=True))
+            foreseen = max(a + b * whole, seconds[-1] * whole / sizes[-1])
             shared = data == "pcqm4m"
             lines.append(
                 f"| {data}: {words} | {' | '.join(f'{t:.2f} s' for t in seconds)} | {error:.0%} | "
-                f"{_minutes(a + b * whole)} | {_minutes((a + b * whole) / (8 if shared else 1))} |"
+                f"{_minutes(foreseen)} | {_minutes(foreseen / (8 if shared else 1))} |"
             )
     lines += _sampled(measured["papers"])
     return "\n".join([*lines, "", f"![{scales}](large-graphs.svg)", "", *_space(measured)]) + "\n"
@@ -183,7 +184,8 @@ def _space(measured: Measured) -> list[str]:
         f"from 1:300 on fill; {PER_NODE} bytes per node are what the code keeps. The model has these and the largest",
         "rest of a fraction; training and prediction add what a batch needs, of 1:1 the largest there can be. It is an",
         f"estimate, no bound; the column before the last tests it: 1:{papers[-1]['scale']:g} by the model of the",
-        "fractions before.",
+        "fractions before. In a larger graph fewer of the sampled nodes are the same ones, so that a sampled edge",
+        "needs more memory: training and prediction grow beyond the model.",
         "",
         f"| papers | {scales} | 1:{papers[-1]['scale']:g} by the model | 1:1 by the model |",
         "|---|" + "---|" * (len(papers) + 2),
