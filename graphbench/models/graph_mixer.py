@@ -127,7 +127,7 @@ class GraphMixer(EncodedModel):
                 mean = patches.mean_of_patches(x)
                 x = x + self.exchanges[number - 1](mean.index_select(0, patches.patch))
                 x = patches.mean_of_copies(x).index_select(0, patches.node)
-            new, _ = layer(x, e, patches.inside)
+            new, _, _ = layer.step(x, e, patches.inside)
             x = self.maps[number](x + self.dropout(self.norms[number](new).relu()))
         states = patches.mean_of_patches(x)
         if self.patch_encoder is not None:
