@@ -24,9 +24,9 @@ class FullWidthSoftmax(GlobalAttention):
 
         Z = softmax(S) V,    frobenius  S = Q K^T / (|Q|_F |K|_F)       scaled  S = Q K^T / sqrt(dim)
 
-    ``frobenius`` has the scores of "w/ Softmax Attention" in SGFormer's release (medium/ablation/oursSOFT.py): norms over
-    all nodes and heads make them so small that the result is nearly the mean of V. ``scaled`` has those of what the
-    release runs as "w/ GAT Attention" (oursGAT.py).
+    ``frobenius`` has the scores of "w/ Softmax Attention" in SGFormer's release (medium/ablation/oursSOFT.py): norms
+    over all nodes and heads make them so small that the result is nearly the mean of V. ``scaled`` has those of what
+    the release runs as "w/ GAT Attention" (oursGAT.py).
 
     Args:
         dim: channels of input and output.
