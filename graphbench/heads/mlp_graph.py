@@ -1,4 +1,4 @@
-"""Graph heads with an MLP behind the pooling, as in the re-tuned LRGB (https://arxiv.org/abs/2309.00367)."""
+"""Heads with a plain MLP, for graphs behind the pooling, as in the re-tuned LRGB (https://arxiv.org/abs/2309.00367)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,70 @@ from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level
 
 
-@register("mlp_graph")
-class MLPGraphHead(Head):
-    """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift; hidden layers keep the width.
+@register("mlp_node")
+class MLPNodeHead(Head):
+    """y_i = MLP(h_i); hidden layers keep the width.
 
-    Every linear map follows a dropout, all but the last are followed by the activation. With the pooling
-    ``node_ensemble`` predictions are made for nodes and averaged.
+    Every linear map follows a dropout, all but the last are followed by the activation.
+
+    Attributes:
+        normed: whether hidden maps have a BatchNorm, and no bias.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        layers_post_mp: linear maps; 0 counts as 1.
+        act: activation (``gnn.act``).
+        dropout: probability (``gnn.dropout``).
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    capturable: ClassVar[bool] = True
+    accepts_graph_token: ClassVar[bool] = False
+    normed: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        layers_post_mp: FromContext[int] = 1,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
+    ) -> None:
+        super().__init__()
+        hidden = max(layers_post_mp, 1) - 1
+        self.lin = nn.ModuleList(Linear(dim_in, dim_in, bias=not self.normed) for _ in range(hidden))
+        self.lin.append(Linear(dim_in, out_dim))
+        self.norm: Modules[BatchNorm | NoNorm] = Modules(
+            BatchNorm(dim_in) if self.normed else NoNorm() for _ in range(hidden)
+        )
+        self.dropout = Dropout(dropout)
+        self.act = activation(act)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, out_dim) predictions of the nodes."""
+        return self._predict(h, batch, "node")
+
+    def _predict(self, h: Tensor, batch: GraphBatch, level: Level) -> Tensor:
+        *hidden, last = self.lin
+        for linear, norm in zip(hidden, self.norm, strict=True):
+            h = self.act(norm(linear(self.dropout(h)), batch, level))
+        y: Tensor = last(self.dropout(h))
+        return y
+
+
+@register("mlp_graph")
+class MLPGraphHead(MLPNodeHead):
+    """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of :class:`MLPNodeHead`.
+
+    With the pooling ``node_ensemble`` predictions are made for nodes and averaged.
 
     Attributes:
         scale: factor of the prediction, by which its targets were divided on average.
         shift: added to the prediction.
-        normed: whether hidden maps have a BatchNorm, and no bias.
 
     Args:
         dim_in: width of the hidden state.
@@ -46,9 +99,9 @@ class MLPGraphHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    accepts_graph_token: ClassVar[bool] = True
     scale: ClassVar[float] = 1.0
     shift: ClassVar[float] = 0.0
-    normed: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -60,30 +113,17 @@ class MLPGraphHead(Head):
         act: FromContext[str] = "relu",
         dropout: FromContext[float] = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp, act=act, dropout=dropout)
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
-        hidden = max(layers_post_mp, 1) - 1
-        self.lin = nn.ModuleList(Linear(dim_in, dim_in, bias=not self.normed) for _ in range(hidden))
-        self.lin.append(Linear(dim_in, out_dim))
-        self.norm: Modules[BatchNorm | NoNorm] = Modules(
-            BatchNorm(dim_in) if self.normed else NoNorm() for _ in range(hidden)
-        )
-        self.dropout = Dropout(dropout)
-        self.act = activation(act)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
         if self.nodes_first:
-            return self.pool(self._predict(h, batch, "node"), batch.ragged)
-        return self._predict(self.pool(h, batch.ragged), batch, "graph")
-
-    def _predict(self, h: Tensor, batch: GraphBatch, level: Level) -> Tensor:
-        *hidden, last = self.lin
-        for linear, norm in zip(hidden, self.norm, strict=True):
-            h = self.act(norm(linear(self.dropout(h)), batch, level))
-        y: Tensor = self.scale * last(self.dropout(h)) + self.shift
-        return y
+            y = self.pool(self._predict(h, batch, "node"), batch.ragged)
+        else:
+            y = self._predict(self.pool(h, batch.ragged), batch, "graph")
+        return self.scale * y + self.shift
 
 
 @register("normed_mlp_graph")

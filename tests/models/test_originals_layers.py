@@ -1,4 +1,4 @@
-"""Single layers of Transformers against those of the authors' programs, see ``originals.py``."""
+"""Layers of Transformers, and the model of SAT, against those of the authors' programs, see ``originals.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphbench.layers.blocks.egt import STATES, EGTLayer
 from graphbench.layers.blocks.sat import SATLayer
-from tests.models.originals import Weights, batch_of, compare, read, renamed
+from tests.models.originals import Weights, batch_of, compare, configured, read, renamed
 
 MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 
@@ -21,6 +21,22 @@ def towers(weights: Weights, name: str, count: int) -> dict[str, Tensor]:
     return {"weight": torch.stack([each.t() for each in maps[0]]), "bias": torch.stack(maps[1]).unsqueeze(1)}
 
 
+SAT = {
+    r"self_attn\.structure_extractor\.gcn\.": "structure.layers.",
+    r"self_attn\.structure_extractor\.bn": "structure.norm",
+    r"self_attn\.structure_extractor\.out_proj": "structure.out",
+    r"self_attn\.to_qk": "qk",
+    r"self_attn\.to_v": "v",
+    r"self_attn\.out_proj": "out",
+    "linear1": "feed_forward.lin_in",
+    "linear2": "feed_forward.lin_out",
+    "norm1": "norm_attention",
+    "norm2": "norm_ffn",
+    r"\.linear\.": ".lin.",
+    r"\.root_emb\.weight": ".root",
+}
+
+
 @MODES
 @pytest.mark.parametrize("inner", ["gcn", "gcn_edges", "pna"])
 def test_sat(mode: str, inner: str) -> None:
@@ -29,21 +45,7 @@ def test_sat(mode: str, inner: str) -> None:
     gnn_type = {"gcn": "GCN", "gcn_edges": "OGBGCN", "pna": "PNAUnscaled"}[inner]
     norm = "batch" if own["batch_norm"] else "layer"
     layer = SATLayer(8, own["nhead"], dim_edge=4, gnn_type=gnn_type, hops=own["k_hop"], norm=norm, towers=4)
-    rules = {
-        r"^self_attn\.structure_extractor\.gcn\.": "structure.layers.",
-        r"^self_attn\.structure_extractor\.bn": "structure.norm",
-        r"^self_attn\.structure_extractor\.out_proj": "structure.out",
-        r"^self_attn\.to_qk": "qk",
-        r"^self_attn\.to_v": "v",
-        r"^self_attn\.out_proj": "out",
-        "^linear1": "feed_forward.lin_in",
-        "^linear2": "feed_forward.lin_out",
-        "^norm1": "norm_attention",
-        "^norm2": "norm_ffn",
-        r"\.linear\.": ".lin.",
-        r"\.root_emb\.weight": ".root",
-        "edge_encoder": "edge_lin" if inner == "pna" else "lin_edge",
-    }
+    rules = SAT | {"edge_encoder": "edge_lin" if inner == "pna" else "lin_edge"}
     rules |= {r"(layers\.\d)\.lin\.": r"\1.lin_out."} if inner == "pna" else {}
 
     def ours(weights: Weights) -> dict[str, Tensor]:
@@ -62,6 +64,44 @@ def test_sat(mode: str, inner: str) -> None:
         return out
 
     compare(recorded, mode, layer, call, ours)
+
+
+@MODES
+def test_the_model_of_sat(mode: str) -> None:
+    """Encoders, two layers with batch norm, mean and two maps, as the configurations for graphs build them."""
+    recorded = read("sat_model")
+    own = recorded["arguments"]
+    model = configured(
+        "tu/sat-nci1",
+        task="graph",
+        posenc_RWSE__kernel__times_func="range(1,4)",
+        posenc_RWSE__dim_pe=8,
+        gt__layers=own["num_layers"],
+        gt__n_heads=own["num_heads"],
+        gt__dim_hidden=8,
+        gt__dropout=0,
+        gnn__dim_inner=8,
+    )
+    rules = {
+        "^embedding_abs_pe": "encoder.positional.RWSE.lin",
+        r"^embedding\.": "encoder.features.lin.",
+        r"^encoder\.layers": "layers",
+        r"^classifier\.0": "head.lin.0",
+        r"^classifier\.2": "head.lin.1",
+    }
+
+    def ours(weights: Weights) -> dict[str, Tensor]:
+        state = renamed(weights, rules | SAT)
+        for layer in range(own["num_layers"]):
+            key, query = state[f"layers.{layer}.qk.weight"].chunk(2)
+            state[f"layers.{layer}.qk.weight"] = torch.cat([query, key])
+        return state | {"encoder.features.lin.bias": torch.zeros(8, dtype=torch.float64)}
+
+    def call(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+        out: Tensor = model(batch_of(own["graphs"], x=inputs["x"], pe={"RWSE.landing": inputs["walks"]}))
+        return out
+
+    compare(recorded, mode, model, call, ours)
 
 
 @pytest.mark.parametrize("name", ["egt", "egt_unscaled"])

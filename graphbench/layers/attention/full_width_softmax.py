@@ -24,9 +24,9 @@ class FullWidthSoftmax(GlobalAttention):
 
         Z = softmax(S) V,    frobenius  S = Q K^T / (|Q|_F |K|_F)       scaled  S = Q K^T / sqrt(dim)
 
-    ``frobenius`` is "w/ Softmax Attention" of SGFormer's release (medium/ablation/oursSOFT.py): its norms over all
-    nodes and heads make the scores so small that the result is nearly the mean of V. ``scaled`` is what the release
-    runs as "w/ GAT Attention" (oursGAT.py).
+    ``frobenius`` has the scores of "w/ Softmax Attention" in SGFormer's release (medium/ablation/oursSOFT.py): norms
+    over all nodes and heads make them so small that the result is nearly the mean of V. ``scaled`` has those of what
+    the release runs as "w/ GAT Attention" (oursGAT.py).
 
     Args:
         dim: channels of input and output.
@@ -37,8 +37,9 @@ class FullWidthSoftmax(GlobalAttention):
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
 
-    Differences from the release: norms run over one graph, never the batch. O(sum n^2) time. Memory is O(N) and one
-    block of pairs.
+    Differences from the release: there the softmax runs over the last index of scores (query, key, head), its one head,
+    so that every weight is 1 and Z the sum of V over all nodes, whatever Q and K are; here it runs over the keys. Norms
+    run over one graph, never the batch. O(sum n^2) time. Memory is O(N) and one block of pairs.
     """
 
     capturable: ClassVar[bool] = True
