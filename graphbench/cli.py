@@ -15,7 +15,7 @@ from pathlib import Path
 from graphbench import __version__, shipped
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.registry import CONSENT
+from graphbench.plug_ins import CONSENT
 from graphbench.runs import json_text
 
 

@@ -13,6 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from graphbench.errors import ContractError
+from graphbench.plug_ins import place
+
 
 class HasStatistics:
     """A layer or head that reports numbers about every graph it sees in evaluation."""
@@ -129,6 +132,28 @@ def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:
         return f"{type(model).__name__} is not declared capturable"
     reasons = (module.capture_obstacle(one_batch) for module in model.modules() if isinstance(module, Capturable))
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def broken(method: Any, asked: str, received: Any) -> ContractError:
+    """The message for a component whose method returned something else than its base class says.
+
+    Args:
+        method: of the component's class.
+        asked: what it must return.
+        received: what it returned.
+    """
+    missing = ": is there a return?" if received is None else ""
+    return ContractError(
+        f"{place(method)}: {method.__qualname__} must return {asked}; received {_described(received)}{missing}"
+    )
+
+
+def _described(received: Any) -> str:
+    if isinstance(received, Tensor):
+        return f"{received.dtype} of shape {tuple(received.shape)}".removeprefix("torch.")
+    if isinstance(received, tuple):
+        return f"({', '.join(map(_described, received))})"
+    return "None" if received is None else type(received).__name__
 
 
 class HasAuxiliaryLoss:

@@ -86,6 +86,10 @@ class ArgumentError(ValueError):
         self.parameters = (parameters,) if isinstance(parameters, str) else parameters
 
 
+class ContractError(UserError, ValueError):
+    """What a component made or returned is not what its base class asks for."""
+
+
 class UnknownFact(ArgumentError):
     """A fact that the context lacks, since nobody has read the data yet; with the data it is known."""
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
+from graphbench import plug_ins
 from graphbench.errors import Interrupted, RunFailed, UserError, is_out_of_memory
 
 P = ParamSpec("P")
@@ -39,7 +40,7 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
             return code
         except (Interrupted, KeyboardInterrupt) as error:
             return _end("interrupted", str(error) or "nothing was running yet.", Interrupted.exit_code)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # SystemExit: of a plug-in, or of argparse, which has said why
             if isinstance(error, BrokenPipeError) and _nobody_reads():
                 return _without_output(CLOSED_PIPE)
             told = told_to_user(error)
@@ -59,6 +60,9 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
     if isinstance(error, BrokenPipeError) and error.filename is None:
         return RunFailed("nobody reads standard output any more. What is finished is kept in the run's folder.")
     for cause in _causes(error):
+        failure = None if _is_exhausted(cause) else plug_ins.failure(cause)
+        if failure is not None:
+            return UserError(failure)
         if isinstance(cause, OSError) and cause.errno is not None:
             return _of_system(cause)
         text = str(cause)
@@ -67,6 +71,10 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
         if "No space left on device" in text:  # of libraries that write files themselves
             return _of_system(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     return None
+
+
+def _is_exhausted(error: BaseException) -> bool:
+    return is_out_of_memory(error) or (isinstance(error, OSError) and error.errno in _EXHAUSTED)
 
 
 def _of_system(error: OSError) -> UserError | RunFailed:

@@ -1,4 +1,4 @@
-"""Gets data ready ahead of time: ``python scripts/prepare.py NAME... [--dir DIR] [--offline]``.
+"""Gets data ready ahead of time: ``graphbench prepare NAME... [--dir DIR] [--offline]``.
 
 NAME is a configuration (``configs/lrgb/gps-peptides-func.yaml``): its data set is downloaded, processed, and the
 encodings that its model reads are computed; or ``format/name`` as in ``dataset.format`` and ``dataset.name``

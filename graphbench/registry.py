@@ -24,23 +24,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib
 import importlib.util
 import inspect
-import os
 import pkgutil
 import re
-import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.abc import ExecutionLoader
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from graphbench.errors import UserError, unknown
+from graphbench import plug_ins
+from graphbench.errors import ContractError, UserError, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -100,8 +96,6 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
 
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
-_plugin_sources: dict[str, bytes] = {}
-_plugin_files: dict[str, str] = {}
 
 
 def register(
@@ -120,19 +114,17 @@ def register(
     """
 
     def decorate(component: Component) -> Component:
-        where = namespace or _namespace_of(component)
-        if where not in _registered:
-            raise UserError(
-                f"{component.__module__}: @register('{name}') finds no namespace for {component.__qualname__}: derive "
-                f"it from a base class of {', '.join(_bases())}, or say namespace=..."
-            )
+        fitting = [namespace] if namespace else _namespaces_of(component)
+        if len(fitting) != 1 or fitting[0] not in _registered:
+            raise _homeless(name, component, fitting)
+        where = fitting[0]
         _check_contract(where, component)
         for alias in (name, *aliases):
             present = _registered[where].get(alias)
             if present is not None and not _same_source(present, component):
                 raise UserError(
-                    f"{_origin(component)}: the name '{alias}' is already taken in {where} by "
-                    f"{present.__qualname__} of {_origin(present)}."
+                    f"{plug_ins.place(component)}: the name '{alias}' is already taken in {where} by "
+                    f"{present.__qualname__} of {plug_ins.place(present)}."
                 )
             _registered[where][alias] = component
         component.registered_name = name  # type: ignore[attr-defined]
@@ -201,115 +193,6 @@ def base_class(namespace: str) -> type:
 def context_class(namespace: str) -> type | None:
     """The dataclass whose fields ``FromContext`` parameters are filled from; None where there is none."""
     return _imported(NAMESPACES[namespace].context) if NAMESPACES[namespace].context else None
-
-
-CONSENT = "GRAPHBENCH_ALLOW_PLUGINS"
-"""Environment variable: ``1`` lets configurations name code outside the current project."""
-
-
-def load_plugin(source: str, where: str | None = None) -> ModuleType:
-    """Imports out-of-tree components from ``path/to/file.py`` or an importable module name.
-
-    Importing runs the code. What lies below the working directory, or beside this package, is the user's own project;
-    anything else that a configuration names is imported with the user's word only (:data:`CONSENT`). A file is told by
-    its name and content: the copies that runs keep are one plug-in, an edited file is another.
-
-    Raises:
-        UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
-            being imported.
-    """
-    _ask_consent(source, where)
-    try:
-        if not source.endswith(".py"):
-            if str(Path.cwd()) not in sys.path:
-                sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
-            return _with_source(importlib.import_module(source))
-        return _run_file(Path(source).resolve())
-    except UserError:
-        raise
-    except Exception as error:  # a plug-in can fail in any way; the user gets one message, not our traceback
-        raise UserError(
-            f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {type(error).__name__}: {error}."
-        ) from error
-
-
-def _run_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    text = path.read_bytes()
-    name = f"graphbench_plugin_{path.stem}_{hashlib.sha256(text).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    loader = _SourceLoader(path, text)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name], _plugin_files[name] = module, str(path)
-    try:
-        loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    for earlier, file in _plugin_files.items():
-        if file == str(path) and earlier != name:
-            sys.modules.pop(earlier, None)  # its names are this one's now: an edit that is undone runs anew
-    _plugin_sources[name] = text
-    return module
-
-
-class _SourceLoader(ExecutionLoader):
-    """Runs a text that was read already, never bytecode, which is told by size and second alone."""
-
-    def __init__(self, path: Path, text: bytes) -> None:
-        self._path, self._text = path, text
-
-    def get_filename(self, fullname: str) -> str:
-        return str(self._path)
-
-    def get_source(self, fullname: str) -> str:
-        return importlib.util.decode_source(self._text)
-
-
-def _ask_consent(source: str, where: str | None) -> None:
-    file = _file_of(source)
-    if file is None or os.environ.get(CONSENT) == "1":
-        return
-    project = (Path.cwd(), Path(__file__).resolve().parents[1])
-    if any(file.is_relative_to(folder) for folder in project):
-        return
-    raise UserError(
-        f"{where + ': ' if where else ''}'{source}' names code outside the current project ({file}), and importing it "
-        f"runs it. If you trust it, pass --allow_plugins or set {CONSENT}=1."
-    )
-
-
-def _file_of(source: str) -> Path | None:
-    """The file that importing ``source`` would run, or the folder of its package; None where there is none."""
-    if source.endswith(".py"):
-        return Path(source).resolve()
-    package = source.partition(".")[0]
-    try:
-        spec = importlib.util.find_spec(package)  # of the outermost package: nothing of it runs
-    except (ImportError, ValueError):  # ValueError: of a module without a file, e.g. __main__
-        spec = None
-    if spec is None:
-        return Path(f"/{package}") if package in sys.modules else None
-    location = spec.origin if spec.has_location else next(iter(spec.submodule_search_locations or ()), f"/{package}")
-    return Path(location or f"/{package}").resolve()
-
-
-def plugin_source(plugin: ModuleType) -> bytes:
-    """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
-    return _plugin_sources[plugin.__name__]
-
-
-def _with_source(plugin: ModuleType) -> ModuleType:
-    if plugin.__name__ not in _plugin_sources:
-        folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
-        files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
-        _plugin_sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
-    return plugin
 
 
 @dataclass(frozen=True)
@@ -390,6 +273,7 @@ def construct(
 
     Raises:
         TypeError: a parameter without default has a value in neither.
+        ContractError: a module whose constructor does not call that of ``nn.Module``.
     """
     values: dict[str, Any] = {}
     settings: dict[str, type] = {}
@@ -408,7 +292,12 @@ def construct(
             values[name] = value
     for argument, settings_class in settings.items():
         values[argument] = settings_class(**fields[argument])
-    return component(**values)
+    made = component(**values)
+    if hasattr(component, "register_module") and "_modules" not in vars(made):
+        raise ContractError(
+            f"{plug_ins.place(component)}: {component.__qualname__}.__init__ must call super().__init__() first"
+        )
+    return made
 
 
 def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
@@ -417,7 +306,7 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
     Raises:
         UserError: another base class, abstract members left open, or a context parameter that does not exist.
     """
-    base, who = base_class(namespace), f"{component.__module__}: {component.__qualname__} (in {namespace})"
+    base, who = base_class(namespace), f"{plug_ins.place(component)}: {component.__qualname__} (in {namespace})"
     if not (inspect.isclass(component) and issubclass(component, base)):
         raise UserError(f"{who} must be a subclass of {base.__module__}.{base.__qualname__}.")
     open_members = [
@@ -425,11 +314,27 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
     ]
     if open_members:
         raise UserError(f"{who} lacks {', '.join(open_members)}; see {base.__module__}.{base.__qualname__}.")
+    for name, asked in _abstract_methods(component):
+        taken = inspect.signature(getattr(component, name))
+        try:
+            taken.bind(*asked)
+        except TypeError:
+            raise UserError(f"{who}: {name}{taken} must take ({', '.join(asked)}).") from None
     context = context_class(namespace)
     offered = [field.name for field in dataclasses.fields(context)] if context else []
     for parameter in parameters(component).values():
         if parameter.from_context and parameter.name not in offered:
             raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who)
+
+
+def _abstract_methods(component: type) -> Iterator[tuple[str, list[str]]]:
+    """Methods that the base classes declare, and the parameters that every call gives them."""
+    for base in component.__mro__[1:]:
+        for name, member in vars(base).items():
+            if inspect.isfunction(member) and getattr(member, "__isabstractmethod__", False):
+                given = inspect.signature(member).parameters.values()
+                if not any(one.kind is one.VAR_POSITIONAL for one in given):
+                    yield name, [one.name for one in given if one.default is one.empty]
 
 
 @functools.cache
@@ -450,20 +355,25 @@ def _sources(namespace: str) -> Mapping[str, str]:
 _REGISTER = re.compile(r"^@(?:registry\.)?register\(([^()]*)\)", re.MULTILINE)
 
 
-def _namespace_of(component: Callable[..., Any]) -> str:
-    """The package that a component lies in, or the namespace whose base class it has."""
+def _namespaces_of(component: Callable[..., Any]) -> list[str]:
+    """The package that a component lies in, or the namespaces whose base class it has."""
     parts = component.__module__.split(".")
     if parts[0] == "graphbench":
         prefixes = ("/".join(parts[1:end]) for end in range(len(parts) - 1, 1, -1))
-        return next((prefix for prefix in prefixes if prefix in NAMESPACES), "")
+        return [next((prefix for prefix in prefixes if prefix in NAMESPACES), "")]
     bases = inspect.getmro(component) if inspect.isclass(component) else ()
     places = {f"{base.__module__}:{base.__qualname__}" for base in bases}
-    fitting = [namespace for namespace, contract in NAMESPACES.items() if contract.base in places]
-    return fitting[0] if len(fitting) == 1 else ""
+    return [namespace for namespace, contract in NAMESPACES.items() if contract.base in places]
 
 
-def _bases() -> list[str]:
-    return [contract.base.replace(":", ".") for contract in NAMESPACES.values()]
+def _homeless(name: str, component: Callable[..., Any], fitting: Sequence[str]) -> UserError:
+    who = f"{plug_ins.place(component)}: @register('{name}') of {component.__qualname__}"
+    if len(fitting) > 1:
+        return UserError(f"{who} fits {' and '.join(fitting)}: say which, namespace='{fitting[0]}'.")
+    if fitting and fitting[0]:
+        return unknown("namespace", fitting[0], NAMESPACES, who)
+    bases = dict.fromkeys(contract.base.replace(":", ".") for contract in NAMESPACES.values())
+    return UserError(f"{who} finds no namespace: derive the class from one of {', '.join(bases)}, or say namespace=...")
 
 
 def _imported(path: str) -> Any:
@@ -473,10 +383,4 @@ def _imported(path: str) -> Any:
 
 def _same_source(a: Any, b: Any) -> bool:
     """True when one definition was merely executed twice (reloaded module, edited plug-in)."""
-    return (_origin(a), a.__qualname__) == (_origin(b), b.__qualname__)
-
-
-def _origin(component: Any) -> str:
-    """The module of a component; of a plug-in its file."""
-    module: str = component.__module__
-    return _plugin_files.get(module, module)
+    return (plug_ins.origin(a.__module__), a.__qualname__) == (plug_ins.origin(b.__module__), b.__qualname__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -39,8 +40,8 @@ def configuration(name: str | Path) -> Path:
 
 
 def command(word: str) -> list[str]:
-    """How a command of :mod:`graphbench.console` is called here: the scripts of a checkout work uninstalled, too."""
-    if root() != _PACKAGE.parent:
+    """How a command of :mod:`graphbench.console` is called here: as this process was; scripts work uninstalled, too."""
+    if root() != _PACKAGE.parent or sys.argv[0].startswith("graphbench "):
         return ["graphbench", word]
     return ["python", "main.py"] if word == "train" else ["python", f"scripts/{word}.py"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,13 @@ def test_help_imports_nothing_heavy(word: str | None, tmp_path: Path) -> None:
     done = _call("-c", NO_TORCH, *([word] if word else []), "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: graphbench {word or 'COMMAND'}")
+    assert not re.search(r"scripts/|:mod:|:class:", done.stdout), "in the words of the command, for a terminal"
+
+
+@pytest.mark.parametrize(("called", "command"), [("graphbench sweep", "graphbench"), ("scripts/sweep.py", "python")])
+def test_hints_are_in_the_words_of_the_caller(called: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [called])
+    assert shipped.command("tables")[0] == command
 
 
 def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

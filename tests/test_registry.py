@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor, nn
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.errors import UserError
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.registry import UNSET, FromContext
@@ -62,7 +62,7 @@ class Greedy(Silent):
         (nn.Linear, "layers/attention", "Linear .*must be a subclass of graphbench.layers.contract.Attention"),
         (Silent, "layers/attention", r"Silent \(in layers/attention\) lacks forward; see .*contract.Attention"),
         (Greedy, "layers/attention", "unknown FromContext parameter of Greedy 'width'.*heads"),
-        (nn.Linear, None, r"@register\('X'\) finds no namespace for Linear: derive it from .*contract.Attention"),
+        (nn.Linear, None, r"@register\('X'\) of Linear finds no namespace: derive the class from .*contract.Attention"),
     ],
 )
 def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace: str | None, message: str) -> None:
@@ -178,7 +178,7 @@ def test_a_module_of_the_working_directory_is_a_plug_in(tmp_path: Path, monkeypa
     (tmp_path / "package_of_hers/__init__.py").write_text("SCALE = 2\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
-    assert registry.load_plugin("package_of_hers").SCALE == 2
+    assert plug_ins.load_plugin("package_of_hers").SCALE == 2
     monkeypatch.delitem(sys.modules, "package_of_hers")
 
 
@@ -186,7 +186,7 @@ def test_broken_plugin_is_one_message(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("import not_a_module_anywhere\n")
     with pytest.raises(UserError, match=r"f.yaml:1: plug-in '.*broken.py' cannot be loaded: ModuleNotFoundError"):
-        registry.load_plugin(str(path), "f.yaml:1")
+        plug_ins.load_plugin(str(path), "f.yaml:1")
 
 
 def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_path: Path) -> None:
@@ -199,15 +199,15 @@ def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_
         return registry.parameters(registry.lookup("layers/attention", "OwnNames"))["gain"].default
 
     try:
-        first = registry.load_plugin(str(write("0", "2.0")))
-        assert registry.load_plugin(str(write("1", "2.0"))) is first
-        edited = registry.load_plugin(str(write("0", "3.0")))  # within the same second, of the same size
+        first = plug_ins.load_plugin(str(write("0", "2.0")))
+        assert plug_ins.load_plugin(str(write("1", "2.0"))) is first
+        edited = plug_ins.load_plugin(str(write("0", "3.0")))  # within the same second, of the same size
         assert gain() == 3.0
-        assert registry.plugin_source(edited) != registry.plugin_source(first)
-        with pytest.raises(UserError, match=r"1/mine.py: the name 'OwnNames' is already taken in .* by .*0/mine.py"):
-            registry.load_plugin(str(write("1", "4.0")))
+        assert plug_ins.plugin_source(edited) != plug_ins.plugin_source(first)
+        with pytest.raises(UserError, match=r"1/mine.py:6: the name 'OwnNames' is already taken in .* by .*0/mine.py"):
+            plug_ins.load_plugin(str(write("1", "4.0")))
         assert gain() == 3.0
-        registry.load_plugin(str(write("0", "2.0")))  # the edit undone
+        plug_ins.load_plugin(str(write("0", "2.0")))  # the edit undone
         assert gain() == 2.0
     finally:
         registry.forget("layers/attention", "OwnNames")

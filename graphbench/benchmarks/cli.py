@@ -1,4 +1,4 @@
-"""Measures our implementation against another in one run: ``python scripts/bench.py NAME [--device cuda] [--json]``.
+"""Measures our implementation against another in one run: ``graphbench bench NAME [--device cuda] [--json]``.
 
 The last line is one JSON object: ``{"name", "cases": [{"case", "ours", "peer", "ratio", "target", "met"}, ...]}``
 with seconds (memory: MiB), and ratio = peer / ours (above 1: ours is faster). With ``--device cuda`` the first GPU

@@ -22,6 +22,7 @@ class Key:
         allowed: the valid values of a closed list.
         minimum: smallest valid number (included).
         optional: None is valid as well.
+        no_limit: infinity is valid, too: it stands for no limit.
         item: type of the elements of a list; None: any.
         namespaces: of the registry, in which the value is a name; names joined by ``+`` are looked up one by one.
         extra: further valid names, which no namespace holds.
@@ -35,6 +36,7 @@ class Key:
     allowed: Sequence[Any] | None = None
     minimum: float | None = None
     optional: bool = False
+    no_limit: bool = False
     item: type | None = None
     namespaces: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.config import dialect
 from graphbench.config.components import (
     POSITIONAL,
@@ -86,7 +86,7 @@ def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
         neighbor = path.parent / source
         found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
-        code[source] = registry.plugin_source(registry.load_plugin(found, where))
+        code[source] = plug_ins.plugin_source(plug_ins.load_plugin(found, where))
     return code
 
 
@@ -133,7 +133,7 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
             return keys[argument]
         raise unknown(f"argument of {component}", argument, keys, where)
     if name.startswith("sweep."):
-        raise UserError(f"{where}: this is a file of scripts/sweep.py, which names several configurations.")
+        raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     raise unknown("configuration key", name, _candidates(schema, name), where)
 
 

@@ -87,7 +87,7 @@ ATTN = {
     "full_attn": Key(True, "", inert="GRIT attends to all pairs"),
     "deg_scaler": Key(True, "scale what attention returns by the degree"),
     "use_bias": Key(False, "biases of keys and values"),
-    "clamp": Key(5.0, "bound of the scores", minimum=0.0),
+    "clamp": Key(5.0, "bound of the scores", minimum=0.0, no_limit=True),
     "act": Key("relu", "activation of the scores"),
     "norm_e": Key(True, "normalise the states of pairs"),
     "O_e": Key(True, "linear map of what the scores add to the states of pairs"),

@@ -210,7 +210,7 @@ OPTIM = {
     "min_lr": Key(0.0, "smallest rate of reduce_on_plateau", minimum=0.0),
     "num_warmup_epochs": Key(50, "epochs of linear warm-up", minimum=0),
     "clip_grad_norm": Key(False, "clip the norm of all gradients"),
-    "clip_grad_norm_value": Key(1.0, "largest norm when clipping", minimum=0.0),
+    "clip_grad_norm_value": Key(1.0, "largest norm when clipping", minimum=0.0, no_limit=True),
 }
 
 PRETRAINED = {

@@ -48,14 +48,14 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         value = list(value)
     if type(value) is not kind:
         raise _mismatch(key, value, name, where)
-    if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"{where}: {name} must be a number, received nan.")
+    if isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and not key.no_limit)):
+        raise UserError(f"{where}: {name} must be a finite number, received {value}.")
     if kind is int and abs(value) >= 2**63:
         raise UserError(f"{where}: {name} must be below 2^63, received {value}.")
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:
-        item = Key(None, "", holds=key.item)
+        item = Key(None, "", holds=key.item, no_limit=key.no_limit)
         value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]
     if key.allowed is not None and value not in key.allowed:
         names = [str(choice) for choice in key.allowed]
@@ -92,9 +92,11 @@ def key_of(parameter: Parameter) -> Key | None:
     if origin in (list, tuple) or annotation in (list, tuple):
         plain = [argument for argument in arguments if argument in (bool, int, float, str)]
         item = plain[0] if plain else None
-        return Key(list(default) if default else default, "", holds=list, optional=optional, item=item)
+        return Key(
+            list(default) if default else default, "", holds=list, optional=optional, item=item, no_limit=item is float
+        )
     if annotation in (bool, int, float, str):
-        return Key(default, "", holds=annotation, optional=optional)
+        return Key(default, "", holds=annotation, optional=optional, no_limit=annotation is float)
     return None
 
 

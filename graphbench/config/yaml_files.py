@@ -19,6 +19,8 @@ Leaves = dict[str, tuple[Any, str]]
 _MOST_NODES = 100_000
 _DEEPEST = 100
 """Values inside each other: what reads them calls itself for each."""
+_SURELY_FLAT = 2_000
+"""Characters that can open a value inside another one; fewer are no danger."""
 
 _MISREAD = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
@@ -30,10 +32,23 @@ def compose(text: str) -> yaml.Node | None:
     """The root of a document as a node that knows its line, None for an empty one.
 
     Raises:
-        yaml.YAMLError: not valid YAML.
+        yaml.YAMLError: not valid YAML, or nested so deeply that libyaml, which calls itself, would end the process.
     """
+    if sum(map(text.count, "[{-?:")) > _SURELY_FLAT:
+        _check_depth(text)
     root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
     return root
+
+
+def _check_depth(text: str) -> None:
+    """Refuses a document from its events, which nothing that calls itself reads."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {_DEEPEST} values lie inside each other", problem_mark=event.start_mark
+            )
 
 
 def construct(node: yaml.Node) -> Any:
@@ -154,6 +169,8 @@ def _scalar(node: yaml.Node, where: str) -> Any:
             f"{where}: received {misread}, which YAML reads as {yaml.safe_load(misread)}. Write the number "
             f"without leading zeros and colons, or '{misread}' where it is a text."
         )
+    if node.tag == "tag:yaml.org,2002:merge":
+        raise UserError(f"{where}: '<<' (merging a mapping) is not read. Put what files share into one, _base_: FILE.")
     try:
         return construct(node)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist

@@ -6,7 +6,8 @@
 ``<name>.json``                        node-link data of networkx, or a list of them
 ====================================== =================================================================
 
-``nodes.csv``: ``node`` (any text or number), optionally ``graph``, ``y``, ``split``; every other column is a feature.
+``nodes.csv``: ``node`` (any text or number, also ``NA``), optionally ``graph``, ``y``, ``split``; every other column is
+a feature.
 ``edges.csv``: ``source``, ``target``, optionally ``graph``; every other column is a feature of the edge. An edge stands
 for one direction. ``graphs.csv``, where there is one: ``graph``, ``y`` (or several ``y_<name>``), optionally ``split``.
 ``split`` is ``train``, ``val`` or ``test``. Columns of whole numbers alone are categories. In
@@ -16,7 +17,7 @@ place of ``.csv`` every table may be ``.parquet``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import pandas
 
 ENDINGS = (".csv", ".parquet", ".json")
+_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
+"""What stands for a number that is not known."""
 
 
 def is_table(path: Path) -> bool:
@@ -117,6 +120,8 @@ def _read_folder(folder: Path) -> list[dict[str, Any]]:
     for table in (nodes, edges):
         if "graph" not in table:
             table["graph"] = 0
+    _named_alike([(nodes, "node"), (edges, "source"), (edges, "target")])
+    _named_alike([(table, "graph") for table in (nodes, edges, graphs) if table is not None])
     edges_of = dict(list(edges.groupby("graph", sort=False)))
     rows_of = {} if graphs is None else {row.graph: row for row in graphs.itertuples(index=False)}
     strangers = set(edges_of) - set(nodes["graph"])
@@ -223,9 +228,9 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
     """
     import pandas
 
-    path = _file(path)
+    path, names = _file(path), {*needed, "graph"} if needed else set()
     try:
-        table = pandas.read_parquet(path) if path.suffix == ".parquet" else pandas.read_csv(path)
+        table = pandas.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, names)
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file.") from None
     except ImportError:
@@ -236,6 +241,9 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
     if missing:
         hint = " Columns are separated by commas." if ";" in str(table.columns[0]) else ""
         raise UserError(f"{path}:1: no column '{missing[0]}', received {', '.join(map(str, table))}.{hint}")
+    for column in names.intersection(table):
+        if table[column].isna().any():
+            raise UserError(f"{_line(path, table[column].isna())}: column '{column}' is empty.")
     for column in table:
         feature = others is not None and column not in (*needed, *others)
         if feature or column == "y" or str(column).startswith("y_"):
@@ -250,6 +258,22 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
             if word not in PARTS:
                 raise unknown("word in the column 'split'", word, PARTS, str(path))
     return table
+
+
+def _read_csv(path: Path, names: Collection[str]) -> pandas.DataFrame:
+    """A table in which ``NA`` is a missing number, but in some columns a name like any other."""
+    import pandas
+
+    columns = pandas.read_csv(path, nrows=0).columns
+    empty = {column: [""] if column in names or str(column).lower() == "smiles" else _MISSING for column in columns}
+    return pandas.read_csv(path, na_values=empty, keep_default_na=False)
+
+
+def _named_alike(columns: Sequence[tuple[pandas.DataFrame, str]]) -> None:
+    """Makes texts of the names in several columns where some of them are: 1 in one file is 1 in another."""
+    if any(table[column].dtype.kind == "O" for table, column in columns):
+        for table, column in columns:
+            table[column] = table[column].astype(str)
 
 
 def _line(path: Path, rows: pandas.Series[bool]) -> str:

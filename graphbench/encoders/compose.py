@@ -8,8 +8,10 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import broken
 from graphbench.encoders.contract import BatchEncoder, ColumnEncoder, FeatureEncoder
 from graphbench.encoders.inputs import edge_features, stored_features
+from graphbench.errors import ContractError
 from graphbench.layers.norm import BatchNorm
 from graphbench.structures import Features, GraphBatch, as_dense
 
@@ -75,9 +77,9 @@ class NodeEncoder(nn.Module):
                 return x, batch
             h = as_dense(x)
         elif self.join == "add":
-            h = _added("node", encoders, [encoder(batch) for encoder in encoders], self.dim)
+            h = _added("node", encoders, _parts(encoders, batch, "node"), self.dim)
         else:
-            h = _concatenated("node", encoders, [encoder(batch) for encoder in encoders], self.dim)
+            h = _concatenated("node", encoders, _parts(encoders, batch, "node"), self.dim)
         for batch_encoder in self.batch_encoders.values():
             h, batch = batch_encoder(h, batch)
         return (h if self.norm is None else self.norm(h, batch)), batch
@@ -117,7 +119,7 @@ class EdgeEncoder(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         """First edge states (E, dim)."""
         encoders = _encoders(self.features, self.positional)
-        parts = [encoder(batch) for encoder in encoders] or [_raw_edges(batch)]
+        parts = _parts(encoders, batch, "edge") or [_raw_edges(batch)]
         e = _concatenated("edge", encoders, parts, self.dim)
         return e if self.norm is None else self.norm(e, batch, "edge")
 
@@ -128,10 +130,20 @@ def _encoders(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.
     return encoders if features is None else [features, *encoders]
 
 
+def _parts(encoders: Sequence[nn.Module], batch: GraphBatch, level: str) -> list[Tensor]:
+    """What the encoders make of a batch, refused where it is no table of its nodes (edges)."""
+    rows = batch.num_nodes if level == "node" else batch.num_edges
+    parts = [encoder(batch) for encoder in encoders]
+    for encoder, part in zip(encoders, parts, strict=True):
+        if not (isinstance(part, Tensor) and part.dim() == 2 and part.shape[0] == rows):
+            raise broken(type(encoder).forward, f"({rows}, columns): one row per {level}", part)
+    return parts
+
+
 def _added(level: str, encoders: Sequence[nn.Module], parts: Sequence[Tensor], dim: int) -> Tensor:
     widths = [part.shape[1] for part in parts]
     if any(width != dim for width in widths):
-        raise ValueError(
+        raise ContractError(
             f"the parts of the {level} encoder ({_names(encoders)}) have widths {widths}, which must all be {dim}"
         )
     return torch.stack(list(parts)).sum(0)
@@ -146,10 +158,10 @@ def _check_widths(level: str, encoders: Sequence[nn.Module], widths: Sequence[in
     """Refuses parts whose widths do not add up to ``dim``.
 
     Raises:
-        ValueError: naming the parts.
+        ContractError: naming the parts.
     """
     if sum(widths) != dim:
-        raise ValueError(
+        raise ContractError(
             f"the parts of the {level} encoder ({_names(encoders)}) have widths {list(widths)}, which must add up to "
             f"{dim}"
         )

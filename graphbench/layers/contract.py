@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import Capturable
+from graphbench.contract import Capturable, broken
 from graphbench.registry import UNSET
-from graphbench.structures import GraphBatch
+from graphbench.structures import Features, GraphBatch
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class GraphLayer(nn.Module, Capturable):
         return {}
 
     @abstractmethod
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+    def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """:meth:`forward` with one return type for all layers: node states, edge states, batch for the next layer."""
 
 
@@ -138,18 +138,18 @@ class LocalLayer(GraphLayer):
             ValueError: ``needs_edges`` and ``e`` is None.
         """
 
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+    def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node and edge states; the batch as it came.
 
         Raises:
-            TypeError: :meth:`forward` returned something else than a pair.
+            ContractError: :meth:`forward` returned something else.
         """
         result = self(h, e, batch)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"{type(self).__name__}.forward must return (node states, edge states), received a "
-                f"{type(result).__name__}: return e as it came where edges have no states of their own."
+        if not (isinstance(result, tuple) and len(result) == 2 and _is_state(result[0], h)):
+            asked = (
+                f"(node states ({h.shape[0]}, dim_out), edge states), e as it came where edges have none of their own"
             )
+            raise broken(type(self).forward, asked, result)
         return *result, batch
 
 
@@ -168,9 +168,16 @@ class GlobalAttention(Attention):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual."""
 
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states; edge states and batch as they came."""
-        return self(h, e, batch), e, batch
+    def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states; edge states and batch as they came.
+
+        Raises:
+            ContractError: :meth:`forward` returned something else.
+        """
+        result = self(h, e, batch)
+        if not (_is_state(result, h) and result.shape[1] == h.shape[1]):
+            raise broken(type(self).forward, f"node states {tuple(h.shape)}", result)
+        return result, e, batch
 
 
 class StatefulAttention(Attention):
@@ -180,10 +187,18 @@ class StatefulAttention(Attention):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """New node states (N, dim), and the batch with a new ``state``."""
 
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """New node states and batch; edge states as they came."""
-        h, batch = self(h, e, batch)
-        return h, e, batch
+    def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """New node states and batch; edge states as they came.
+
+        Raises:
+            ContractError: :meth:`forward` returned something else.
+        """
+        result = self(h, e, batch)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], GraphBatch)):
+            raise broken(type(self).forward, f"(node states {tuple(h.shape)}, batch)", result)
+        if not (_is_state(result[0], h) and result[0].shape[1] == h.shape[1]):
+            raise broken(type(self).forward, f"node states {tuple(h.shape)} first", result[0])
+        return result[0], e, result[1]
 
 
 class Block(GraphLayer):
@@ -193,10 +208,21 @@ class Block(GraphLayer):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node and edge states, and the batch for the next block."""
 
-    def step(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The same as calling the block."""
+    def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        """The same as calling the block.
+
+        Raises:
+            ContractError: :meth:`forward` returned something else.
+        """
         result: tuple[Tensor, Tensor | None, GraphBatch] = self(h, e, batch)
+        if not (isinstance(result, tuple) and len(result) == 3 and _is_state(result[0], h)):
+            raise broken(type(self).forward, f"(node states ({h.shape[0]}, dim), edge states, batch)", result)
         return result
+
+
+def _is_state(states: Any, h: Features) -> bool:
+    """Whether they can be node states: a sum with ``h`` would repeat one row, or one column, without a word."""
+    return isinstance(states, Tensor) and states.dim() == 2 and states.shape[0] == h.shape[0]
 
 
 class ChannelwiseAttention(GlobalAttention):

@@ -122,7 +122,7 @@ class AttentionBranch(nn.Module):
         """(N, dim) after all attention layers."""
         z = self._enter(x)
         for number, attention in enumerate(self.layers):
-            z = self._finish(attention(z, e, batch), z, number=number)
+            z = self._finish(attention.step(z, e, batch)[0], z, number=number)
         return z
 
     def forward_blockwise(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:

@@ -93,7 +93,7 @@ class DeeperGCN(EncodedModel):
                     heard = v + segment_sum(state, batch.ragged)
                     v = self.dropout(self.virtual_updates[number - 1](heard, batch, "graph"))
                 state = state + v.index_select(0, graph)
-            new, _ = layer(state, self.tables.of(e, number), batch)
+            new, _, _ = layer.step(state, self.tables.of(e, number), batch)
             h = h + new if number else new
         prediction: Tensor = self.head(self.dropout(self.norms[-1](h, batch)), batch)
         return prediction

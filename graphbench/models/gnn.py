@@ -156,5 +156,5 @@ class ConvLayer(PostLayer):
 
     def forward(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
         """Node states u (N, dim), and edge states."""
-        new, e = self.conv(readable(h, self.conv), e, batch)
+        new, e, batch = self.conv.step(readable(h, self.conv), e, batch)
         return self.finish(new, batch), e

@@ -117,7 +117,7 @@ class JKNet(EncodedModel):
             h = self.dropout(self.lin_in(h))
         states = []
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            new, e_new = layer(readable(h, layer), self.tables.of(e, number), batch)
+            new, e_new, _ = layer.step(readable(h, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e
             if self.residuals:
                 new = new + self.residuals[number](h)

@@ -85,7 +85,7 @@ class GPSModel(EncodedModel, BlockwiseModel):
         for layer in self.pre_mp:
             h = layer(h, batch)
         for block in self.layers:
-            h, e, batch = block(h, e, batch)
+            h, e, batch = block.step(h, e, batch)
         prediction: Tensor = self.head(h, batch)
         return prediction
 

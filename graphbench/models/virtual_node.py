@@ -111,7 +111,7 @@ class MessagePassing(nn.Module):
         for number, layer in enumerate(self.layers):
             x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
             encoded = encoded if number else x
-            new, e_new = layer(readable(x, layer), self.tables.of(e, number), batch)
+            new, e_new, _ = layer.step(readable(x, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e
             last = number == len(self.layers) - 1
             if number < len(self.norms):

@@ -1,4 +1,4 @@
-"""Draws a figure, mostly from finished runs: ``python scripts/plots.py FIGURE RUN_DIR... [--out FILE]``.
+"""Draws a figure, mostly from finished runs: ``graphbench plots FIGURE RUN_DIR... [--out FILE]``.
 
 ``traingap``: the difference between training and test metric over the epochs, for one or several configurations.
 ``attention``: the attention pattern of a trained model on one graph, exactly-zero entries in white.

@@ -1,4 +1,4 @@
-"""Writes one HTML page from run records: ``python scripts/report.py RECORDS... --out report.html``.
+"""Writes one HTML page from run records: ``graphbench report RECORDS... --out report.html``.
 
 The page loads nothing from elsewhere: leaderboards per data set beside the published values, score over size and time,
 training curves and the gap to test (where the runs' ``stats.json`` lie beside their records), fractions of exactly-zero

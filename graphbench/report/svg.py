@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 36
+_TICK_CHARACTER = 6.5
+"""Width of a digit at the size that report.css gives numbers at the axes."""
 COLORS = 8
 """Colours of the style sheet."""
 
@@ -150,8 +152,10 @@ class _Frame:
         for value in _log_ticks(*self._x) if self.log else _ticks(*self._x, 5):
             x = self.x(value)
             parts.append(f'<path class="mark" d="M{x:.1f} {HEIGHT - BOTTOM}v4"/>')
+            shown = _short(value)
+            inside = min(x, WIDTH - len(shown) * _TICK_CHARACTER / 2)  # what sticks out of the picture is cut off
             parts.append(
-                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{_short(value)}</text>'
+                f'<text class="tick" x="{inside:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{shown}</text>'
             )
         parts.append(f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>')
         middle = (LEFT + WIDTH - RIGHT) / 2

@@ -1,4 +1,4 @@
-"""Lists records whose numbers need a second look: ``python scripts/audit_records.py RECORDS...``.
+"""Lists records whose numbers need a second look: ``graphbench audit RECORDS...``.
 
 RECORDS are folders at any height above ``record.json`` files, or packed files. Versions before 2026-11-23 did not store
 what a run was made of and compared its configuration only. Listed are

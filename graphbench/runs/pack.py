@@ -1,7 +1,7 @@
-"""Packs run records into one file: ``python scripts/pack_records.py RUNS... --out FILE.jsonl``.
+"""Packs run records into one file: ``graphbench pack RUNS... --out FILE.jsonl``.
 
 RUNS are folders at any height above ``record.json`` files, or packed files. Records that FILE already holds stay; one
-that is there with another content is refused. :mod:`graphbench.runs.records` has the format.
+that is there with another content is refused. ``graphbench/runs/records.py`` has the format.
 """
 
 from __future__ import annotations

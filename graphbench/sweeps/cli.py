@@ -1,4 +1,4 @@
-"""The command line of scripts/sweep.py.
+"""The command line of ``graphbench sweep`` (scripts/sweep.py).
 
 Exit codes: 0 all runs are finished; 1 some runs failed (listed, with their reasons); 2 the input is wrong, nothing was
 started; 130 interrupted (the same command goes on).

@@ -1,16 +1,16 @@
 """Writes tables from run records, from nothing else.
 
-``python scripts/tables.py RECORDS... [--format md|latex|html] [--out FILE]``
+``graphbench tables RECORDS... [--format md|latex|html] [--out FILE]``
     One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
     runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
     hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
     FILE.jsonl/CONFIG for one. Packed records beside own runs are left out unless they are named.
 
-``python scripts/tables.py --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
+``graphbench tables --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
-``python scripts/tables.py RECORDS... --models [--baseline LABEL] [--details] [--format F] [--out FILE]``
+``graphbench tables RECORDS... --models [--baseline LABEL] [--details] [--format F] [--out FILE]``
     Models by data sets, without a sweep file: rows are the names of the configurations without the data set.
 
 ``--out`` chooses the format by its name (.md, .tex, .html, .csv). docs/tables.md says how to read the tables.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.contract import Capturable
+from graphbench.contract import Capturable, broken
 from graphbench.errors import ArgumentError
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext
@@ -61,7 +61,10 @@ class Loss(Capturable, ABC):
         pred, true = align(pred, true, self.kind, self.out_dim)
         if true.device.type == "cpu":
             check_labels(true, self.kind, self.out_dim)
-        return self.value(pred, true) if real is None else self.value(pred, true, real)
+        loss = self.value(pred, true) if real is None else self.value(pred, true, real)
+        if not isinstance(loss, Tensor) or loss.dim():
+            raise broken(type(self).value, "a scalar tensor ()", loss)
+        return loss
 
     def weighted(self, pred: Tensor, true: Tensor, weight: Tensor) -> Tensor:
         """The sum over rows of weight times the loss of the row alone; for a loss that is ``row_wise``.

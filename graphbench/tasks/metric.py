@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from graphbench.contract import broken
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
@@ -75,10 +76,13 @@ class Metric(ABC):
             if has_nan:
                 raise Undefined("the predictions contain NaN")
             self.reason = None
-            return float(self.value(pred, true))
+            value = self.value(pred, true)
         except Undefined as undefined:
             self.reason = str(undefined)
             return math.nan
+        if not isinstance(value, (Tensor, float, int)) or (isinstance(value, Tensor) and value.numel() != 1):
+            raise broken(type(self).value, "one number", value)
+        return float(value)
 
     @abstractmethod
     def value(self, pred: Tensor, true: Tensor) -> Tensor:

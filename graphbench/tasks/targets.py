@@ -21,6 +21,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphbench.errors import ContractError
+
 KINDS = ("binary", "multiclass", "multilabel", "regression", "subtoken")
 
 
@@ -69,7 +71,7 @@ def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, 
     Looks at shapes and types only, so it costs nothing and waits for no device.
 
     Raises:
-        ValueError: they do not fit each other; the message names both.
+        ContractError: they do not fit each other; the message names both.
     """
     if pred.dtype in (torch.float16, torch.bfloat16):
         pred = pred.float()  # targets and sums would lose digits in a mixed-precision run
@@ -78,14 +80,14 @@ def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, 
     if kind in ("binary", "regression") and pred.dim() == 1:
         pred = pred[:, None]
     if pred.dim() != 2 or pred.shape[1] != out_dim:
-        raise ValueError(f"{kind}: predictions must have shape (rows, {out_dim}); {_received(pred, true)}")
+        raise ContractError(f"{kind}: predictions must have shape (rows, {out_dim}); {_received(pred, true)}")
     if true.dim() < 1 or true.shape[0] != pred.shape[0]:
-        raise ValueError(f"{kind}: predictions and targets must have equally many rows; {_received(pred, true)}")
+        raise ContractError(f"{kind}: predictions and targets must have equally many rows; {_received(pred, true)}")
     columns = 1 if kind in ("binary", "multiclass") else out_dim
     if true.dim() == 1 and columns == 1:
         true = true[:, None]
     if true.dim() != 2 or true.shape[1] != columns:
-        raise ValueError(f"{kind}: targets must have shape (rows, {columns}); {_received(pred, true)}")
+        raise ContractError(f"{kind}: targets must have shape (rows, {columns}); {_received(pred, true)}")
     if kind == "multiclass":
         if true.is_floating_point():
             raise ValueError(f"multiclass: targets must be whole numbers (int64), received {true.dtype}")
@@ -101,9 +103,13 @@ def _received(pred: Tensor, true: Tensor) -> str:
 def _align_sequences(pred: Tensor, true: Tensor, out_dim: int) -> tuple[Tensor, Tensor]:
     words = pred.dim() == 2 and not pred.is_floating_point()
     if not words and (pred.dim() != 3 or pred.shape[2] != out_dim):
-        raise ValueError(f"subtoken: predictions must have shape (rows, positions, {out_dim}); {_received(pred, true)}")
+        raise ContractError(
+            f"subtoken: predictions must have shape (rows, positions, {out_dim}); {_received(pred, true)}"
+        )
     if true.dim() != 2 or true.shape[0] != pred.shape[0] or true.shape[1] < pred.shape[1]:
-        raise ValueError(f"subtoken: targets must have shape (rows, {pred.shape[1]} or more); {_received(pred, true)}")
+        raise ContractError(
+            f"subtoken: targets must have shape (rows, {pred.shape[1]} or more); {_received(pred, true)}"
+        )
     if true.is_floating_point():
         raise ValueError(f"subtoken: targets must be whole numbers (int64), received {true.dtype}")
     return pred, true

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.contract import HasAuxiliaryLoss, HasStatistics, take_auxiliary_loss
+from graphbench.contract import HasAuxiliaryLoss, HasStatistics, broken, take_auxiliary_loss
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
@@ -60,6 +60,10 @@ class BatchAdapter(nn.Module):
             # Kept with the batch: a graph that is one batch for the whole run is cast once, whatever its state.
             batch = batch.derived(_cast, self.dtype).with_state(batch.state)
         prediction: Tensor = self.model(batch)
+        if not isinstance(prediction, Tensor):
+            made_by = (getattr(self.model, HEAD, self.model), self.model)
+            own = [part for part in made_by if not type(part).__module__.startswith("graphbench.")]
+            raise broken(type((own or made_by)[0]).forward, "a tensor of predictions", prediction)
         return prediction
 
     def _forward_blockwise(self, graph: NodeBlocks) -> Tensor:

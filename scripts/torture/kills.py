@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import signal
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scripts.torture.program import Call, Ended, call
+from scripts.torture.program import TIMEOUT, Call, Ended, call
 from scripts.torture.workplace import COMMAND, RESULTS, SWEEP_COMMAND, Numbers, copy, leftovers
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -61,10 +62,13 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
 
 
 def sweep_kills(number: int, dice: random.Random, blank: Path, scratch: Path) -> Iterator[str | None]:
-    """A sweep whose workers or whose launcher are killed; its runs have the numbers of undisturbed ones."""
+    """A sweep whose workers or whose launcher are killed; its runs have the numbers of undisturbed ones.
+
+    Its workers import PyTorch, which takes as long as the machine is busy: a case hangs after ten times that one.
+    """
     whole = copy(blank, scratch / "whole")
-    undisturbed = call(SWEEP_COMMAND, whole, program="graphbench.sweeps.cli")
-    assert undisturbed.code == 0, undisturbed.err
+    undisturbed = call(SWEEP_COMMAND, whole, program="graphbench.sweeps.cli", patience=math.inf)
+    assert undisturbed.code == 0, undisturbed.defect((0,))
     expected = Numbers.of(whole, undisturbed.out)
     for _ in range(number):
         yield _sweep_case(dice, copy(blank, scratch / "killed"), expected, undisturbed.seconds)
@@ -73,7 +77,8 @@ def sweep_kills(number: int, dice: random.Random, blank: Path, scratch: Path) ->
 def _sweep_case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) -> str | None:
     victim, moment = dice.choice(("worker", "launcher", "asked")), dice.uniform(0, seconds)
     told = f"{victim} after {moment:.3f} s"
-    process = Call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli")
+    patience = TIMEOUT + 10 * seconds
+    process = Call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli", patience=patience)
     until = after(moment)
     if victim == "worker":
         ended = _beside(process, until, lambda: _kill_one(_children(process.pid), dice))
@@ -84,7 +89,7 @@ def _sweep_case(dice: random.Random, folder: Path, expected: Numbers, seconds: f
         ended, allowed = _asked(process, until, signal.SIGINT), (0, 130, -signal.SIGINT)
     defect = ended.defect(allowed)
     if defect is None:
-        ended = call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli")
+        ended = call(SWEEP_COMMAND, folder, program="graphbench.sweeps.cli", patience=patience)
         defect = ended.defect((0,)) or expected.difference(Numbers.of(folder, ended.out))
         left = leftovers(folder)
         defect = defect or (f"leaves {', '.join(left)}" if left else None)

@@ -18,7 +18,7 @@ from graphbench.registry import Parameter
     [
         (Key(1.0, ""), "1e-5", 1e-5),  # YAML 1.1 reads it as text
         (Key(1.0, ""), 3, 3.0),
-        (Key(1.0, ""), "-inf", -math.inf),
+        (Key(1.0, "", no_limit=True), "-inf", -math.inf),
         (Key(1, ""), "7", 7),
         (Key("none", ""), None, "none"),
         (Key(None, "", holds=int, optional=True), None, None),
@@ -37,10 +37,11 @@ def test_conversion(key: Key, received: Any, value: Any) -> None:
     [
         (Key(1, ""), 1.0, r"^file\.yaml:3: x\.y must be an integer, received 1\.0 \(float\)\.$"),
         (Key(1, ""), True, "must be an integer, received True"),
+        (Key(1.0, "", minimum=0.0), math.inf, "must be a finite number, received inf"),
         (Key(1, ""), {"a": 1}, "is not a section; it takes an integer"),
         (Key(1, ""), None, "received nothing"),
         (Key(1, "", minimum=1), 0, "must be at least 1, received 0"),
-        (Key(1.0, ""), math.nan, "must be a number, received nan"),
+        (Key(1.0, ""), math.nan, "must be a finite number, received nan"),
         (Key("layer", "", allowed=("layer", "batch")), "bach", "Did you mean 'batch'"),
         (Key([], "", item=int), [1, "two"], r"x\.y\[1\] must be an integer, received 'two'"),
     ],
@@ -55,7 +56,7 @@ def test_refusal(key: Key, received: Any, message: str) -> None:
     [
         (int | None, None, Key(None, "", holds=int, optional=True)),
         (Literal["sum", "mean"], "sum", Key("sum", "", holds=str, allowed=("sum", "mean"))),
-        (tuple[float, ...], (0.5,), Key([0.5], "", holds=list, item=float)),
+        (tuple[float, ...], (0.5,), Key([0.5], "", holds=list, item=float, no_limit=True)),
         (int | str, 1, None),
         (dict[str, int], {}, None),
     ],

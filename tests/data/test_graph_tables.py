@@ -103,6 +103,27 @@ def test_one_graph_of_named_nodes_with_masks(tmp_path: Path) -> None:
     assert standard.test.tolist() == [2]
 
 
+def test_names_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("node,y,a\nNA,0,1\n1,1,2\nNone,,3\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,1\n1,1\n")
+    assert _load(tmp_path, "node", "regression", transductive=True).store.edge_index.tolist() == [[1, 1], [1, 1]]
+    (tmp_path / "edges.csv").write_text("source,target\nNA,None\nNone,1\n")
+    store = _load(tmp_path, "node", "regression", transductive=True).store
+    assert store.edge_index.tolist() == [[0, 2], [2, 1]]
+    assert store.y.isnan().flatten().tolist() == [False, False, True], "a target may be missing"
+    (tmp_path / "edges.csv").write_text("source,target\nNA,\n")
+    with pytest.raises(UserError, match=r"edges\.csv:2: column 'target' is empty"):
+        _load(tmp_path, "node", "regression", transductive=True)
+
+
+def test_masks_that_are_not_read_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _load(_folder(tmp_path, graphs=""), "node")
+    assert "Masks of nodes are read with dataset.transductive true" in caplog.text
+    (tmp_path / "nodes.csv").write_text(NODES.replace("0,p,0,train", "0,p,,train"))
+    with pytest.raises(UserError, match=r"'y' of node 0 is \[nan\]: leave such examples out\. Masks of nodes are read"):
+        _load(tmp_path, "node", "regression")
+
+
 def test_molecules(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     file = tmp_path / "molecules.csv"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphbench import registry
 from graphbench.config import load_config
+from graphbench.errors import ContractError
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import build_transforms
@@ -56,7 +57,9 @@ def test_a_local_layer_of_one_method_trains(tmp_path: Path) -> None:
 
 
 def test_a_local_layer_that_returns_no_pair_says_so(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"^Bare\.forward must return \(node states, edge states\), received a Tensor"):
+    with pytest.raises(
+        ContractError, match=r"plugin\.py:11: Bare\.forward must return \(node states .*; received float32"
+    ):
         predict(tmp_path, "h")
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from graphbench.layers.contract import Block
 from graphbench.models.pre_layers import LayerSettings, PreLayer, pre_layers
 from graphbench.models.stacked import GPSModel
 from graphbench.structures import GraphBatch, Ragged
@@ -26,7 +27,7 @@ class _NodeEncoder(_Encoder):
         return super().forward(batch), batch
 
 
-class _Block(nn.Module):
+class _Block(Block):
     """h_i <- W h_i + sum of the edge states into i; e <- 2 e."""
 
     def __init__(self, dim):

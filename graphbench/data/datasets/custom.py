@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
@@ -24,6 +25,8 @@ from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import FromContext
+
+logger = logging.getLogger("graphbench")
 
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
 _FEW_CLASSES = 1000
@@ -39,6 +42,7 @@ _MODES = (
     "sliced",
     "scaffold",
 )
+_UNREAD = "Masks of nodes are read with dataset.transductive true, of a single graph; here whole graphs are split."
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
@@ -114,11 +118,16 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(f"{where}: {error}.") from error
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
-        store = store.replace(y=self._targets(store.y, where))
+        unread = (
+            self.task == "node" and not self._reads_masks(store) and read_field(graphs[0], "train_mask") is not None
+        )
+        if unread:
+            logger.warning("%s: %s", where, _UNREAD)
+        store = store.replace(y=self._targets(store.y, where, f" {_UNREAD}" if unread else ""))
         published = {**self._published(graphs[0], store), **stated_splits(graphs)}
         return LoadedDataset(store, self._measured(store, where), published, code or {})
 
-    def _targets(self, y: Tensor, where: str) -> Tensor:
+    def _targets(self, y: Tensor, where: str, note: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
             y = y.to(torch.float32)
             y = y.unsqueeze(1) if y.dim() == 1 else y
@@ -126,7 +135,7 @@ class CustomGraphs(DatasetBuilder):
             if self.task_type == "regression" and not self.transductive and bool(unknown.any()):
                 number = int(unknown.int().argmax())
                 raise UserError(
-                    f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out."
+                    f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out.{note}"
                 )
             return y
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
@@ -187,10 +196,13 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(f"dataset.custom.{level}_types: {list(given)} is too small; {where} holds {list(seen)}.")
         return tuple(given)
 
+    def _reads_masks(self, store: GraphStore) -> bool:
+        return self.transductive and store.num_graphs == 1
+
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
         """Splits from the masks of a single transductive graph; a column each, where they have several."""
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
-        if not self.transductive or store.num_graphs > 1 or any(mask is None for mask in masks):
+        if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
         columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
         return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
@@ -247,10 +259,10 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
-    module = registry.load_plugin(source, "dataset.custom.function")
+    module = plug_ins.load_plugin(source, "dataset.custom.function")
     called = vars(module).get(name)
     if not callable(called):
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
-    return called(), {source: hashlib.sha256(registry.plugin_source(module)).hexdigest()}
+    return called(), {source: hashlib.sha256(plug_ins.plugin_source(module)).hexdigest()}

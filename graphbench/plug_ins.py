@@ -1,0 +1,191 @@
+"""Code of users: files and modules that configurations name under ``plugins``, and where in it something went wrong.
+
+Importing runs the code, which asks for the user's word where it lies outside the project. What fails in it is the
+user's to mend: the message shows the frames of that code and what it called, none of those around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import itertools
+import os
+import sys
+import traceback
+from importlib.abc import ExecutionLoader
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from graphbench.errors import UserError
+
+_sources: dict[str, bytes] = {}
+_files: dict[str, str] = {}
+_places: set[Path] = set()
+"""Files, and folders of packages, that plug-ins lie in."""
+
+_PACKAGE = Path(__file__).resolve().parent
+_INSTALLED = {"site-packages", "dist-packages"}
+_CALL = str(Path("torch", "nn", "modules", "module.py"))
+
+
+CONSENT = "GRAPHBENCH_ALLOW_PLUGINS"
+"""Environment variable: ``1`` lets configurations name code outside the current project."""
+
+
+def load_plugin(source: str, where: str | None = None) -> ModuleType:
+    """Imports out-of-tree components from ``path/to/file.py`` or an importable module name.
+
+    Importing runs the code. What lies below the working directory, or beside this package, is the user's own project;
+    anything else that a configuration names is imported with the user's word only (:data:`CONSENT`). A file is told by
+    its name and content: the copies that runs keep are one plug-in, an edited file is another.
+
+    Raises:
+        UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
+            being imported.
+    """
+    _ask_consent(source, where)
+    try:
+        if not source.endswith(".py"):
+            if str(Path.cwd()) not in sys.path:
+                sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
+            _places.update(filter(None, [_file_of(source)]))
+            return _with_source(importlib.import_module(source))
+        _places.add(Path(source).resolve())
+        return _run_file(Path(source).resolve())
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
+        raise UserError(
+            f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {_told(error)}"
+        ) from error
+
+
+def _run_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    text = path.read_bytes()
+    name = f"graphbench_plugin_{path.stem}_{hashlib.sha256(text).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    loader = _SourceLoader(path, text)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name], _files[name] = module, str(path)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    for earlier, file in _files.items():
+        if file == str(path) and earlier != name:
+            sys.modules.pop(earlier, None)  # its names are this one's now: an edit that is undone runs anew
+    _sources[name] = text
+    return module
+
+
+class _SourceLoader(ExecutionLoader):
+    """Runs a text that was read already, never bytecode, which is told by size and second alone."""
+
+    def __init__(self, path: Path, text: bytes) -> None:
+        self._path, self._text = path, text
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self._text)
+
+
+def origin(module: str) -> str:
+    """The file of a plug-in's module, else the module."""
+    return _files.get(module, module)
+
+
+def _ask_consent(source: str, where: str | None) -> None:
+    file = _file_of(source)
+    if file is None or os.environ.get(CONSENT) == "1":
+        return
+    project = (Path.cwd(), _PACKAGE.parent)
+    installed = _INSTALLED.intersection(file.parts)  # also of an environment that lies in the project's folder
+    if not installed and any(file.is_relative_to(folder) for folder in project):
+        return
+    raise UserError(
+        f"{where + ': ' if where else ''}'{source}' names code outside the current project ({file}), and importing it "
+        f"runs it. If you trust it, pass --allow_plugins or set {CONSENT}=1."
+    )
+
+
+def _file_of(source: str) -> Path | None:
+    """The file that importing ``source`` would run, or the folder of its package; None where there is none."""
+    if source.endswith(".py"):
+        return Path(source).resolve()
+    package = source.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(package)  # of the outermost package: nothing of it runs
+    except (ImportError, ValueError):  # ValueError: of a module without a file, e.g. __main__
+        spec = None
+    if spec is None:
+        return Path(f"/{package}") if package in sys.modules else None
+    location = spec.origin if spec.has_location else next(iter(spec.submodule_search_locations or ()), f"/{package}")
+    return Path(location or f"/{package}").resolve()
+
+
+def place(code: Any) -> str:
+    """``file:line`` of a class or function, for messages; its module where there is no source."""
+    try:
+        return f"{inspect.getsourcefile(code)}:{inspect.getsourcelines(code)[1]}"
+    except (OSError, TypeError):
+        return str(code.__module__)
+
+
+def failure(error: BaseException) -> str | None:
+    """An exception that came out of a plug-in, as text; None where no plug-in was at work.
+
+    Returns:
+        ``file:line: in function: Type: message``, then the frames from the plug-in on, those of ``nn.Module``'s call
+        left out, in the form of Python's own traceback.
+    """
+    frames = _frames(error)
+    if not frames:
+        return None
+    frame, line = [(frame, line) for frame, line in frames if _is_own(frame)][-1]
+    return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}: {_told(error)}"
+
+
+def _told(error: BaseException) -> str:
+    """Type, message, and the frames from the first of a plug-in on."""
+    ends = isinstance(error, SystemExit)
+    said = f"it ends the process ({error!r})" if ends else f"{type(error).__name__}: {str(error).rstrip('.')}"
+    return f"{said}.\n{''.join(traceback.StackSummary.extract(iter(_frames(error))).format())}".rstrip()
+
+
+def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _calls_module(frame)]
+    return list(itertools.dropwhile(lambda entry: not _is_own(entry[0]), frames))
+
+
+def _calls_module(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.endswith(_CALL)
+
+
+def _is_own(frame: FrameType) -> bool:
+    file = Path(frame.f_code.co_filename).resolve()
+    return not file.is_relative_to(_PACKAGE) and not _places.isdisjoint([file, *file.parents])
+
+
+def plugin_source(plugin: ModuleType) -> bytes:
+    """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
+    return _sources[plugin.__name__]
+
+
+def _with_source(plugin: ModuleType) -> ModuleType:
+    if plugin.__name__ not in _sources:
+        folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
+        files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
+        _sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
+    return plugin

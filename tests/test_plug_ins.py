@@ -1,0 +1,169 @@
+"""What goes wrong in code of users: one message with their file and line, their frames, and exit code 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphbench import plug_ins, registry
+from graphbench.cli import main
+from graphbench.encoders.compose import NodeEncoder
+from graphbench.encoders.contract import FeatureEncoder
+from graphbench.errors import ContractError, UserError
+from graphbench.layers.contract import Block, GlobalAttention, GraphLayer, LocalLayer, StatefulAttention
+from graphbench.structures import GraphBatch, Ragged
+from graphbench.tasks.loss import Loss
+from graphbench.tasks.metric import Metric
+from tests.own_graphs import write_rings
+
+ATTENTION = """
+import sys
+from torch import nn
+from graphbench.layers.contract import GlobalAttention
+from graphbench.registry import FromContext, register
+
+@register("Hers")
+class Hers(GlobalAttention):
+    def __init__(self, dim: FromContext[int]):
+        super().__init__()
+        self.lin = nn.Linear(dim, dim)
+
+    def forward(self, h, e, batch):
+        return self.lin(h)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    yield tmp_path
+    registry.forget("layers/attention", "Hers")
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "message"),
+    [
+        ("import sys\n", "import sys\nsys.exit(5)\n", r"cannot be loaded: it ends the process \(SystemExit\(5\)\)\."),
+        ("        super().__init__()\n", "", r"hers\.py:10: in Hers\.__init__: AttributeError: cannot assign module"),
+        ("super().__init__()", "super().__init__(); {}['a']", r"hers\.py:10: in Hers\.__init__: KeyError: 'a'\."),
+        ("nn.Linear(dim, dim)", "nn.Linear(9, dim)", r"hers\.py:14: in Hers\.forward: RuntimeError: mat1 and mat2"),
+        ("return self.lin(h)", "sys.exit()", r"hers\.py:14: in Hers\.forward: it ends the process"),
+        ("return self.lin(h)", "self.lin(h)", r"hers\.py:13: Hers\.forward must return node states \(\d+, 8\); .*None"),
+    ],
+)  # fmt: skip
+def test_code_of_users_is_blamed_with_its_own_frames_only(
+    folder: Path, capsys: pytest.CaptureFixture[str], written: str, instead: str, message: str
+) -> None:
+    (folder / "hers.py").write_text(ATTENTION.replace(written, instead, 1))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 2
+    told = capsys.readouterr().err.partition("error: ")[2]
+    assert re.search(message, told.splitlines()[0])
+    shown = re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)
+    assert shown[:1] == ([] if "must return" in told else [str(folder / "hers.py")])
+    assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
+
+
+def test_defects_of_ours_are_nobody_elses() -> None:
+    with pytest.raises(KeyError) as caught:
+        registry.construct(lambda: {}["a"], {})
+    assert plug_ins.failure(caught.value) is None
+
+
+class Returns:
+    """A layer whose forward pass returns what it was given."""
+
+    def __init__(self, returned: object) -> None:
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> object:
+        return self.returned
+
+
+H = torch.ones(3, 4)
+
+
+@pytest.mark.parametrize("base", [GlobalAttention, LocalLayer, StatefulAttention, Block])
+@pytest.mark.parametrize("returned", [None, H[:1], H[:, :1], (H[:1], None), (H, None, None, None), H.numpy(), "h"])
+def test_what_a_layer_returns_is_looked_at(base: type[GraphLayer], returned: object) -> None:
+    layer = type("Hers", (Returns, base), {})(returned)
+    with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: Returns\.forward must return .*; received "):
+        layer.step(H, None, None)
+
+
+def test_what_an_encoder_returns_is_looked_at() -> None:
+    class Hers(FeatureEncoder):
+        def forward(self, batch: GraphBatch) -> Tensor:
+            return H
+
+    batch = GraphBatch(Ragged.from_sizes([5]), torch.empty(2, 0, dtype=torch.int64), x=torch.ones(5, 4))
+    with pytest.raises(
+        ContractError, match=r"Hers\.forward must return \(5, columns\).*received float32 of .*\(3, 4\)"
+    ):
+        NodeEncoder(Hers(), {}, 4, batch_norm=False)(batch)
+
+
+@pytest.mark.parametrize("returned", [None, 0.5, torch.ones(3)])
+def test_what_a_loss_returns_is_looked_at(returned: object) -> None:
+    class Hers(Loss):
+        kinds = ("binary",)
+
+        def value(self, pred: Tensor, true: Tensor, real: object = None) -> Any:
+            return returned
+
+    with pytest.raises(ContractError, match=r"Hers\.value must return a scalar tensor"):
+        Hers("classification_binary", 1)(torch.ones(3, 1), torch.ones(3))
+
+
+@pytest.mark.parametrize("returned", [None, "0.5", torch.ones(3)])
+def test_what_a_metric_returns_is_looked_at(returned: object) -> None:
+    class Hers(Metric):
+        kinds = ("binary",)
+
+        def value(self, pred: Tensor, true: Tensor) -> Any:
+            return returned
+
+    with pytest.raises(ContractError, match=r"Hers\.value must return one number"):
+        Hers("classification_binary", 1)(torch.ones(3, 1), torch.ones(3))
+
+
+def test_a_module_that_was_never_initialised() -> None:
+    class Hers(nn.Module):
+        def __init__(self) -> None:
+            self.scale = 1.0
+
+    with pytest.raises(
+        ContractError, match=r"test_plug_ins\.py:\d+: .*Hers\.__init__ must call super\(\)\.__init__\(\)"
+    ):
+        registry.construct(Hers, {})
+
+
+class Short(GlobalAttention):
+    def forward(self, h: Tensor) -> Tensor:  # type: ignore[override]
+        return h
+
+
+class Encoder(FeatureEncoder):
+    def forward(self, batch: GraphBatch) -> Tensor:
+        return H
+
+
+@pytest.mark.parametrize(
+    ("component", "namespace", "message"),
+    [
+        (Short, None, r"test_plug_ins\.py:\d+: Short .* must take \(self, h, e, batch\)"),
+        (Encoder, None, r"Encoder fits encoders/node and encoders/edge: say which, namespace='encoders/node'"),
+        (Encoder, "encoders/nodes", r"unknown namespace 'encoders/nodes'. Did you mean 'encoders/node'"),
+        (nn.Linear, None, r"finds no namespace: derive the class from one of (?!.*FeatureEncoder.*FeatureEncoder)"),
+    ],
+)
+def test_what_cannot_be_registered(component: type, namespace: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        registry.register("X", namespace=namespace)(component)
