@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from graphbench.ops import bucket_pairs, onednn
 from graphbench.ops.bucket_pairs import accumulate, mix, scores
 from graphbench.ops.linear import linear
+from graphbench.ops.linear_attention import linear_attention
 from graphbench.ops.softmax_attention import cpu, softmax_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_within_budget, normal
@@ -101,6 +103,19 @@ def test_attention_of_large_graphs(products: list[tuple[int, ...]], monkeypatch:
     inputs = [normal(602, 2, 5) for _ in range(3)]
     assert_within_budget(using("cpu"), using("reference"), inputs, draws=3)
     assert len(products) == 2 * 2 * (2 + 5)  # tiles, heads, products forward and backward
+
+
+@pytest.mark.parametrize("base", ["self", "uniform", "none"])
+def test_linear_attention_of_one_graph(
+    base: Literal["self", "uniform", "none"], products: list[tuple[int, ...]]
+) -> None:
+    ragged = Ragged.from_sizes([150])
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        return lambda q, k, v: linear_attention(q, k, v, ragged, base=base, backend=backend)
+
+    assert_within_budget(using("cpu"), using("reference"), [normal(150, 1, 6) for _ in range(3)], draws=3)
+    assert products == [(150, 6)] * 4
 
 
 def test_what_it_is_not_for(products: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:

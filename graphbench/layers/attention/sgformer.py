@@ -89,8 +89,10 @@ class SGFormer(BlockwiseAttention):
         return h.unsqueeze(1) if self.v is None else self._heads(self.v, h)
 
     def _combined(self, z: Tensor) -> Tensor:
-        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
-        return out
+        if self.out is not None:
+            out: Tensor = self.out(z.flatten(1))
+            return out
+        return z.squeeze(1) if self.heads == 1 else z.mean(1)  # the mean of one head takes two passes over all rows
 
     def extra_repr(self) -> str:
         """Heads and norm, in ``print(model)``."""
