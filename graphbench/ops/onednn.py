@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-_LEAST = 1 << 22
-"""Multiplications of the smallest product that repays the code written for its shape within a few layers."""
+_LEAST = 10 << 20
+"""Multiplications of the smallest product that repays the code written for its shape when it comes back four times."""
 
 _PIECE = 2048
 """Rows that one product over rows sums up: few enough to be transposed within the cache."""
