@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from graphbench.errors import ArgumentError
 from graphbench.layers.contract import BlockwiseAttention
+from graphbench.layers.linear import Linear
 from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -60,10 +61,10 @@ class SGFormer(BlockwiseAttention):
         self.heads = heads
         self.norm = norm
         self.base: Literal["self", "none"] = "self" if self_loop else "none"
-        self.q = nn.Linear(dim, heads * dim)
-        self.k = nn.Linear(dim, heads * dim)
-        self.v = nn.Linear(dim, heads * dim) if use_weight else None
-        self.out = nn.Linear(heads * dim, dim) if combine == "concat" else None
+        self.q = Linear(dim, heads * dim)
+        self.k = Linear(dim, heads * dim)
+        self.v = Linear(dim, heads * dim) if use_weight else None
+        self.out = Linear(heads * dim, dim) if combine == "concat" else None
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
@@ -88,8 +89,10 @@ class SGFormer(BlockwiseAttention):
         return h.unsqueeze(1) if self.v is None else self._heads(self.v, h)
 
     def _combined(self, z: Tensor) -> Tensor:
-        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
-        return out
+        if self.out is not None:
+            out: Tensor = self.out(z.flatten(1))
+            return out
+        return z.squeeze(1) if self.heads == 1 else z.mean(1)  # the mean of one head takes two passes over all rows
 
     def extra_repr(self) -> str:
         """Heads and norm, in ``print(model)``."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from graphbench.ops import onednn
 from graphbench.ops.backend import first_order
 
 Gradients = Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
@@ -18,6 +19,9 @@ Gradients = Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_and_rows`."""
     if in_one_piece(h):
+        if onednn.applies(h, weight, h.shape[0] * weight.numel()):
+            of_product: Tensor = _OneDnn.apply(h, weight, bias, relu)  # type: ignore[no-untyped-call]
+            return of_product, h
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
     result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
@@ -94,6 +98,29 @@ class Linear(torch.autograd.Function):
         h, weight, out = ctx.saved_tensors
         wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[2])
         return *ctx.compute(h, weight, out, grad, of_rows, wanted), None, None
+
+
+class _OneDnn(torch.autograd.Function):
+    """A large map by :mod:`graphbench.ops.onednn`; its gradients can be differentiated, as those of torch's own."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+        out = onednn.product(h, weight, bias, relu=relu)
+        ctx.save_for_backward(h, weight, out if relu else None)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, weight, out = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        if out is not None:
+            grad = torch.ops.aten.threshold_backward(grad, out, 0)
+        if torch.is_grad_enabled():  # to be differentiated
+            of_h, of_weight = grad @ weight, grad.t() @ h
+        else:
+            of_h = onednn.product(grad, weight.t()) if wanted[0] else None
+            of_weight = onednn.product_over_rows(grad, h) if wanted[1] else None
+        return of_h, of_weight, grad.sum(0) if wanted[2] else None, None
 
 
 class LinearParts(torch.autograd.Function):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphbench.ops import onednn
 from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.linear_attention.norms import FLOOR, away_from_zero, bound_of, positive, unit_rows
 from graphbench.structures import Bucket, Ragged
@@ -62,7 +63,7 @@ class _Attend(torch.autograd.Function):
         context = _cross(k, rest).mul_(scale)
         k_sum = k.sum(1, keepdim=True).mul_(scale)
         weight = q @ k_sum.transpose(1, 2)
-        flow = torch.baddbmm(rest, q, context) if base == "self" else q @ context
+        flow = _times(q, context, rest if base == "self" else None)
         if base == "none":
             assert bound is not None
             bound = _flat(bound, heads)
@@ -97,18 +98,23 @@ class _Attend(torch.autograd.Function):
         pull = pull.view(ctx.shape).sum(1).view(-1, 1, 1, 1)
         grad_context.mul_(scale)
         grad_k_sum.mul_(scale)
-        dq = (p @ context.transpose(1, 2)).addcmul_(grad_weight, k_sum).unflatten(0, ctx.shape)
-        dk = torch.baddbmm(grad_k_sum, rest, grad_context.transpose(1, 2)).unflatten(0, ctx.shape)
+        dq = _times(p, context.mT).addcmul_(grad_weight, k_sum).unflatten(0, ctx.shape)
+        dk = _times(rest, grad_context.mT, grad_k_sum).unflatten(0, ctx.shape)
         if ctx.by_graph:
             dq.addcmul_(q.unflatten(0, ctx.shape), pull * inverse[0].square(), value=-1)
             dk.addcmul_(k.unflatten(0, ctx.shape), pull * inverse[1].square(), value=-1)
+        dv = _times(k, grad_context, p if ctx.base == "self" else None).unflatten(0, ctx.shape)
         if ctx.base == "uniform":
-            dv = (k @ grad_context).unflatten(0, ctx.shape)
             dv += p.unflatten(0, ctx.shape).sum(2, keepdim=True) / ctx.size
-        else:
-            dv = p.baddbmm_(k, grad_context) if ctx.base == "self" else k @ grad_context
-            dv = dv.unflatten(0, ctx.shape)
         return dq, dk, dv.sum(1, keepdim=True) if ctx.shared else dv, grad_bound, None, None, None
+
+
+def _times(rows: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
+    """``added + rows matrix``: (B * H, L, e), of (B * H, L, d) and (B * H, d, e)."""
+    if rows.shape[0] == 1 and onednn.applies(rows, matrix, rows.numel() * matrix.shape[2]):
+        out = onednn.product(rows[0], matrix[0].t()).unsqueeze(0)
+        return out if added is None else out.add_(added)
+    return rows @ matrix if added is None else torch.baddbmm(added, rows, matrix)
 
 
 def _flat(x: Tensor, heads: int) -> Tensor:
