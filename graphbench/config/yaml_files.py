@@ -46,9 +46,8 @@ def _check_depth(text: str) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(
-                problem=f"more than {_DEEPEST} values lie inside each other", problem_mark=event.start_mark
-            )
+            problem = f"more than {_DEEPEST} values lie inside each other"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
 
 
 def construct(node: yaml.Node) -> Any:
