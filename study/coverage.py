@@ -6,7 +6,8 @@ compares the page only. That every entry can be built is a test (tests/test_swee
 
 A cell is a printed number. It is *named* if an entry of a sweep is compared with it (``published``), if it is read
 from the same runs (training errors, gains), or if a benchmark measures it; *measured* if all runs of the entry are in
-results/measured at the paper's size.
+results/measured at the paper's size. Where a paper's text and its release disagree, there is a sweep for each: a cell
+that the first does not reproduce but another one does is counted apart, with the name of that sweep.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -32,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
-REASONS = ROOT / "study/not_named.yaml"
+NOT_NAMED = ROOT / "study/not_named.yaml"
+NOT_REPRODUCED = ROOT / "study/not_reproduced.yaml"
 
 
 BENCHMARKS: Mapping[str, str] = {
@@ -54,6 +56,7 @@ class Coverage:
         sweep: that names it; empty: none.
         config: name of the configuration, or the benchmark's command; empty: none.
         status: of its measurement, see :attr:`Cell.status`; ``not named`` without a command.
+        variant: another sweep, which reproduces a cell that ``sweep`` does not; empty: none.
     """
 
     table: str
@@ -61,6 +64,7 @@ class Coverage:
     sweep: str = ""
     config: str = ""
     status: str = "not named"
+    variant: str = ""
 
     @property
     def measured(self) -> bool:
@@ -81,7 +85,9 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     by_size = sorted(with_cells, key=lambda cells: (-len({id(cell.row) for cell in cells}), cells[0].sweep))
     for cells in by_size:
         for cover in cells:
-            named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
+            first = named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
+            if first.measured and first.status != "reproduced" and cover.status == "reproduced":
+                named[cover.table][id(cover.row)] = replace(first, variant=first.variant or cover.sweep)
     result = []
     for table in names():
         for row in (row for row in _rows(table) if row.mean):
@@ -145,11 +151,12 @@ def page(cells: Sequence[Coverage]) -> str:
         "A cell is a printed number. *Named*: one command trains it and compares (a sweep), or measures it (a",
         "benchmark, for times and memory), and its model builds, which tests check. *Measured*: all runs are in",
         "results/measured at the paper's size; then it is *reproduced* (within one published deviation plus one",
-        "point), *below* or *above*.",
+        "point), *below* or *above*. *By a variant*: how many of these last two a sweep of the same table with other",
+        "settings reproduces: the text's protocol where the table follows the release, or the other way round.",
         "`--list` prints every cell.",
         "",
-        "| table | printed | named | measured | reproduced | below | above | rows not named |",
-        "|---|--:|--:|--:|--:|--:|--:|---|",
+        "| table | printed | named | measured | reproduced | below | above | by a variant | rows not named |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     papers: dict[str, list[Coverage]] = {}
     for cell in cells:
@@ -159,27 +166,27 @@ def page(cells: Sequence[Coverage]) -> str:
             lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
         lines.append(_line(f"**{paper}**", of_paper, rows=False))
     lines.append(_line("**all**", cells, rows=False))
+    lines += ["", "## What was measured and not reproduced", ""]
+    lines += _with_reasons([cell for cell in cells if cell.status in ("below", "above")], NOT_REPRODUCED)
     lines += ["", "## What is missing for the rows not named", ""]
-    for reason, rows in _by_reason(cells).items():
-        lines.append(f"- {', '.join(rows)}: {reason}.")
+    lines += _with_reasons([cell for cell in cells if cell.status == "not named"], NOT_NAMED)
     return "\n".join(lines) + "\n"
 
 
-def reasons() -> dict[tuple[str, str], str]:
-    """(table, row as printed) -> what is missing, from study/not_named.yaml."""
-    read = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+def reasons(path: Path) -> dict[tuple[str, str], str]:
+    """(table, row as printed) -> what is missing or what was tried, from a file of the study."""
+    read = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {(table, model): reason for table, models in read.items() for model, reason in models.items()}
 
 
-def _by_reason(cells: Sequence[Coverage]) -> dict[str, list[str]]:
-    """Reason -> rows that it holds for, with the number of their cells."""
-    stated = reasons()
-    missing = Counter((cell.table, cell.row.model) for cell in cells if cell.status == "not named")
+def _with_reasons(cells: Iterable[Coverage], path: Path) -> list[str]:
+    """A line per reason: the rows that it holds for, with the number of their cells."""
+    stated = reasons(path)
     rows: dict[str, list[str]] = {}
-    for (table, model), count in missing.items():
-        reason = stated.get((table, model), "no reason is stated in study/not_named.yaml")
+    for (table, model), count in Counter((cell.table, cell.row.model) for cell in cells).items():
+        reason = stated.get((table, model), f"no reason is stated in {path.relative_to(ROOT)}")
         rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
-    return rows
+    return [f"- {', '.join(named)}: {reason}." for reason, named in rows.items()]
 
 
 def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
@@ -189,6 +196,7 @@ def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
     missing = Counter(cell.row.model for cell in cells if cell.status == "not named") if rows else {}
     shown = ", ".join(f"{model} {number}" for model, number in missing.items())
     numbers = [len(cells), named, measured, count["reproduced"], count["below"], count["above"]]
+    numbers.append(sum(bool(cell.variant) for cell in cells))
     return f"| {title} | {' | '.join(map(str, numbers))} | {shown} |"
 
 
@@ -210,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for cell in cells:
             row = cell.row
             what = (cell.table, row.model, row.dataset, row.setting, row.metric, row.printed)
-            print("\t".join((*what, cell.sweep, cell.config, cell.status)))
+            print("\t".join((*what, cell.sweep, cell.config, cell.status, cell.variant)))
         return 0
     print(text.partition("\n| ")[2], end="")
     stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text

@@ -72,7 +72,7 @@ def run(scales: Sequence[float] = SCALES, keep: Path | None = None) -> list[Case
 
 
 def foretold(measured: Measured) -> list[Case]:
-    """The largest fraction beside the model of the others."""
+    """The largest fraction beside the model of the others: seconds, and memory of papers."""
     cases = []
     for data, stages in STAGES.items():
         *smaller, largest = measured[data]
@@ -80,7 +80,29 @@ def foretold(measured: Measured) -> list[Case]:
             a, b = fit([each[size] for each in smaller], [each[f"{stage}_cpu_s"] for each in smaller])
             name = f"{data} 1:{largest['scale']:g}, {words}: foretold by smaller fractions"
             cases.append(Case(name, "measured", [a + b * largest[size]], [largest[f"{stage}_cpu_s"]], target=0.67))
+    *few, most = measured["papers"]
+    for stage, mib in memory(few, most["nodes"], most["sampled_edges"]).items():
+        name = f"papers 1:{most['scale']:g}, memory of {stage}"
+        cases.append(Case(name, "model of smaller fractions", [most[f"{stage}_mib"]], [mib], target=0.8, unit="MiB"))
     return cases
+
+
+def memory(papers: Sequence[Mapping[str, float]], nodes: float, sampled_edges: float) -> dict[str, float]:
+    """MiB of every stage by the model: what grows with the nodes or a batch, and the largest rest of a fraction.
+
+    Args:
+        papers: what fractions needed.
+        nodes: of the graph it is wanted for.
+        sampled_edges: of a batch there.
+    """
+    found = {}
+    for stage in ("convert", "sort"):
+        rest = max(each[f"{stage}_mib"] - PER_NODE * each["nodes"] / 2**20 for each in papers)
+        found[stage] = rest + PER_NODE * nodes / 2**20
+    for stage in ("train", "predict"):  # what holds the edges is there while batches are sampled
+        per_edge = max((each[f"{stage}_mib"] - each["sort_mib"]) / each["sampled_edges"] for each in papers)
+        found[stage] = found["sort"] + per_edge * sampled_edges
+    return found
 
 
 def fit(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
@@ -153,28 +175,22 @@ def _space(measured: Measured) -> list[str]:
     papers, molecules = measured["papers"], measured["pcqm4m"]
     disk = 512 * NODES + 2 * NODES + 8 * 2 * EDGES
 
-    def whole(stage: str) -> float:
-        """MiB: what grows with the nodes, and the most of what does not."""
-        left = max(each[f"{stage}_mib"] - PER_NODE * each["nodes"] / 2**20 for each in papers)
-        return left + PER_NODE * NODES / 2**20
-
-    bounds = {stage: whole(stage) for stage in ("convert", "sort")}
-    for stage in ("train", "predict"):  # what holds the edges is there while batches are sampled
-        per_edge = max((each[f"{stage}_mib"] - each["sort_mib"]) / each["sampled_edges"] for each in papers)
-        bounds[stage] = bounds["sort"] + per_edge * _most_edges()
+    whole = memory(papers, NODES, _most_edges())
+    tested = memory(papers[:-1], papers[-1]["nodes"], papers[-1]["sampled_edges"])
     scales = " | ".join(f"1:{each['scale']:g}" for each in papers)
     lines = [
         "Memory that the system cannot take back. Edges are read and sorted in pieces of 4 million, which fractions",
-        f"from 1:300 on fill; {PER_NODE} bytes per node are what the code keeps. 1:1 has these and the largest rest",
-        "of a fraction; training and prediction add what the largest batch there can be needs. An estimate, no bound:",
-        "between the two largest fractions conversion and sorting grew by more than these bytes.",
+        f"from 1:300 on fill; {PER_NODE} bytes per node are what the code keeps. The model has these and the largest",
+        "rest of a fraction; training and prediction add what a batch needs, of 1:1 the largest there can be. It is an",
+        f"estimate, no bound; the column before the last tests it: 1:{papers[-1]['scale']:g} by the model of the",
+        "fractions before.",
         "",
-        f"| papers | {scales} | 1:1, by this model |",
-        "|---|" + "---|" * (len(papers) + 1),
+        f"| papers | {scales} | 1:{papers[-1]['scale']:g} by the model | 1:1 by the model |",
+        "|---|" + "---|" * (len(papers) + 2),
     ]
-    for stage, bound in bounds.items():
+    for stage, mib in whole.items():
         cells = " | ".join(f"{each[f'{stage}_mib']:,.0f} MiB" for each in papers)
-        lines.append(f"| {stage} | {cells} | {bound / 1024:.1f} GiB |")
+        lines.append(f"| {stage} | {cells} | {tested[stage]:,.0f} MiB | {mib / 1024:.1f} GiB |")
     per_molecule = max(each["converted_bytes"] / each["molecules"] for each in molecules)
     return [
         *lines,

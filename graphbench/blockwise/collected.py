@@ -42,10 +42,12 @@ class Collected:
     Args:
         graph: gives the memory.
         total: rows in the end.
+        by_column: a column of dense rows (R, d) is contiguous, for readers of single columns: of a file that does not
+            fit in memory, each of them would read everything otherwise.
     """
 
-    def __init__(self, graph: NodeBlocks, total: int) -> None:
-        self._graph, self._total = graph, total
+    def __init__(self, graph: NodeBlocks, total: int, *, by_column: bool = False) -> None:
+        self._graph, self._total, self._by_column = graph, total, by_column
         self._rows: HostRows | None = None
         self._part = _Part(0, 0, None, [])
 
@@ -59,6 +61,7 @@ class Collected:
             part.like, part.first = values[:0].detach().cpu(), first
         part.last = first + values.shape[0]
         rows = self._allocated(part.like)
+        rows.read_at_random()  # what is there before is not wanted
         dense_rows(rows)[first : part.last] = values.detach()
         rows.release()
 
@@ -84,6 +87,9 @@ class Collected:
         return rows
 
     def _allocated(self, like: Tensor) -> HostRows:
-        if self._rows is None:
+        if self._rows is None and self._by_column:
+            columns = self._graph.empty(like.shape[1], like.new_empty(0, self._total))
+            self._rows = HostRows(dense_rows(columns).T, columns.mapped)
+        elif self._rows is None:
             self._rows = self._graph.empty(self._total, like)
         return self._rows

@@ -125,7 +125,7 @@ class Blockwise:
         for block, first, last in self._blocks():
             neighborhood = self.graph.neighborhood(block)
             batch = NeighborhoodBatch.of(neighborhood)
-            h_local: Any = readable(h.tensor.index_select(0, neighborhood.nodes).to(batch.device), layer)
+            h_local: Any = readable(h.gather(neighborhood.nodes).to(batch.device), layer)
             e_local = None if e is None else self._slice(e, *neighborhood.edges)
             with named(layer):
                 new, e_new, _ = layer.step(h_local, e_local, batch)
@@ -181,20 +181,22 @@ class Blockwise:
     def _mixed(self, layer: ChannelwiseAttention, h: HostRows) -> HostRows:
         """The rows of a layer that mixes all nodes channel by channel, some channels at a time."""
         nodes, device = self.graph.bounds[-1], self.graph.device
-        near, taps = Collected(self.graph, nodes), Collected(self.graph, nodes)
+        near, taps = (Collected(self.graph, nodes, by_column=True) for _ in range(2))
         for block, first, last in self._blocks():
             states, batch = self._neighbors(h, block)
             with named(layer):
                 near.put(layer.near_rows(states, batch)[: last - first], first)
             taps.put(layer.tap_rows(torch.arange(first, last, device=device), nodes), first)
         h.release()
-        rows, positions = dense_rows(near.rows()), dense_rows(taps.rows())
+        rows, positions = near.rows(), taps.rows()
         width = max(1, CELLS // max(nodes, 1))
         columns = Collected(self.graph, layer.channels)  # a row per channel
         pieces = range(0, layer.channels, width)
         for first in (pieces[number] for number in own(self.graph, len(pieces))):
             channels = slice(first, min(first + width, layer.channels))
-            columns.put(layer.mix_channels(rows, positions, channels, device).T, first)
+            columns.put(layer.mix_channels(dense_rows(rows), dense_rows(positions), channels, device).T, first)
+            rows.release()
+            positions.release()
         out = columns.rows()
         return HostRows(dense_rows(out).T, out.mapped)
 
@@ -208,7 +210,7 @@ class Blockwise:
         """States of a block and behind them those of its neighbours, and the batch of both, on the device."""
         neighborhood = self.graph.neighborhood(block)
         batch = NeighborhoodBatch.of(neighborhood)
-        return as_dense(h.tensor.index_select(0, neighborhood.nodes).to(batch.device)), batch
+        return as_dense(h.gather(neighborhood.nodes).to(batch.device)), batch
 
     def step(
         self, block: Block, h: HostRows, e: HostRows | None, pairs: HostRows | None = None

@@ -1,4 +1,4 @@
-"""The graph head of the re-tuned Long Range Graph Benchmark: https://arxiv.org/abs/2309.00367."""
+"""Graph heads with an MLP behind the pooling, as in the re-tuned LRGB (https://arxiv.org/abs/2309.00367)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear
+from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import BatchNorm, NoNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
+from graphbench.structures.capacity import Level
 
 
 @register("mlp_graph")
@@ -25,6 +28,7 @@ class MLPGraphHead(Head):
     Attributes:
         scale: factor of the prediction, by which its targets were divided on average.
         shift: added to the prediction.
+        normed: whether hidden maps have a BatchNorm, and no bias.
 
     Args:
         dim_in: width of the hidden state.
@@ -44,6 +48,7 @@ class MLPGraphHead(Head):
     capturable: ClassVar[bool] = True
     scale: ClassVar[float] = 1.0
     shift: ClassVar[float] = 0.0
+    normed: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -58,23 +63,34 @@ class MLPGraphHead(Head):
         super().__init__()
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
-        widths = [dim_in] * max(layers_post_mp, 1) + [out_dim]
-        self.lin = nn.ModuleList(Linear(dim_in, width) for width in widths[1:])
+        hidden = max(layers_post_mp, 1) - 1
+        self.lin = nn.ModuleList(Linear(dim_in, dim_in, bias=not self.normed) for _ in range(hidden))
+        self.lin.append(Linear(dim_in, out_dim))
+        self.norm: Modules[BatchNorm | NoNorm] = Modules(
+            BatchNorm(dim_in) if self.normed else NoNorm() for _ in range(hidden)
+        )
         self.dropout = Dropout(dropout)
         self.act = activation(act)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
         if self.nodes_first:
-            return self.pool(self._predict(h), batch.ragged)
-        return self._predict(self.pool(h, batch.ragged))
+            return self.pool(self._predict(h, batch, "node"), batch.ragged)
+        return self._predict(self.pool(h, batch.ragged), batch, "graph")
 
-    def _predict(self, h: Tensor) -> Tensor:
+    def _predict(self, h: Tensor, batch: GraphBatch, level: Level) -> Tensor:
         *hidden, last = self.lin
-        for linear in hidden:
-            h = self.act(linear(self.dropout(h)))
+        for linear, norm in zip(hidden, self.norm, strict=True):
+            h = self.act(norm(linear(self.dropout(h)), batch, level))
         y: Tensor = self.scale * last(self.dropout(h)) + self.shift
         return y
+
+
+@register("normed_mlp_graph")
+class NormedMLPGraphHead(MLPGraphHead):
+    """:class:`MLPGraphHead` with a BatchNorm before every activation: Graph MLP-Mixer and Graph ViT."""
+
+    normed = True
 
 
 @register("mlp_graph_zinc")

@@ -191,6 +191,6 @@ class GraphNorm(nn.Module):
 class NoNorm(nn.Module):
     """The identity, without parameters."""
 
-    def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        """``h``; ``batch`` is ignored."""
+    def forward(self, h: Tensor, batch: GraphBatch | None = None, level: Level = "node") -> Tensor:
+        """``h``; what it belongs to is not read."""
         return h

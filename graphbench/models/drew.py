@@ -16,13 +16,13 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NoNorm
-from graphbench.layers.shells import shells
 from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import LayerSettings
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.shells import shells
 
 
 class ShellConvolutions(nn.Module):
@@ -34,7 +34,7 @@ class ShellConvolutions(nn.Module):
         settings: BatchNorm, dropout, activation and L2 normalisation after every convolution.
 
     Shape:
-        states (N, K, dim), the k-th of them what is heard from k hops away -> (N, dim), the sum
+        states (K, N, dim), the k-th of them what is heard from k hops away -> (N, dim), the sum
     """
 
     def __init__(self, dim: int, number: int, settings: LayerSettings) -> None:
@@ -51,13 +51,13 @@ class ShellConvolutions(nn.Module):
 
     def forward(self, states: Tensor, batch: GraphBatch, hops: int) -> Tensor:
         """(N, dim); ``hops`` are those of the shells of the batch, which all layers share."""
-        nodes, number, dim = states.shape
-        mapped = torch.einsum("nkd,kde->nke", states, self.weight)
-        sent = F.pad(mapped, (0, 0, 1, hops + 1 - number)).flatten(0, 1)
-        heard = propagate(batch.derived(shells, hops, True), sent).view(nodes, hops + 2, dim)[:, 1 : number + 1]
+        mapped = torch.bmm(states, self.weight)
+        number, nodes, dim = mapped.shape
+        nearest = batch.derived(shells, hops, True)[number - 1]
+        heard = propagate(nearest, mapped.flatten(0, 1)).view_as(mapped).transpose(0, 1).flatten(1)
         if self.bias is not None:
-            heard = heard + self.bias
-        new: Tensor = self.act(self.dropout(self.norm(heard.flatten(1), batch))).view_as(mapped)
+            heard = heard + self.bias.flatten()
+        new: Tensor = self.act(self.dropout(self.norm(heard, batch))).view(nodes, number, dim)
         return (F.normalize(new, dim=2) if self.l2norm else new).sum(1)
 
 
@@ -81,7 +81,7 @@ class DRew(EncodedModel):
         nu: hops that are heard without delay; None: no delay at all.
 
     Shape:
-        batch -> prediction of the head. O(pairs within K hops) memory for what is summed, O(N K dim) for every layer.
+        batch -> prediction of the head. Layer t costs the pairs within min(t + 1, K) hops and as many maps per node.
 
     Differences from the released code: a graph without nodes k hops apart is convolved along its self loops, there only
     if another graph of the batch has such nodes. In the paper A_k has no loops. Weights of the hops (``agg_weights``),
@@ -122,7 +122,7 @@ class DRew(EncodedModel):
         states = [as_dense(h)]
         for t, layer in enumerate(self.layers):
             delays = [0 if self.nu is None else max(k - self.nu, 0) for k in range(1, min(t + 1, self.hops) + 1)]
-            heard = torch.stack([states[t - delay] for delay in delays], dim=1)
+            heard = torch.stack([states[t - delay] for delay in delays])
             new = states[-1] + layer(heard, batch, self.hops).relu()
             states.append(F.normalize(new, dim=1) if self.l2norm else new)
         prediction: Tensor = self.head(states[-1], batch)

@@ -75,8 +75,9 @@ class GraphMixer(EncodedModel):
         batch -> prediction of the head
 
     Differences from the released code: the partition is computed once, there anew in every epoch from a graph that has
-    lost 30 % of its edges (an augmentation). Patches are halves of breadth-first searches unless ``partition`` is
-    ``metis``.
+    lost 30 % of its edges (an augmentation); nodes of a graph with fewer nodes than patches have patches in their
+    order, there in random order. Patches are halves of breadth-first searches unless ``partition`` is ``metis``. Maps
+    of ``OGBGIN`` have biases, which the norms behind take out.
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
@@ -130,7 +131,7 @@ class GraphMixer(EncodedModel):
             x = self.maps[number](x + self.dropout(self.norms[number](new).relu()))
         states = patches.mean_of_patches(x)
         if self.patch_encoder is not None:
-            states = states + self.patch_encoder(patches.returns(self.patch.patch_steps).to(states.dtype))
+            states = states + self.patch_encoder(patches.returns(self.patch.patch_steps, states.dtype))
         grid = states.view(batch.num_graphs, self.patch.patches, -1)
         mixed = self.mixer(grid, patches.overlap.to(states.dtype), patches.filled)
         filled = patches.filled.unsqueeze(2).to(mixed.dtype)
@@ -183,9 +184,10 @@ class _Patches:
         """(N, dim) mean over the memberships of every node."""
         return _mean(x, self.node, self.num_nodes)
 
-    def returns(self, steps: int) -> Tensor:
+    def returns(self, steps: int, dtype: torch.dtype) -> Tensor:
         """(G P, steps) probabilities that a random walk over overlapping patches is back after 1, 2, .. steps."""
-        walk = self.overlap / self.overlap.sum(2, keepdim=True).clamp(min=1)
+        overlap = self.overlap.to(dtype)
+        walk = overlap / overlap.sum(2, keepdim=True).clamp(min=1)
         power, diagonals = walk, [walk.diagonal(dim1=1, dim2=2)]
         for _ in range(steps - 1):
             power = power @ walk

@@ -16,11 +16,11 @@ from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
-from graphbench.layers.shells import shells
 from graphbench.models.contract import EncodedModel
 from graphbench.ops.propagate import mean_at_target, propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
+from graphbench.structures.shells import shells
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ShellRecurrence(nn.Module, HasOptimizerGroup):
         settings: numbers that s has, and where lambda begins.
 
     Shape:
-        u (N, K + 1, dim) -> real and imaginary part of s, each (N, state_dim)
+        u (K + 1, N, dim) -> real and imaginary part of s, each (N, state_dim)
     """
 
     optimizer_group: ClassVar[str] = "filter"
@@ -72,11 +72,11 @@ class ShellRecurrence(nn.Module, HasOptimizerGroup):
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """The state after the last step."""
-        k = torch.arange(u.shape[1], device=u.device, dtype=u.dtype).unsqueeze(1)
+        k = torch.arange(len(u), device=u.device, dtype=u.dtype).view(-1, 1, 1)
         size, phase = (-k * self.nu.exp()).exp(), k * self.theta.exp()
         real, imaginary = size * phase.cos(), size * phase.sin()
-        a, b = torch.einsum("nkd,cdv->cnkv", u, self.reads * self.gamma.exp()).unbind(0)
-        return (a * real - b * imaginary).sum(1), (a * imaginary + b * real).sum(1)
+        a, b = torch.einsum("knd,cdv->cknv", u, self.reads * self.gamma.exp()).unbind(0)
+        return (a * real - b * imaginary).sum(0), (a * imaginary + b * real).sum(0)
 
 
 class GREDLayer(nn.Module):
@@ -103,13 +103,12 @@ class GREDLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, dim)."""
-        number = self.hops + 2
-        seen = x.unsqueeze(1).expand(-1, number, -1).flatten(0, 1)
-        u = propagate(batch.derived(shells, self.hops), seen).view(len(x), number, x.shape[1])[:, :-1]
+        seen = x.expand(self.hops + 1, -1, -1)
+        u = propagate(batch.derived(shells, self.hops)[-1], seen.flatten(0, 1)).view_as(seen)
         u = u + self.mlp(self.norm_shells(u))
         real, imaginary = self.recurrence(self.norm(u))
         y = self.dropout(F.gelu(real @ self.writes[0] - imaginary @ self.writes[1]))
-        out: Tensor = u[:, 0] + self.dropout(self.lin(y) * self.gate(y).sigmoid())
+        out: Tensor = u[0] + self.dropout(self.lin(y) * self.gate(y).sigmoid())
         return out
 
 

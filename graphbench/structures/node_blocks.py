@@ -39,6 +39,21 @@ class HostRows:
         """Takes the pages of a mapped file out of the process; their content stays in the file."""
         if self.mapped is not None and sys.platform != "win32":
             self.mapped.madvise(mmap.MADV_DONTNEED)
+            self.mapped.madvise(mmap.MADV_NORMAL)
+
+    def read_at_random(self) -> None:
+        """Until :meth:`release` a mapped file is not read ahead.
+
+        Otherwise the system may read megabytes around a page, even of one that is about to be written, which displace
+        what is needed next.
+        """
+        if self.mapped is not None and sys.platform != "win32":
+            self.mapped.madvise(mmap.MADV_RANDOM)
+
+    def gather(self, numbers: Tensor) -> Features:
+        """Rows (n, ...) from all over the place; see :meth:`read_at_random`."""
+        self.read_at_random()
+        return self.tensor.index_select(0, numbers)
 
 
 @dataclass(frozen=True, eq=False)

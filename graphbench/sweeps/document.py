@@ -78,8 +78,13 @@ class LocatedValue:
 
     def as_override(self) -> str:
         """The value in one line, as it is written behind a key on the command line."""
-        text: str = yaml.safe_dump(self.plain(), default_flow_style=True, width=float("inf"))
-        return text.removesuffix("...\n").strip()
+        return in_one_line(self.plain())
+
+
+def in_one_line(value: Any) -> str:
+    """A plain value as YAML in one line, as it is written behind a key on the command line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"))
+    return text.removesuffix("...\n").strip()
 
 
 def tied_keys(name: str) -> tuple[str, ...]:

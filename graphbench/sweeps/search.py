@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
-from graphbench.sweeps.document import LocatedValue, tied_keys
+from graphbench.sweeps.document import LocatedValue, in_one_line, tied_keys
 
 SEARCH_KEYS = ("low", "high", "log", "choices")
 PRUNERS = ("median", "halving", "none")
@@ -42,7 +42,7 @@ class SearchDimension:
     @property
     def example(self) -> str:
         """A value of the space, written as on the command line."""
-        return self.choices[0] if self.choices is not None else written(self.low)
+        return self.choices[0] if self.choices is not None else in_one_line(self.low)
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,6 @@ class SearchPlan:
     def tag(self, number: int) -> str:
         """The ``name_tag`` of a trial."""
         return f"{self.name_tag}-trial-{number:03d}".removeprefix("-")
-
-
-def written(value: Any) -> str:
-    """A value in one line, as on the command line."""
-    return LocatedValue(value, "").as_override()
 
 
 def read_search(section: LocatedValue, fixed: Collection[str] = ()) -> list[SearchDimension]:

@@ -19,8 +19,8 @@ from filelock import FileLock, Timeout
 
 from graphbench.errors import UserError
 from graphbench.runs.identity import RunIdentity, described
-from graphbench.sweeps.document import tied_keys
-from graphbench.sweeps.search import SearchDimension, SearchPlan, written
+from graphbench.sweeps.document import in_one_line, tied_keys
+from graphbench.sweeps.search import SearchDimension, SearchPlan
 
 if TYPE_CHECKING:
     import optuna
@@ -261,7 +261,7 @@ def _suggest(trial: optuna.Trial, dimension: SearchDimension) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else written(value)
+    return value if isinstance(value, str) else in_one_line(value)
 
 
 def _pruner(optuna: Any, plan: SearchPlan) -> Any:

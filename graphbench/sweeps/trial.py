@@ -19,8 +19,9 @@ from graphbench.experiment import run
 from graphbench.preflight import check
 from graphbench.runs import atomic
 from graphbench.runs.record import RunRecord
+from graphbench.sweeps.document import in_one_line
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
-from graphbench.sweeps.search import SearchPlan, written
+from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, Trial
 from graphbench.sweeps.sweep import load_entry
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
@@ -117,8 +118,8 @@ def write_best(spec: RunSpec, study: Study) -> None:
         lines = [
             f"# {describe(plan, status)}",
             f"# {rerun(plan)}",
-            f"_base_: {written(os.path.relpath(spec.file, plan.folder))}",
-            *(f"{key}: {written(yaml.safe_load(value))}" for key, value in settings.items()),
+            f"_base_: {in_one_line(os.path.relpath(spec.file, plan.folder))}",
+            *(f"{key}: {in_one_line(yaml.safe_load(value))}" for key, value in settings.items()),
         ]
         atomic.write_text(plan.best_file, "\n".join(lines) + "\n")
 

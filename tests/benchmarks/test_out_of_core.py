@@ -21,6 +21,19 @@ def test_the_model_has_no_negative_part_and_weighs_relative_errors() -> None:
     assert 3 <= a <= 5
 
 
+def test_memory_of_the_model_is_exact_where_it_holds() -> None:
+    """16 bytes per node above 100 MiB, 1 KiB per sampled edge more in training, 2 in prediction."""
+
+    def fraction(nodes: int, sampled: int, above: float = 100.0) -> dict[str, float]:
+        kept = above + 16 * nodes / 2**20
+        per_edge = {"train_mib": kept + sampled / 2**10, "predict_mib": kept + sampled / 2**9}
+        return {"nodes": nodes, "sampled_edges": sampled, "convert_mib": kept, "sort_mib": kept, **per_edge}
+
+    whole = fraction(10**8, 10**6)
+    expected = {stage: whole[f"{stage}_mib"] for stage in ("convert", "sort", "train", "predict")}
+    assert out_of_core.memory([fraction(10**5, 3000, 60.0), fraction(10**6, 9000)], 1e8, 1e6) == pytest.approx(expected)
+
+
 def test_fractions_are_measured_and_the_page_foretells_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +61,7 @@ def test_fractions_are_measured_and_the_page_foretells_the_whole(
     assert "| papers: conversion of the archive (once) | " in page
     assert "<svg" in out_of_core.PLOT.read_text()
     assert json.loads(out_of_core.NUMBERS.read_text())["measured"] == measured
-    assert {case.peer_name for case in foretold(measured)} == {"measured"}
+    assert {case.peer_name for case in foretold(measured)} == {"measured", "model of smaller fractions"}
 
 
 def assert_goes_on(folder: Path, ended: dict[str, float]) -> None:

@@ -315,6 +315,24 @@ def test_convolutions_over_all_nodes(store, options, blocks, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9 * float(expected.abs().max()))
 
 
+def test_a_channel_of_what_convolutions_read_is_contiguous(store, monkeypatch):
+    """Of files larger than memory everything would be read for each channel otherwise."""
+    layer = shaken(GECO(DIM).double()).eval()
+    read = []
+
+    def mix_channels(near, taps, channels, device):
+        read.extend(part[:, channels].T.is_contiguous() for part in (*near.chunk(3, 1), *taps.chunk(2, 1)))
+        return GECO.mix_channels(layer, near, taps, channels, device)
+
+    monkeypatch.setattr(layer, "mix_channels", mix_channels)
+    monkeypatch.setattr(forward, "CELLS", 1)
+    model = two_branch(**LARGE)
+    model.attention_branch.layers[0] = layer
+    with torch.no_grad():
+        model.forward_blockwise(StoredBlocks(store, **BLOCKS["on disk"]))
+    assert read == [True] * 5 * DIM
+
+
 @pytest.mark.parametrize(
     ("attention", "message"),
     [

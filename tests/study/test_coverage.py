@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphbench.tables.published import names, read_published
-from study.coverage import PAGE, Coverage, coverage, page, reasons
+from study.coverage import NOT_NAMED, NOT_REPRODUCED, PAGE, Coverage, coverage, page, reasons
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 
@@ -35,7 +35,26 @@ def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
     assert any(cell.measured for cell in cells)
 
 
+def test_a_variant_reproduces_what_the_first_sweep_does_not(cells: list[Coverage]) -> None:
+    """Of every cell with a variant, both statuses, computed from the two sweeps alone."""
+    found = [cell for cell in cells if cell.variant]
+    assert found
+    for cell in found[:2]:
+        assert cell.variant != cell.sweep
+        assert cell.status in ("below", "above")
+        (alone,) = (other for other in coverage([shipped_sweep(cell.variant)]) if other.row is cell.row)
+        assert (alone.status, alone.variant) == ("reproduced", "")
+
+
 def test_every_row_that_is_not_named_has_a_reason_and_no_other(cells: list[Coverage]) -> None:
     missing = {(cell.table, cell.row.model) for cell in cells if cell.status == "not named"}
-    assert not missing - reasons().keys(), "say in study/not_named.yaml what is missing"
-    assert not reasons().keys() - missing, "named by now: take the reason out of study/not_named.yaml"
+    stated = reasons(NOT_NAMED).keys()
+    assert not missing - stated, "say in study/not_named.yaml what is missing"
+    assert not stated - missing, "named by now: take the reason out of study/not_named.yaml"
+
+
+def test_every_row_with_a_number_that_does_not_reproduce_says_what_was_tried(cells: list[Coverage]) -> None:
+    missed = {(cell.table, cell.row.model) for cell in cells if cell.status in ("below", "above")}
+    stated = reasons(NOT_REPRODUCED).keys()
+    assert not missed - stated, "say in study/not_reproduced.yaml what was tried"
+    assert not stated - missed, "reproduced by now: take the text out of study/not_reproduced.yaml"

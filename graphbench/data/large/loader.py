@@ -25,6 +25,7 @@ from torch import Tensor
 
 from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.incoming_edges import IncomingEdges
+from graphbench.data.large.page_advice import return_free_memory
 from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows
 from graphbench.data.loading.batching import consecutive_share, shard
@@ -199,7 +200,11 @@ class LargeLoader(SamplingLoader):
         )
 
     def _blockwise(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
-        return EvaluationPass(shares, lambda: iter([self._blocks]))
+        def batches() -> Iterator[NodeBlocks]:
+            return_free_memory()  # of training, or there is less room for the states of all nodes
+            yield self._blocks
+
+        return EvaluationPass(shares, batches)
 
     def _partitioned(self, shares: Mapping[str, Tensor], evaluation: str) -> EvaluationPass:
         if evaluation == "cluster":

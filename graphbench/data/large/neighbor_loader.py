@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench.data.large.ego_sampling import EgoSampler
 from graphbench.data.large.loader import EVALUATIONS, LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_sampling import NeighborSampler
+from graphbench.data.large.page_advice import read_at_random
 from graphbench.data.large.subgraph import subgraph
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
@@ -64,6 +65,10 @@ class SeedNodeLoader(LargeLoader):
         self._batch_size, self._sizes = batch_size, tuple(sizes)
         super().__init__(store, splits, self.sampler, options)
         self._sampler = NeighborSampler(self._incoming, sizes)
+        if options.get("evaluation") == self.sampler and options.get("exact") is None:  # nothing reads in order
+            for tensor in (store.x, store.y, *store.pe.values(), self._incoming.source):
+                if isinstance(tensor, Tensor):
+                    read_at_random(tensor)
 
     @property
     def num_train_batches(self) -> int:

@@ -15,6 +15,7 @@ from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.layers.norm import BatchNorm
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -28,7 +29,8 @@ class KernelSE(ColumnEncoder):
     Args:
         dim_pe: width of the encoding.
         times: times of the kernel, as given to the transform.
-        model: ``mlp`` (linear maps with a ReLU after each) or ``linear`` (case ignored).
+        model: ``mlp`` (linear maps with a ReLU after each), ``linear``, or ``normed_linear`` (one without bias, then
+            BatchNorm and ReLU: Graph MLP-Mixer); case ignored.
         layers: linear maps of the MLP.
         raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each time.
 
@@ -44,19 +46,19 @@ class KernelSE(ColumnEncoder):
     ) -> None:
         super().__init__()
         name = self.registered_name
-        if model.lower() not in ("mlp", "linear"):
-            raise ArgumentError("model", f"{name}: model must be mlp or linear, received '{model}'")
+        if model.lower() not in ("mlp", "linear", "normed_linear"):
+            raise ArgumentError("model", f"{name}: model must be mlp, linear or normed_linear, received '{model}'")
         if not times:
             raise ArgumentError("times", f"{name}: times must name at least one number of steps, received none")
         check_at_least(1, dim_pe=dim_pe, layers=layers)
         self.num_times = len(times)
         self.raw_norm = raw_norm(name, raw_norm_type, self.num_times)
+        self.mlp = ReLUStack(self.num_times, dim_pe, layers) if model.lower() == "mlp" else None
         self.lin: nn.Linear | None = None
-        self.mlp: ReLUStack | None = None
-        if model.lower() == "linear":
-            self.lin = nn.Linear(self.num_times, dim_pe)
-        else:
-            self.mlp = ReLUStack(self.num_times, dim_pe, layers)
+        self.norm: BatchNorm | None = None
+        if self.mlp is None:
+            self.norm = BatchNorm(dim_pe) if model.lower() == "normed_linear" else None
+            self.lin = nn.Linear(self.num_times, dim_pe, bias=self.norm is None)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
@@ -67,7 +69,7 @@ class KernelSE(ColumnEncoder):
         network = self.mlp if self.lin is None else self.lin
         assert network is not None
         pe: Tensor = network(numbers)
-        return pe
+        return pe if self.norm is None else self.norm(pe, batch).relu()
 
 
 @register("RWSE")

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from graphbench.errors import check_at_least
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm, NormedSequential
-from graphbench.layers.shells import known_distances
 from graphbench.ops.propagate import gather, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency, adjacency
+from graphbench.structures.shells import known_distances
 
 _STORED = 256  # values of a distance of 8 bits
 
