@@ -12,9 +12,12 @@ import errno
 import functools
 import os
 import select
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from typing import ParamSpec
+from types import FrameType
+from typing import Any, ParamSpec
 
 from graphbench import plug_ins
 from graphbench.errors import Interrupted, RunFailed, UserError, is_out_of_memory
@@ -34,13 +37,17 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
 
     @functools.wraps(main)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> int:
+        interrupts = _Interrupts()
         try:
-            code = main(*args, **kwargs)
+            with interrupts:
+                code = main(*args, **kwargs)
             sys.stdout.flush()  # a full disk behind it shows here, not when the interpreter ends
             return code
         except (Interrupted, KeyboardInterrupt) as error:
             return _end("interrupted", str(error) or "nothing was running yet.", Interrupted.exit_code)
         except (Exception, SystemExit) as error:  # SystemExit: of a plug-in, or of argparse, which has said why
+            if interrupts.received:
+                return _end("interrupted", "nothing was running yet.", Interrupted.exit_code)
             if isinstance(error, BrokenPipeError) and _nobody_reads():
                 return _without_output(CLOSED_PIPE)
             told = told_to_user(error)
@@ -51,6 +58,28 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
             return _end("error", str(told), UserError.exit_code)
 
     return wrapper
+
+
+class _Interrupts:
+    """Notes Ctrl-C, whose exception a library that is being imported may swallow, and then break in another way."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self._previous: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python handles no signals
+            self._previous = signal.getsignal(signal.SIGINT)
+            if self._previous is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._receive)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._previous is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
+        signal.default_int_handler(number, frame)
 
 
 def told_to_user(error: BaseException) -> UserError | RunFailed | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +60,19 @@ def test_a_defect_of_ours_keeps_its_traceback() -> None:
 
     with pytest.raises(IndexError):
         wrong()
+
+
+def test_ctrl_c_that_a_library_swallows_while_it_is_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    @exit_codes
+    def starting() -> int:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise RecursionError("half imported")
+
+    before = signal.getsignal(signal.SIGINT)
+    assert starting() == 130
+    assert capsys.readouterr().err == "interrupted: nothing was running yet.\n"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_library_that_fails_because_of_the_disk() -> None:

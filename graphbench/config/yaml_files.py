@@ -46,9 +46,8 @@ def _check_depth(text: str) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(
-                problem=f"more than {_DEEPEST} values lie inside each other", problem_mark=event.start_mark
-            )
+            problem = f"more than {_DEEPEST} values lie inside each other"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
 
 
 def construct(node: yaml.Node) -> Any:
@@ -115,8 +114,9 @@ def read_file(
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
             file = path.parent / base
-            if base.startswith("configs/") and not file.exists():  # of an installed package, or called from elsewhere
-                file = shipped.root() / base
+            if not file.exists():  # a shipped one, by its place or by name as on the command line
+                named = shipped.root() / base if base.startswith("configs/") else shipped.configuration(base)
+                file = named if named.is_absolute() else file
             read_file(file, leaves, whole, (*including, path.resolve()), base_where)
     leaves.update(written)
 

@@ -105,6 +105,14 @@ def test_message(case: str, write) -> None:
         load_config(write(text))
 
 
+@pytest.mark.parametrize("base", ["quickstart", "quickstart.yaml", "configs/quickstart.yaml"])
+def test_a_shipped_configuration_is_a_base_from_anywhere(base: str, write) -> None:
+    config = load_config(write(f"_base_: {base}\nseed: 7\n"))
+    assert (config.tree.seed, config.tree.model.type) == (7, "GPSModel")
+    write("seed: 3\nmodel: {type: gnn}\ngnn: {layer_type: gcnconv}\n", "quickstart.yaml")
+    assert load_config(write("_base_: quickstart.yaml\n")).tree.seed == 3, "the neighbour comes first"
+
+
 def test_missing_file_names_its_neighbour(write) -> None:
     path = write(BASE, "sgformer-cora.yaml")
     with pytest.raises(UserError, match=r"no such configuration file.*Did you mean '.*sgformer-cora.yaml'"):
