@@ -79,9 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    sys.argv = [f"graphbench {word}", *rest]  # what argparse prints as the program's name
-    command = importlib.import_module(COMMANDS[word][0])
-    code: int = command.main(rest)
+    before, sys.argv = sys.argv, [f"graphbench {word}", *rest]  # what argparse prints as the program's name
+    try:
+        code: int = importlib.import_module(COMMANDS[word][0]).main(rest)
+    finally:
+        sys.argv = before  # a program that calls this is not the command afterwards
     return code
 
 

@@ -29,7 +29,7 @@ def sweeps_of(paper: str, *, quick: bool = False) -> list[Path]:
     """The sweep files of a paper, without those that search for settings."""
     if quick:
         return [SWEEPS / f"quick-{paper}.yaml"]
-    return sorted(path for path in SWEEPS.glob(f"{paper}-*.yaml") if not path.stem.startswith(f"{paper}-search"))
+    return sorted(path for path in SWEEPS.glob(f"{paper}-*.yaml") if "-search" not in path.stem)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,6 +58,9 @@ def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert {"quickstart", "sgformer-cora"} <= set(capsys.readouterr().out.split())
     assert console.main(["completion", "names", "sweep"]) == 0
     assert "sgformer-table2" in capsys.readouterr().out.split()
+    assert console.main(["list", "models"]) == 0
+    assert "TwoBranch" in capsys.readouterr().out
+    assert sys.argv == ["graphbench"], "a program that calls a command keeps its own arguments"
     assert console.main(["completion", "ksh"]) == 2
     assert "completion takes bash, zsh, fish, received 'ksh'" in capsys.readouterr().err
     assert module.main is console.main

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Never
 
 import pytest
 from rich.console import Console
@@ -18,7 +19,7 @@ from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
 from graphbench.sweeps.progress import SweepProgress
-from graphbench.sweeps.run_spec import RunResult, RunSpec
+from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.worker import execute
 from tests.paths import ROOT
 
@@ -165,6 +166,15 @@ def test_a_log_that_cannot_be_written_is_a_failed_run(tmp_path: Path) -> None:
 def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def train() -> Never:
+        raise OSError("a defect")
+
+    result = capture_result(train, tmp_path / "sweep.log")
+    assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
+    assert 'raise OSError("a defect")' in capsys.readouterr().err
+
+
+def test_a_run_that_fails_in_a_plug_in_says_where(tmp_path: Path) -> None:
     plugin = tmp_path / "broken.py"
     plugin.write_text(
         "from graphbench.layers.contract import GlobalAttention\nfrom graphbench.registry import register\n\n"
@@ -178,8 +188,8 @@ def test_a_defect_is_a_failed_run_with_its_traceback_in_the_log(
     )
     config = load_config(file)
     result = RunSpec(file, (), {}, 1, (123,), config.hash, tmp_path / "sweep.log").run()
-    assert result == RunResult("failed", f"OSError: a defect (traceback in {tmp_path / 'sweep.log'})")
-    assert "raise OSError('a defect')" in capsys.readouterr().err
+    assert result.status == "failed"
+    assert result.reason.startswith(f"{plugin}:8: in Defect.__init__: OSError: a defect.")
 
 
 def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> None:
