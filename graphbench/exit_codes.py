@@ -46,7 +46,7 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
         except (Interrupted, KeyboardInterrupt) as error:
             return _end("interrupted", str(error) or "nothing was running yet.", Interrupted.exit_code)
         except (Exception, SystemExit) as error:  # SystemExit: of a plug-in, or of argparse, which has said why
-            if interrupts.received:
+            if interrupts.received and not isinstance(error, (UserError, RunFailed)):
                 return _end("interrupted", "nothing was running yet.", Interrupted.exit_code)
             if isinstance(error, BrokenPipeError) and _nobody_reads():
                 return _without_output(CLOSED_PIPE)

@@ -51,7 +51,9 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
         if not source.endswith(".py"):
             if str(Path.cwd()) not in sys.path:
                 sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
-            _places.update(filter(None, [_file_of(source)]))
+            file = _file_of(source)
+            if file is not None:
+                _places.add(file.parent if file.name == "__init__.py" else file)
             return _with_source(importlib.import_module(source))
         _places.add(Path(source).resolve())
         return _run_file(Path(source).resolve())

@@ -82,7 +82,7 @@ def _measure(model: str, nodes: int, edges: int, folder: Path, gib: float | None
         if gib is not None:
             memory_limit.forget_cached(folder)
         done = subprocess.run([*prefix, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if done.returncode == -signal.SIGKILL and gib is not None:
+    if gib is not None and done.returncode == -signal.SIGKILL:
         raise RunFailed(f"{model} with {nodes:,} nodes was killed under a limit of {gib:g} GiB.")
     done.check_returncode()
     facts = {"date": datetime.date.today().isoformat(), "hardware": hardware(), "limit_gib": gib}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from graphbench.errors import UserError
@@ -27,7 +27,8 @@ VERSIONS = {
 def limited(size: int, groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> Iterator[list[str]]:
     """What to put in front of a command: it runs in a group of its own inside that of this process, without swap.
 
-    In front of it there is nothing where the group of this process has such a limit, or a lower one, already.
+    In front of it there is nothing where the group of this process has such a limit, or a lower one, already. Version 2
+    lets only its root group hold both processes and groups: elsewhere the command is started in a group from outside.
 
     Args:
         size: bytes.
@@ -55,7 +56,8 @@ def limited(size: int, groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> 
             (inner / swap).write_text(str(size) if version == 1 else "0")
         yield ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(inner / "cgroup.procs")]
     finally:
-        inner.rmdir()
+        with suppress(OSError):  # a process of it is still ending; an empty group costs nothing
+            inner.rmdir()
 
 
 def _own_group(groups: Path, membership: Path, size: int) -> tuple[Path, int]:

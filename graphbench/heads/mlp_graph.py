@@ -75,7 +75,7 @@ class MLPNodeHead(Head):
 
 @register("mlp_graph")
 class MLPGraphHead(MLPNodeHead):
-    """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of :class:`MLPNodeHead`.
+    """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of ``mlp_node``.
 
     With the pooling ``node_ensemble`` predictions are made for nodes and averaged.
 
@@ -126,8 +126,8 @@ class MLPGraphHead(MLPNodeHead):
         return self.scale * y + self.shift
 
 
-@register("normed_mlp_graph")
-class NormedMLPGraphHead(MLPGraphHead):
+@register("batchnorm_mlp_graph")
+class BatchNormMLPGraphHead(MLPGraphHead):
     """:class:`MLPGraphHead` with a BatchNorm before every activation: Graph MLP-Mixer and Graph ViT."""
 
     normed = True

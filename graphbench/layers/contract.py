@@ -215,13 +215,14 @@ class Block(GraphLayer):
             ContractError: :meth:`forward` returned something else.
         """
         result: tuple[Tensor, Tensor | None, GraphBatch] = self(h, e, batch)
-        if not (isinstance(result, tuple) and len(result) == 3 and _is_state(result[0], h)):
+        is_triple = isinstance(result, tuple) and len(result) == 3
+        if not (is_triple and _is_state(result[0], h) and isinstance(result[2], GraphBatch)):
             raise broken(type(self).forward, f"(node states ({h.shape[0]}, dim), edge states, batch)", result)
         return result
 
 
 def _is_state(states: Any, h: Features) -> bool:
-    """Whether they can be node states: a sum with ``h`` would repeat one row, or one column, without a word."""
+    """Whether they can be node states: a sum with ``h`` would repeat one row without a word."""
     return isinstance(states, Tensor) and states.dim() == 2 and states.shape[0] == h.shape[0]
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import broken
 from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -129,6 +130,8 @@ class SubLayer(nn.Module):
             new, batch = self._on_edge_set(h, batch, self.edges)
         if not self.adds_residual:
             return Normed(self.norm, new), e, batch
+        if new.shape[1] != h.shape[1]:  # one column would be added to all
+            raise broken(type(self.part).forward, f"node states {tuple(h.shape)}", new)
         old = h if residual is None else residual
         if h.device.type == "cpu":  # masks are drawn in the order of the layers
             return Normed(self.norm, old + self.dropout(new)), e, batch

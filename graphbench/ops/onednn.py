@@ -44,12 +44,12 @@ def applies(a: Tensor, b: Tensor, multiplications: int, least: int = _LEAST) -> 
         least: fewer are not worth it.
     """
     return (
-        multiplications >= least
+        not torch.compiler.is_compiling()  # first: to compare a traced size is a guard
+        and multiplications >= least
         and a.device.type == b.device.type == "cpu"
         and a.dtype == b.dtype == torch.float32
         and is_faster()
         and bool(torch.backends.mkldnn.enabled)
-        and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
     )
 

@@ -145,7 +145,7 @@ def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -
         return RunResult("pruned", str(error))
     except (Interrupted, KeyboardInterrupt) as error:
         return RunResult("interrupted", str(error) or "interrupted")
-    except Exception as error:  # noqa: BLE001  a defect in one run must not end the others; its traceback is in the log
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a defect in one run must not end the others; its traceback is in the log
         told = told_to_user(error)
         if told is not None:
             print(f"failed: {told}", file=sys.stderr)

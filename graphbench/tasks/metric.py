@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -80,7 +81,7 @@ class Metric(ABC):
         except Undefined as undefined:
             self.reason = str(undefined)
             return math.nan
-        if not isinstance(value, (Tensor, float, int)) or (isinstance(value, Tensor) and value.numel() != 1):
+        if not isinstance(value, (Tensor, numbers.Real)) or (isinstance(value, Tensor) and value.numel() != 1):
             raise broken(type(self).value, "one number", value)
         return float(value)
 
