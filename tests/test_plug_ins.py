@@ -17,6 +17,7 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.errors import ContractError, UserError
 from graphbench.layers.contract import Block, GlobalAttention, GraphLayer, LocalLayer, StatefulAttention
+from graphbench.layers.gps import SubLayer
 from graphbench.structures import GraphBatch, Ragged
 from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import Metric
@@ -70,6 +71,17 @@ def test_code_of_users_is_blamed_with_its_own_frames_only(
     assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
 
 
+def test_every_file_of_a_package_is_the_users(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "hers_package").mkdir()
+    (folder / "hers_package/__init__.py").write_text("from hers_package import layers\n")
+    (folder / "hers_package/layers.py").write_text(ATTENTION.replace("return self.lin(h)", "{}['a']"))
+    monkeypatch.syspath_prepend(folder)
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers_package]", "gt.layer_type", "GCN+Hers"]) == 2
+    assert "hers_package/layers.py:14: in Hers.forward: KeyError: 'a'." in capsys.readouterr().err
+
+
 def test_defects_of_ours_are_nobody_elses() -> None:
     with pytest.raises(KeyError) as caught:
         registry.construct(lambda: {}["a"], {})
@@ -95,6 +107,20 @@ H = torch.ones(3, 4)
 def test_what_a_layer_returns_is_looked_at(base: type[GraphLayer], returned: object) -> None:
     layer = type("Hers", (Returns, base), {})(returned)
     with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: Returns\.forward must return .*; received "):
+        layer.step(H, None, None)
+
+
+def test_one_column_is_not_added_to_all() -> None:
+    """A layer may change the width; a sublayer with a residual may not."""
+    layer = type("Hers", (Returns, LocalLayer), {})((H[:, :1], None))
+    assert layer.step(H, None, None)[0].shape == (3, 1)
+    with pytest.raises(ContractError, match=r"Returns\.forward must return node states \(3, 4\); received "):
+        SubLayer(layer, nn.Identity(), dropout=0.0)(H, None, None)
+
+
+def test_a_block_returns_a_batch() -> None:
+    layer = type("Hers", (Returns, Block), {})((H, None, None))
+    with pytest.raises(ContractError, match=r"Returns\.forward must return .*batch\); received "):
         layer.step(H, None, None)
 
 
