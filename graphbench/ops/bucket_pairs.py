@@ -11,11 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from graphbench.ops import onednn
 from graphbench.structures import Bucket, Ragged
-
-# Multiplications of the smallest tile that oneDNN multiplies: every head and layer has the same shapes again.
-_LEAST = 1 << 20
 
 
 def scaled(q: Tensor) -> Tensor:
@@ -25,34 +21,7 @@ def scaled(q: Tensor) -> Tensor:
 
 def accumulate(total: Tensor, rows: slice, a: Tensor, b: Tensor) -> None:
     """``total`` becomes the product ``a b`` at the first query rows and grows by it at the others."""
-    if not _is_large(a, b, a.numel() * b.shape[2]):
-        total.baddbmm_(a, b, beta=0 if rows.start == 0 else 1)
-        return
-    of_rows = onednn.product(b[0].t(), a[0]).t()  # the long side, of which b has only a few columns, as rows
-    if rows.start == 0:
-        total[0].copy_(of_rows)
-    else:
-        total[0].add_(of_rows)
-
-
-def scores(q_Bid: Tensor, k_Bjd: Tensor) -> Tensor:
-    """(B, i, j) products of all rows of both."""
-    if _is_large(q_Bid, k_Bjd, q_Bid.numel() * k_Bjd.shape[1]):
-        return onednn.product(q_Bid[0], k_Bjd[0]).unsqueeze(0)
-    return torch.bmm(q_Bid, k_Bjd.transpose(1, 2))
-
-
-def mix(weights_Bij: Tensor, rows_Bje: Tensor, out: Tensor) -> None:
-    """Writes the sums of rows with weights, (B, i, e), into ``out``."""
-    if _is_large(weights_Bij, rows_Bje, weights_Bij.numel() * rows_Bje.shape[2]):
-        out[0].copy_(onednn.product(weights_Bij[0], rows_Bje[0].t()))
-    else:
-        torch.bmm(weights_Bij, rows_Bje, out=out)
-
-
-def _is_large(a: Tensor, b: Tensor, multiplications: int) -> bool:
-    """Whether the operands of a product are those of one head of one large graph."""
-    return a.shape[0] == 1 and onednn.applies(a, b, multiplications, _LEAST)
+    total.baddbmm_(a, b, beta=0 if rows.start == 0 else 1)
 
 
 class BucketPairs:

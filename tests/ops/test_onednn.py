@@ -10,11 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops import bucket_pairs, onednn
-from graphbench.ops.bucket_pairs import accumulate, mix, scores
+from graphbench.ops import onednn
 from graphbench.ops.linear import linear
 from graphbench.ops.linear_attention import linear_attention
-from graphbench.ops.softmax_attention import cpu, softmax_attention
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import assert_within_budget, normal
 
@@ -24,38 +22,37 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
-    """Shapes of the rows of all products that oneDNN is asked for; no product is too small for it."""
+def pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
+    """Shapes of the rows that oneDNN is asked for; no product is too small for it, and a piece has two rows."""
     seen: list[tuple[int, ...]] = []
-    product = onednn.product
+    of_piece = onednn._of_piece
 
-    def seen_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False) -> Tensor:
+    def seen_piece(rows: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
         seen.append(tuple(rows.shape))
-        return product(rows, weight, bias, relu=relu)
+        return of_piece(rows, weight, bias, relu)
 
     monkeypatch.setattr(onednn, "is_faster", lambda: True)
     monkeypatch.setattr(onednn, "_LEAST", 1)
-    monkeypatch.setattr(onednn.applies, "__defaults__", (1,))
-    monkeypatch.setattr(bucket_pairs, "_LEAST", 1)
-    monkeypatch.setattr(onednn, "product", seen_product)
+    monkeypatch.setattr(onednn, "_PIECE", 2)
+    monkeypatch.setattr(onednn, "_of_piece", seen_piece)
     return seen
 
 
-@pytest.mark.parametrize("rows", [1, 33, 4100], ids=lambda rows: f"{rows} rows")
+@pytest.mark.parametrize("rows", [1, 6, 33], ids=lambda rows: f"{rows} rows")
 @pytest.mark.parametrize("act", ["identity", "relu"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-def test_linear_maps(rows: int, act: str, bias: bool, products: list[tuple[int, ...]]) -> None:
+def test_linear_maps(rows: int, act: str, bias: bool, pieces: list[tuple[int, ...]]) -> None:
+    """Of any number of rows, by pieces of the same shapes: oneDNN keeps code for every shape that it has seen."""
     inputs = [normal(rows, 20), normal(37, 20), *([normal(37)] if bias else [])]
 
     def using(backend: str) -> Callable[..., Tensor]:
         return lambda *x: linear(*x, act=act, backend=backend)
 
     assert_within_budget(using("cpu"), using("reference"), inputs, draws=3)
-    pieces = [(37, 2048)] * 2 if rows > 4096 else [(37, rows)]
-    assert products == [(rows, 20), (rows, 37), *pieces]
+    assert pieces == [*[(2, 20)] * (rows // 2), *[(2, 37)] * (rows // 2), *[(37, 2)] * (rows // 2)]
 
 
-def test_gradients_of_gradients(products: list[tuple[int, ...]]) -> None:
+def test_gradients_of_gradients(pieces: list[tuple[int, ...]]) -> None:
     """Of whole numbers, whose sums are exact in any order."""
     shapes = ((6, 4), (3, 4), (3,))
     h, weight, bias = (torch.randint(-3, 4, shape).float() for shape in shapes)
@@ -67,10 +64,10 @@ def test_gradients_of_gradients(products: list[tuple[int, ...]]) -> None:
         return torch.autograd.grad(of_h.square().sum() + of_weight.sum(), (h, weight, bias))
 
     torch.testing.assert_close(second("cpu"), second("reference"))
-    assert products == [(6, 4), (6, 3), (3, 6)]  # forward, and the last backward pass through it
+    assert pieces == [*[(2, 4)] * 3, *[(2, 3)] * 3, *[(3, 2)] * 3]  # forward, and the last backward pass through it
 
 
-def test_strides_of_any_kind(products: list[tuple[int, ...]]) -> None:
+def test_strides_of_any_kind(pieces: list[tuple[int, ...]]) -> None:
     wide = torch.randint(-3, 4, (9, 3, 5)).float()
     for weight in (wide[:, 1], wide[:, 1].t(), wide[:, :, 2], wide[0, :, :].t()):
         rows = torch.randint(-3, 4, (7, 2 * weight.shape[1])).float()[:, ::2]
@@ -79,51 +76,24 @@ def test_strides_of_any_kind(products: list[tuple[int, ...]]) -> None:
         torch.testing.assert_close(onednn.product_over_rows(a, wide[:, 2]), a.t() @ wide[:, 2])
 
 
-@pytest.mark.parametrize("start", [0, 4])
-def test_products_of_a_tile(start: int, products: list[tuple[int, ...]]) -> None:
-    """Of whole numbers, whose sums are exact in any order."""
-    q, k, v = (torch.randint(-3, 4, (1, n, 4)).float() for n in (5, 9, 9))
-    weights, out, total = scores(q, k), torch.empty(1, 5, 4), torch.ones(1, 9, 4)
-    torch.testing.assert_close(weights, q @ k.mT)
-    mix(weights, v, out)
-    torch.testing.assert_close(out, weights @ v)
-    accumulate(total, slice(start, start + 5), weights.mT, q)
-    torch.testing.assert_close(total, weights.mT @ q + (1 if start else 0))
-    assert products == [(5, 4), (5, 9), (4, 5)]
-
-
-def test_attention_of_large_graphs(products: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One head of 600 rows is more than a tile, so that sums over tiles are taken as well."""
-    monkeypatch.setattr(cpu, "_LARGE", 1 << 30)
-    ragged = Ragged.from_sizes([600, 2])
-
-    def using(backend: str) -> Callable[..., Tensor]:
-        return lambda q, k, v: softmax_attention(q, k, v, ragged, backend=backend)
-
-    inputs = [normal(602, 2, 5) for _ in range(3)]
-    assert_within_budget(using("cpu"), using("reference"), inputs, draws=3)
-    assert len(products) == 2 * 2 * (2 + 5)  # tiles, heads, products forward and backward
-
-
 @pytest.mark.parametrize("base", ["self", "uniform", "none"])
-def test_linear_attention_of_one_graph(
-    base: Literal["self", "uniform", "none"], products: list[tuple[int, ...]]
-) -> None:
+def test_linear_attention_of_one_graph(base: Literal["self", "uniform", "none"], pieces: list[tuple[int, ...]]) -> None:
     ragged = Ragged.from_sizes([150])
 
     def using(backend: str) -> Callable[..., Tensor]:
         return lambda q, k, v: linear_attention(q, k, v, ragged, base=base, backend=backend)
 
     assert_within_budget(using("cpu"), using("reference"), [normal(150, 1, 6) for _ in range(3)], draws=3)
-    assert products == [(150, 6)] * 4
+    assert pieces == [(2, 6)] * (4 * 75)
 
 
-def test_what_it_is_not_for(products: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_is_not_for(pieces: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
     half, single, double = (torch.ones(2, 2, dtype=dtype) for dtype in (torch.float16, torch.float32, torch.float64))
     assert onednn.applies(single, single, 1)
     for operand in (half, double, single.to("meta")):
         assert not onednn.applies(operand, operand, 1)
     assert not onednn.applies(single, single, 0)
+    assert not onednn.applies(single[:1], single, 1)
     with torch.autocast("cpu"):
         assert not onednn.applies(single, single, 1)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)

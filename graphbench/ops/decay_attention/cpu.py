@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import accumulate, mix, scores
+from graphbench.ops.bucket_pairs import accumulate
 from graphbench.ops.decay_attention.damping import Damping, distances_of
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.mask import Decay
@@ -67,11 +67,11 @@ class _Attention(torch.autograd.Function):
             damping.set_bucket(bucket, of_bucket)
             for batch, rows in bucket.tiles(heads, _PAIRS):
                 damping.set_tile(batch, rows)
-                logits = scores(q_Bid[batch, rows], k_Bjd[batch])
-                probs = torch.softmax(damping.damped(logits, out=logits), dim=-1)
+                scores = torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2))
+                probs = torch.softmax(damping.damped(scores, out=scores), dim=-1)
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                mix(probs, v_Bje[batch], out_Bie[batch, rows])
+                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
             bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
         return layout.unpack(out).to(v.dtype)
 
@@ -97,16 +97,16 @@ class _Attention(torch.autograd.Function):
             grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
             for batch, rows in bucket.tiles(heads, _PAIRS):
                 damping.set_tile(batch, rows)
-                logits = scores(q_Bid[batch, rows], k_Bjd[batch])
-                probs = torch.softmax(damping.damped(logits), dim=-1)
-                grad_probs = scores(grad_Bie[batch, rows], v_Bje[batch])
+                scores = torch.bmm(q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2))
+                probs = torch.softmax(damping.damped(scores), dim=-1)
+                grad_probs = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
                 kept = probs if keep is None else keep.fill_(torch.empty_like(probs)).mul_(probs)
                 accumulate(grad_v[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
                 # dz = p (mask dp - sum_j p mask dp), in place
                 grad_z = grad_probs.mul_(kept)
                 grad_z.addcmul_(probs, grad_z.sum(2, keepdim=True), value=-1)
-                grad_scores = damping.backward(grad_z, logits, grad_start)
-                mix(grad_scores, k_Bjd[batch], grad_q[batch, rows])
+                grad_scores = damping.backward(grad_z, scores, grad_start)
+                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
             for block, packed_gradient in zip((grad_q, grad_k, grad_v), packed_grads):
                 bucket.put(block, packed_gradient)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import accumulate, mix, scaled, scores
+from graphbench.ops.bucket_pairs import accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.focal_attention import lists
 from graphbench.ops.focal_attention.focal_pairs import FocalPairs
@@ -147,7 +147,7 @@ class _Attention(torch.autograd.Function):
                 probs = _probabilities(q_Bid, k_Bjd, pairs, relations, tile, bias)
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                mix(probs, v_Bje[batch], out_Bie[batch, rows])
+                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
                 for relation, kind in zip(relations, kinds):
                     if relation.value is not None:
                         value_HTe = relation.value.entries
@@ -182,12 +182,12 @@ class _Attention(torch.autograd.Function):
                 kept = probs if keep is None else keep.fill_(torch.empty_like(probs)).mul_(probs)
                 grad_out = grad_Bie[batch, rows]
                 accumulate(grad_v[batch], rows, kept.transpose(1, 2), grad_out)
-                grad_probs = scores(grad_out, v_Bje[batch])
+                grad_probs = torch.bmm(grad_out, v_Bje[batch].transpose(1, 2))
                 _through_values_(grad_probs, kept, grad_out, pairs, relations, tile)
                 # ds = p (mask dp - sum_j p mask dp), in place
                 grad_scores = grad_probs.mul_(kept)
                 grad_scores.addcmul_(probs, grad_scores.sum(2, keepdim=True), value=-1)
-                mix(grad_scores, k_Bjd[batch], grad_q[batch, rows])
+                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
                 _through_scores_(grad_q, grad_k, q_Bid, k_Bjd, grad_scores, pairs, relations, tile)
                 if grad_bias is not None:
@@ -214,20 +214,17 @@ def _probabilities(
 ) -> Tensor:
     """(B * H, i, j) of a tile."""
     batch, rows, kinds = tile
-    queries, keys, heads = q_Bid[batch, rows], k_Bjd[batch], pairs.heads(batch)
-    if pairs.padding is None:
-        logits = scores(queries, keys)
-    else:
-        logits = torch.baddbmm(pairs.padding, queries, keys.transpose(1, 2))
+    queries, keys, heads = q_Bid[batch, rows], k_Bjd[batch].transpose(1, 2), pairs.heads(batch)
+    scores = torch.bmm(queries, keys) if pairs.padding is None else torch.baddbmm(pairs.padding, queries, keys)
     for relation, kind in zip(relations, kinds):
         tables = ((q_Bid, relation.query), (k_Bjd, relation.key))
         terms = [pairs.by_head(x[batch, rows]) @ table.entries[heads].mT for x, table in tables if table is not None]
         if terms:
-            pairs.by_head(logits).add_(_of_kind(sum(terms[1:], terms[0]), kind))
+            pairs.by_head(scores).add_(_of_kind(sum(terms[1:], terms[0]), kind))
     if bias is not None:
-        pairs.by_head(logits).add_(pairs.bias(bias, batch, rows))
-    pairs.mask_(logits, batch, rows)
-    return torch.softmax(logits, dim=-1)
+        pairs.by_head(scores).add_(pairs.bias(bias, batch, rows))
+    pairs.mask_(scores, batch, rows)
+    return torch.softmax(scores, dim=-1)
 
 
 def _through_values_(

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import BucketPairs, accumulate, mix, scaled, scores
+from graphbench.ops.bucket_pairs import BucketPairs, accumulate, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.softmax_attention.cpu_small import applies, small_attention
 from graphbench.structures import Ragged
@@ -74,15 +74,15 @@ class _Attention(torch.autograd.Function):
         packed_q, packed_k, packed_v = (layout.pack(x).to(dtype) for x in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
         for bucket in layout.buckets:
-            q_Bid, k_Bjd, v_Bje = (bucket.heads_first(x).contiguous() for x in (packed_q, packed_k, packed_v))
-            q_Bid = scaled(q_Bid)
+            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
+            v_Bje = bucket.heads_first(packed_v)
             out_Bie = torch.empty_like(v_Bje)
             pairs = BucketPairs(ragged, bucket, q.shape[1], dtype)
             for batch, rows in bucket.tiles(q.shape[1], _PAIRS):
                 probs = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                mix(probs, v_Bje[batch], out_Bie[batch, rows])
+                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
             bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
         return layout.unpack(out).to(v.dtype)
 
@@ -97,22 +97,21 @@ class _Attention(torch.autograd.Function):
         packed_grads = [torch.empty_like(x) for x in (packed_q, packed_k, packed_v)]
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[3] else None
         for bucket in layout.buckets:
-            packed = (packed_q, packed_k, packed_v, packed_grad)
-            q_Bid, k_Bjd, v_Bje, grad_Bie = (bucket.heads_first(x).contiguous() for x in packed)
-            q_Bid = scaled(q_Bid)
+            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
+            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
             pairs = BucketPairs(ragged, bucket, heads, dtype)
             for batch, rows in bucket.tiles(heads, _PAIRS):
                 probs = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
-                grad_probs = scores(grad_Bie[batch, rows], v_Bje[batch])
+                grad_probs = torch.bmm(grad_Bie[batch, rows], v_Bje[batch].transpose(1, 2))
                 kept = probs if keep is None else keep.fill_(torch.empty_like(probs)).mul_(probs)
                 accumulate(grad_v[batch], rows, kept.transpose(1, 2), grad_Bie[batch, rows])
                 # ds = p (mask dp - sum_j p mask dp), in place
                 grad_scores = grad_probs.mul_(kept)
                 grad_scores.addcmul_(probs, grad_scores.sum(2, keepdim=True), value=-1)
-                mix(grad_scores, k_Bjd[batch], grad_q[batch, rows])
+                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
                 if grad_bias is not None:
                     pairs.add_to_bias(grad_scores, batch, rows, grad_bias)
@@ -131,6 +130,5 @@ def _offset(pairs: BucketPairs, bias: Tensor | None, batch: slice, rows: slice) 
 
 
 def _softmax(q_Bid: Tensor, k_Bjd: Tensor, offset: Tensor | None) -> Tensor:
-    if offset is None:
-        return torch.softmax(scores(q_Bid, k_Bjd), dim=-1)
-    return torch.softmax(torch.baddbmm(offset, q_Bid, k_Bjd.transpose(1, 2)), dim=-1)
+    keys = k_Bjd.transpose(1, 2)
+    return torch.softmax(torch.bmm(q_Bid, keys) if offset is None else torch.baddbmm(offset, q_Bid, keys), dim=-1)
