@@ -67,8 +67,6 @@ def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: b
     Returns:
         (R, f).
     """
-    if not (weight.is_contiguous() or weight.t().is_contiguous()):
-        weight = weight.contiguous()  # for other strides oneDNN has a loop that is a thousand times slower
     out = rows.new_empty(rows.shape[0], weight.shape[0])
     whole = rows.shape[0] - rows.shape[0] % _PIECE
     for start in range(0, whole, _PIECE):
@@ -90,5 +88,7 @@ def product_over_rows(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _of_piece(rows: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        weight = weight.contiguous()  # for other strides oneDNN has a loop that is a thousand times slower
     out: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "relu" if relu else "none", [], "")
     return out
