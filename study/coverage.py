@@ -166,7 +166,13 @@ def page(cells: Sequence[Coverage]) -> str:
             lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
         lines.append(_line(f"**{paper}**", of_paper, rows=False))
     lines.append(_line("**all**", cells, rows=False))
-    lines += ["", "## What was measured and not reproduced", ""]
+    lines += [
+        "",
+        "## What was measured and not reproduced",
+        "",
+        "† marks what no command of the repository repeats.",
+        "",
+    ]
     lines += _with_reasons([cell for cell in cells if cell.status in ("below", "above")], NOT_REPRODUCED)
     lines += ["", "## What is missing for the rows not named", ""]
     lines += _with_reasons([cell for cell in cells if cell.status == "not named"], NOT_NAMED)
