@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
@@ -34,6 +35,7 @@ EDGES = {
 }
 """Undirected, connected, of 7, 4 and 5 nodes, no loops."""
 NODES = {"seven": 7, "star": 4, "square": 5}
+MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 TOLERANCE = 1e-9
 """Of the largest entry: about eps * 1e7, for fewer than 1e4 additions per number and condition numbers below 1e3."""
 

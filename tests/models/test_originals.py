@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.models.originals import (
+    MODES,
     Weights,
     batch_of,
     compare,
@@ -17,8 +18,6 @@ from tests.models.originals import (
     read,
     renamed,
 )
-
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ from graphbench.layers.local.expc import ExpC
 from graphbench.layers.local.ogb import OGBGCN, OGBGIN
 from graphbench.models.graph_trans import GraphTrans
 from graphbench.models.polynormer import Polynormer
-from tests.models.originals import Weights, batch_of, compare, on_one_graph, read, renamed
-
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
+from tests.models.originals import MODES, Weights, batch_of, compare, on_one_graph, read, renamed
 
 
 @MODES

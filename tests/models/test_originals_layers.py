@@ -10,9 +10,7 @@ from torch import Tensor
 
 from graphbench.layers.blocks.egt import STATES, EGTLayer
 from graphbench.layers.blocks.sat import SATLayer
-from tests.models.originals import Weights, batch_of, compare, configured, read, renamed
-
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
+from tests.models.originals import MODES, Weights, batch_of, compare, configured, read, renamed
 
 
 def towers(weights: Weights, name: str, count: int) -> dict[str, Tensor]:

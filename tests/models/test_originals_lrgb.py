@@ -18,9 +18,19 @@ from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.models.drew import DRew
 from graphbench.models.pre_layers import LayerSettings
-from tests.models.originals import NODES, Weights, batch_of, compare, distances, edge_index, pattern, read, renamed
+from tests.models.originals import (
+    MODES,
+    NODES,
+    Weights,
+    batch_of,
+    compare,
+    distances,
+    edge_index,
+    pattern,
+    read,
+    renamed,
+)
 
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 GATED_GCN = {
     r"\.A\.": ".lin_self.",
     r"\.B\.": ".lin_neighbor.",

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphbench.layers.attention import nodeformer
 from tests.models.originals import (
+    MODES,
     Weights,
     batch_of,
     compare,
@@ -21,9 +22,6 @@ from tests.models.originals import (
     read,
     renamed,
 )
-
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
-
 
 TORCH_ENCODER = {
     r"self_attn\.in_proj_": "attention.qkv.",

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from graphbench.models.ans_gt import sequences
-from tests.models.originals import Weights, batch_of, compare, configured, on_one_graph, read, renamed
+from tests.models.originals import MODES, Weights, batch_of, compare, configured, on_one_graph, read, renamed
 
-MODES = pytest.mark.parametrize("mode", ["eval", "train"])
 BLOCK = {
     r"self_attention\.output_layer\.": "attention.out.",
     r"ffn\.layer1\.": "feed_forward.lin_in.",

@@ -86,9 +86,11 @@ def test_gradients_of_gradients_are_refused_not_left_out() -> None:
 
 
 def test_every_backward_pass_written_by_hand_refuses_to_be_differentiated() -> None:
+    others = []
     for path in ROOT.rglob("*.py"):
         lines = path.read_text().splitlines()
         for number, line in enumerate(lines):
-            if "def backward(ctx" in line:
-                differentiable = any("torch.is_grad_enabled()" in line for line in lines[number : number + 8])
-                assert differentiable or lines[number - 1].strip() == "@first_order", f"{path}:{number + 1}"
+            if "def backward(ctx" in line and lines[number - 1].strip() != "@first_order":
+                others.append(path.relative_to(ROOT).as_posix())
+    # oneDNN's linear map alone can be differentiated twice: test_onednn.py
+    assert others == ["linear/cpu.py"]

@@ -113,13 +113,12 @@ class _OneDnn(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, weight, out = ctx.saved_tensors
         wanted = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # to be differentiated, as torch's own products are
+            return *gradients(h, weight, out, grad, None, (wanted[0], wanted[2])), None
         if out is not None:
             grad = torch.ops.aten.threshold_backward(grad, out, 0)
-        if torch.is_grad_enabled():  # to be differentiated
-            of_h, of_weight = grad @ weight, grad.t() @ h
-        else:
-            of_h = onednn.product(grad, weight.t()) if wanted[0] else None
-            of_weight = onednn.product_over_rows(grad, h) if wanted[1] else None
+        of_h = onednn.product(grad, weight.t()) if wanted[0] else None
+        of_weight = onednn.product_over_rows(grad, h) if wanted[1] else None
         return of_h, of_weight, grad.sum(0) if wanted[2] else None, None
 
 
