@@ -23,6 +23,7 @@ import yaml
 
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
+from graphbench.runs.aggregate import Mean
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs
@@ -57,6 +58,7 @@ class Coverage:
         config: name of the configuration, or the benchmark's command; empty: none.
         status: of its measurement, see :attr:`Cell.status`; ``not named`` without a command.
         variant: another sweep, which reproduces a cell that ``sweep`` does not; empty: none.
+        mean: of the runs, in the scale of the printed number; None where there are none.
     """
 
     table: str
@@ -65,6 +67,7 @@ class Coverage:
     config: str = ""
     status: str = "not named"
     variant: str = ""
+    mean: Mean | None = None
 
     @property
     def measured(self) -> bool:
@@ -116,7 +119,8 @@ def _cells_of(sweep: Sweep) -> list[Coverage]:
     for cell in sweep_cells(cell_specs(sweep, packed), published):
         row = cell.published
         if row is not None and row.mean:
-            found.append(Coverage(sweep.published, rows[row], sweep.name, cell.spec.records.name, _status(cell)))
+            config = cell.spec.records.name
+            found.append(Coverage(sweep.published, rows[row], sweep.name, config, _status(cell), mean=cell.measured))
     return found
 
 

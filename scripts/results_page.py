@@ -1,0 +1,91 @@
+"""docs/results.md, what is measured of the papers' own systems; ``python -m scripts.regenerate`` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from study.coverage import Coverage, coverage, read_sweeps
+
+ROOT = Path(__file__).resolve().parent.parent
+SYSTEMS: Mapping[str, str] = {
+    "SGFormer": "SGFormer",
+    "Gradformer": "Gradformer",
+    "FFGT": "GRPE-FFGT",
+    "GECO": "GECO",
+    "SFi-Former": "SFi-Former",
+}
+"""Paper -> row of its tables that is its own system, where that is measured."""
+NOTES: Mapping[str, str] = {
+    "SGFormer": "Settings of its first release. Where that has several commands for a table, its sweep says which.",
+    "Gradformer": "Ten seeds, settings of the released scripts. A user of the released code has 80.8 on NCI1 with four "
+    "layers and 84.7 with ten, which `configs/sweeps/gradformer-tu-variants.yaml` would show; it has not been run.",
+    "FFGT": "No code was released for it.",
+    "GECO": "None of its score tables is measured. Its layer, timed beside FlashAttention on an H100, is in "
+    "[claims](claims.md); on medium graphs, for which the paper prints nothing, it is below GCN on Cora "
+    "and Chameleon and above on Actor and Deezer-Europe ([geco-nodes](../results/measured/geco-nodes.md)).",
+    "SFi-Former": "None of its score tables is measured. On small generated graphs it is within one to two deviations "
+    "of GPS ([sfi-small](../results/measured/sfi-small.md)).",
+}
+"""Paper -> what a reader of its table has to know."""
+INTRODUCTION = """\
+# First results
+
+Written by `python -m scripts.regenerate` from results/published and results/measured. What the papers print for their
+own systems and what their settings give here, on a CPU; ± is the sample deviation over runs, their number in
+parentheses. *reproduced*: the two differ by at most one published deviation plus one point. Rows of other models,
+commands, records and provenance: [results/measured](../results/measured/README.md). Which of the printed numbers a
+command makes, which are measured, and what was tried for those that are not reproduced: [coverage](coverage.md). Which
+of the papers' claims hold: [claims](claims.md).
+"""
+
+
+def page() -> str:
+    """The page: a section per system, in it a line per measured cell of its row."""
+    cells = coverage(read_sweeps())
+    return INTRODUCTION + "".join(_section(paper, cells) for paper in SYSTEMS)
+
+
+def _section(paper: str, cells: Sequence[Coverage]) -> str:
+    of_paper = [cell for cell in cells if cell.row.paper == paper]
+    measured = [cell for cell in of_paper if cell.measured]
+    lines = ["", f"## {paper}", "", NOTES[paper]]
+    if measured:
+        reproduced = sum(cell.status == "reproduced" for cell in measured)
+        lines += [
+            "",
+            f"Of its {len(of_paper)} printed numbers, those of other models included, {len(measured)} are measured, "
+            f"{reproduced} reproduced.",
+            "",
+            "| table | data set | setting | published | measured | status |",
+            "|---|---|---|--:|--:|---|",
+        ]
+        own = [cell for cell in measured if cell.row.model == SYSTEMS[paper]]
+        lines += [_line(cell, [other for other in own if other.table == cell.table]) for cell in own]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cell: Coverage, table: Sequence[Coverage]) -> str:
+    """One cell; of its settings those that are not the same in all shown cells of its table."""
+    mean, row = cell.mean, cell.row
+    assert mean is not None
+    digits = len(row.printed.split()[0].partition(".")[2])
+    deviation = f" ± {mean.std:.{digits}f}" if mean.std is not None else ""
+    setting = [
+        f"{key} {value}"
+        for key, value in row.settings.items()
+        if any(other.row.settings.get(key) != value for other in table)
+    ]
+    columns = (
+        _link(f"Table {cell.table.rpartition('table')[2]}", cell.sweep),
+        row.dataset,
+        ", ".join(setting).replace("_", " "),
+        row.printed,
+        f"{mean.mean:.{digits}f}{deviation} ({mean.n})",
+        cell.status + (f"; with {_link(cell.variant, cell.variant)} reproduced" if cell.variant else ""),
+    )
+    return f"| {' | '.join(columns)} |"
+
+
+def _link(text: str, sweep: str) -> str:
+    return f"[{text}](../results/measured/{sweep}.md)"
