@@ -58,24 +58,59 @@ class CudaStepGraph(StepGraph):
 
     Args:
         pool: shared memory pool.
+        stream: on which work is recorded.
     """
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: Any, stream: torch.cuda.Stream) -> None:
         self._pool = pool
+        self._stream = stream
         self._graph = torch.cuda.CUDAGraph()
+        self._after: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether CUDA would not end the recording; the pool may then be one that nothing more is recorded to."""
+        return self._after is not None
 
     def capture(self, work: Callable[[], None]) -> None:
         """Records ``work``; other threads may use the device meanwhile."""
-        with torch.cuda.graph(self._graph, pool=self._pool, capture_error_mode="thread_local"):
-            work()
+        graph = torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
+        try:
+            # torch.cuda.graph puts the stream back only where the recording could be ended.
+            with torch.cuda.stream(self._stream), graph:
+                work()
+        except Exception:
+            self._end_refused()
+            raise
 
     def replay(self) -> None:
         """One launch."""
         self._graph.replay()
 
+    def _end_refused(self) -> None:
+        """Ends what PyTorch takes for under way where CUDA has refused to end it (its issue 171263).
+
+        Else the allocator releases and records nothing any more, and nobody can draw random numbers: the generator
+        hears of an end only from a recording that comes to one.
+        """
+        try:
+            torch._C._cuda_endAllocateToPool(self._stream.device_index, self._pool)
+        except RuntimeError:  # it is not under way
+            return
+        torch._C._cuda_releasePool(self._stream.device_index, self._pool)
+        self._after = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(self._stream):
+            self._after.capture_begin(capture_error_mode="thread_local")
+            torch.zeros((), device=self._stream.device)  # PyTorch warns of a graph of nothing
+            self._after.capture_end()
+
 
 class CudaStepGraphs(StepGraphs):
-    """CUDA graphs of one device.
+    """CUDA graphs of one device, all recorded on one stream of their own, and alive as long as this object.
+
+    Products have scratch memory by stream, whose address a graph keeps: those of trainings that run side by side would
+    write over each other's, were they recorded on the stream that :class:`torch.cuda.graph` has for all. Since PyTorch
+    2.12 a graph that ends frees that memory (its issue 193402), however many others were recorded on the stream.
 
     Args:
         device: of all work.
@@ -84,15 +119,20 @@ class CudaStepGraphs(StepGraphs):
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(device)
+        self._made: list[CudaStepGraph] = []
 
     def new(self) -> StepGraph:
         """An empty graph."""
-        return CudaStepGraph(self._pool)
+        if self._made and self._made[-1].is_refused:
+            self._pool = torch.cuda.graph_pool_handle()
+        self._made.append(CudaStepGraph(self._pool, self._stream))
+        return self._made[-1]
 
     def warm_up(self, work: Callable[[], None]) -> None:
-        """Does ``work`` beside the default stream, on which capturing is not possible."""
-        stream = torch.cuda.Stream(self._device)
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
+        """Does ``work`` on the stream on which it will be recorded."""
+        before = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(before)
+        with torch.cuda.stream(self._stream):
             work()
-        torch.cuda.current_stream(self._device).wait_stream(stream)
+        before.wait_stream(self._stream)

@@ -72,7 +72,7 @@ def trainer(
     )
     model = copy.deepcopy(model).to(device)
     optimizer = build_optimizer(config, model)
-    fabric = _fabric(config) if on_device and not GPU else build_fabric(config)
+    fabric = _fabric(config) if on_device else build_fabric(config)
     return Trainer(
         fabric,
         *(model, task, loaders, optimizer, build_schedule(config, optimizer), build_settings(config, info)),
