@@ -11,6 +11,7 @@ conftest.py imports this first: autograd counts the devices at the first backwar
 from __future__ import annotations
 
 import importlib.util
+import math
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ PACKAGE = str(ROOT / "graphbench")
 # The host cannot go on before the device has finished: shapes, and values that decide what is computed next.
 _WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "equal"}
 _COPYING = {"copy_", "_to_copy"}
+UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 GPU = torch.cuda.is_available()
 # Experimental in 2.13. Autograd does not work with two devices in one process.
@@ -226,6 +228,8 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     known = {id(each.raw): each for each in tensors if isinstance(each, Elsewhere)}
     plain_args, plain_kwargs = tree_map(_raw, (args, kwargs))
     result = func(*plain_args, **plain_kwargs)
+    if name in UNDEFINED and result.is_floating_point():
+        result.fill_(math.nan)  # whoever reads it before it is written shows
     if any(there) or goes_there:
         kind = _direction(name, there, goes_there) if name in _COPYING else name
         for observer in _OBSERVERS:
