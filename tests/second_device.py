@@ -106,7 +106,7 @@ def second_device() -> Iterator[list[str]]:
     # As on a GPU, parameters stay the objects they are: optimisers keep them, and shared ones stay shared.
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
-        with _Dispatch():
+        with torch.serialization.safe_globals([Elsewhere]), _Dispatch():
             yield _WAITS
     finally:
         torch.__future__.set_swap_module_params_on_conversion(before)
