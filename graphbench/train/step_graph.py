@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -53,24 +54,32 @@ class StepGraphs(ABC):
         """Does ``work`` once before it is captured: kernels are compiled, libraries allocate their workspaces."""
 
 
+class _Together:
+    """What graphs that are recorded on one stream share: the memory pool of the next one, and when they end."""
+
+    def __init__(self) -> None:
+        self.pool: Any = torch.cuda.graph_pool_handle()
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+
+    def new(self) -> torch.cuda.CUDAGraph:
+        """An empty graph, which lives as long as the others."""
+        self.graphs.append(torch.cuda.CUDAGraph())
+        return self.graphs[-1]
+
+
 class CudaStepGraph(StepGraph):
     """A :class:`torch.cuda.CUDAGraph`.
 
     Args:
-        pool: shared memory pool.
+        together: with the others that are recorded on the stream.
         stream: on which work is recorded.
     """
 
-    def __init__(self, pool: Any, stream: torch.cuda.Stream) -> None:
-        self._pool = pool
+    def __init__(self, together: _Together, stream: torch.cuda.Stream) -> None:
+        self._together = together
         self._stream = stream
-        self._graph = torch.cuda.CUDAGraph()
-        self._after: torch.cuda.CUDAGraph | None = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether CUDA would not end the recording; the pool may then be one that nothing more is recorded to."""
-        return self._after is not None
+        self._pool = together.pool
+        self._graph = together.new()
 
     def capture(self, work: Callable[[], None]) -> None:
         """Records ``work``; other threads may use the device meanwhile."""
@@ -98,15 +107,16 @@ class CudaStepGraph(StepGraph):
         except RuntimeError:  # it is not under way
             return
         torch._C._cuda_releasePool(self._stream.device_index, self._pool)
-        self._after = torch.cuda.CUDAGraph()
+        self._together.pool = torch.cuda.graph_pool_handle()  # one that was released is not recorded to again
+        ends = self._together.new()
         with torch.cuda.stream(self._stream):
-            self._after.capture_begin(capture_error_mode="thread_local")
+            ends.capture_begin(capture_error_mode="thread_local")
             torch.zeros((), device=self._stream.device)  # PyTorch warns of a graph of nothing
-            self._after.capture_end()
+            ends.capture_end()
 
 
 class CudaStepGraphs(StepGraphs):
-    """CUDA graphs of one device, all recorded on one stream of their own, and alive as long as this object.
+    """CUDA graphs of one device, all recorded on one stream of their own; as long as one of them lives, all do.
 
     Products have scratch memory by stream, whose address a graph keeps: those of trainings that run side by side would
     write over each other's, were they recorded on the stream that :class:`torch.cuda.graph` has for all. Since PyTorch
@@ -118,16 +128,16 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool: Any = torch.cuda.graph_pool_handle()
         self._stream = torch.cuda.Stream(device)
-        self._made: list[CudaStepGraph] = []
+        self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:
         """An empty graph."""
-        if self._made and self._made[-1].is_refused:
-            self._pool = torch.cuda.graph_pool_handle()
-        self._made.append(CudaStepGraph(self._pool, self._stream))
-        return self._made[-1]
+        together = None if self._together is None else self._together()
+        if together is None:
+            together = _Together()
+            self._together = weakref.ref(together)
+        return CudaStepGraph(together, self._stream)
 
     def warm_up(self, work: Callable[[], None]) -> None:
         """Does ``work`` on the stream on which it will be recorded."""

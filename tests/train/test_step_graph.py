@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -15,19 +16,34 @@ from graphbench.train.step_graph import CudaStepGraphs
 from tests.second_device import DEVICE, GPU
 
 
+class Graph(SimpleNamespace):
+    """Of a fake, which can be referred to weakly."""
+
+
 class Cuda:
     """What of ``torch.cuda`` records graphs; like PyTorch's it forgets to tidy up where a recording cannot be ended.
 
     Attributes:
         stream: the current one.
         told: what it was asked to do.
+        graphs: that were made.
     """
 
     def __init__(self) -> None:
         self.stream = "default"
         self.told: list[str] = []
         self.underway: set[str] = set()
+        self.graphs: list[Graph] = []
         self._streams, self._pools = iter("ABCDEFG"), iter(("p", "q", "r"))
+
+    def new_graph(self) -> Graph:
+        self.graphs.append(
+            Graph(
+                capture_begin=lambda capture_error_mode: self.told.append(f"begin on {self.stream}"),
+                capture_end=lambda: self.told.append("end"),
+            )
+        )
+        return self.graphs[-1]
 
     def new_stream(self, device: torch.device) -> SimpleNamespace:
         name = next(self._streams)
@@ -66,15 +82,11 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     if GPU:
         pytest.skip("there is CUDA itself")
     cuda = Cuda()
-    begun = SimpleNamespace(
-        capture_begin=lambda capture_error_mode: cuda.told.append(f"begin on {cuda.stream}"),
-        capture_end=lambda: cuda.told.append("end"),
-    )
     for name, value in {
         "Stream": cuda.new_stream,
         "stream": cuda.on_stream,
         "graph": cuda.graph,
-        "CUDAGraph": lambda: begun,
+        "CUDAGraph": cuda.new_graph,
         "graph_pool_handle": lambda: next(cuda._pools),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
@@ -93,17 +105,36 @@ CPU = torch.device("cpu")
 
 
 def test_trainings_record_on_streams_of_their_own(cuda: Cuda) -> None:
+    """One memory pool each, for as long as a graph of theirs is alive."""
+    made = []
     for graphs in (CudaStepGraphs(CPU), CudaStepGraphs(CPU)):
         for _ in range(2):
-            graphs.new().capture(lambda: None)
+            made.append(graphs.new())
+            made[-1].capture(lambda: None)
     assert cuda.told == [f"record on {where}" for where in ("A into p", "A into p", "B into q", "B into q")]
+    cuda.told.clear()
+    made.clear()
+    graphs.new().capture(lambda: None)
+    assert cuda.told == ["record on B into r"]
+
+
+def test_graphs_end_together(cuda: Cuda) -> None:
+    graphs = CudaStepGraphs(CPU)
+    first, second = graphs.new(), graphs.new()
+    ended = [weakref.ref(cuda_graph) for cuda_graph in cuda.graphs]
+    cuda.graphs.clear()
+    del second
+    assert all(graph() is not None for graph in ended)
+    del first
+    assert all(graph() is None for graph in ended)
 
 
 def test_what_is_left_where_cuda_refuses_is_ended(cuda: Cuda) -> None:
     """The stream is put back, allocator and generator hear of an end, and what is recorded next has its own memory."""
     graphs = CudaStepGraphs(CPU)
+    graph = graphs.new()
     with pytest.raises(RuntimeError, match="due to a previous error"):
-        graphs.new().capture(refused)
+        graph.capture(refused)
     assert cuda.stream == "default"
     assert cuda.told == ["record on A into p", "end p", "release p", "begin on A", "end"]
     cuda.told.clear()
@@ -120,8 +151,7 @@ def test_an_error_that_was_not_cudas_leaves_nothing_to_end(cuda: Cuda) -> None:
 
     with pytest.raises(ValueError, match="of a module"):
         graphs.new().capture(fails)
-    graphs.new().capture(lambda: None)
-    assert cuda.told == ["record on A into p"] * 2
+    assert cuda.told == ["record on A into p"]
 
 
 def test_the_first_error_is_told(cuda: Cuda) -> None:
