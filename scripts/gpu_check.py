@@ -1,6 +1,6 @@
 """What is run first on a GPU that is lent, in order of worth, in pieces that a short lease can hold.
 
-    python -m scripts.gpu_check FOLDER [PART ...] [--minutes 9] [--earlier FOLDER ...]
+    python -m scripts.gpu_check FOLDER [PART ...] [--minutes 9] [--most 5] [--earlier FOLDER ...]
 
 ``kernels``: Triton kernels against their references. ``captured``: 50 steps captured and not with equal losses, two
 captured runs equal bit for bit, other dropout masks in every step, a kernel on another stream noticed, seeds on streams
@@ -11,7 +11,9 @@ of their own. ``launches``: kernels of a training step by the profiler, beside t
 Every part consists of commands. What one printed is written to ``FOLDER/<part>.json`` when it ends, with software,
 hardware and a digest of the code, so that a call of the same code goes on where the last one stopped, or where those
 did whose files are in ``--earlier``. After ``--minutes`` the command that runs is ended, and begun anew by the next
-call. The exit code is 0 when all commands of the parts have succeeded, 1 when one has failed, 4 when some are left.
+call. One that has run for ``--most`` minutes has failed, with what it printed until then: a kernel that never ends
+costs no more than that. The exit code is 0 when all commands of the parts have succeeded, 1 when one has failed, 4 when
+some are left.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from scripts.measure_blocks import PIECES
 ROOT = Path(__file__).resolve().parent.parent
 LEFT = 4
 """Exit code where commands are left for another call."""
-_CAPTURED = ("captured_step", "captured_training", "captured_evaluation", "turns")
+_CAPTURED = ("step_graph", "captured_step", "captured_training", "captured_evaluation", "turns")
+TOO_LONG = 124
+"""Code of a command that has run for too long."""
 _KEPT = 8000  # characters of what a command printed
 
 
@@ -70,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of the results, a file per part")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--minutes", type=float, default=9.0, help="after which this call ends (default: %(default)s)")
+    parser.add_argument("--most", type=float, default=5.0, help="minutes of one command (default: %(default)s)")
     parser.add_argument("--earlier", type=Path, nargs="*", default=[], metavar="FOLDER", help="with results to skip")
     options = parser.parse_args(arguments)
     unknown = [part for part in options.parts if part not in known]
@@ -78,12 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end, codes = time.monotonic() + 60 * options.minutes, []
     options.folder.mkdir(parents=True, exist_ok=True)
     for part in options.parts or known:
-        codes += run(known[part], options.folder / f"{part}.json", options.earlier, end)
+        codes += run(known[part], options.folder / f"{part}.json", options.earlier, end, 60 * options.most)
     print(f"{sum(code == 0 for code in codes)} succeeded, {sum(map(bool, codes))} failed or are left", flush=True)
     return 1 if any(code not in (0, None) for code in codes) else LEFT if None in codes else 0
 
 
-def run(commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end: float) -> list[int | None]:
+def run(
+    commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end: float, most: float
+) -> list[int | None]:
     """Runs commands until a point in time; their exit codes, None for those that are left.
 
     Args:
@@ -91,6 +98,7 @@ def run(commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end
         file: of their results.
         earlier: folders with files of the same name, of earlier calls.
         end: of ``time.monotonic()``.
+        most: seconds of one command.
     """
     where, done = environment(), {}
     for known in (*(folder / file.name for folder in earlier), file):
@@ -101,7 +109,7 @@ def run(commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end
         left = end - time.monotonic()
         if name in done or left <= 0:
             continue
-        result = _result(command, left)
+        result = _result(command, left, most)
         if result is not None:
             done[name] = result
             file.write_text(json.dumps({"environment": where, "results": done}, indent=1), encoding="utf-8")
@@ -109,20 +117,38 @@ def run(commands: dict[str, list[str]], file: Path, earlier: Sequence[Path], end
     return [done[name]["code"] if name in done else None for name in commands]
 
 
-def _result(command: Sequence[str], seconds: float) -> dict[str, Any] | None:
-    """What a command printed and how long it ran; None where it was ended."""
+def _result(command: Sequence[str], left: float, most: float) -> dict[str, Any] | None:
+    """What a command printed and how long it ran; None where nothing was left of the time of the call.
+
+    Args:
+        command: of Python.
+        left: seconds until the call ends.
+        most: seconds of a command.
+    """
     begun = time.monotonic()
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **pipe) as process:  # type: ignore[call-overload]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    environ = os.environ | {"PYTHONUNBUFFERED": "1"}  # what it has printed is there when it is ended
+    with subprocess.Popen(command, cwd=ROOT, env=environ, start_new_session=True, **pipe) as process:  # type: ignore[call-overload]
         try:
-            printed, _ = process.communicate(timeout=seconds)
+            printed, _ = process.communicate(timeout=min(left, most))
+            code = process.returncode
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # tests start processes of their own
-            return None
-    lines = printed.rstrip().splitlines()
-    last = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else None
-    ran = {"code": process.returncode, "seconds": round(time.monotonic() - begun, 1), "result": last}
+            if left < most:
+                return None
+            printed, _ = process.communicate()
+            code = TOO_LONG
+    ran = {"code": code, "seconds": round(time.monotonic() - begun, 1), "result": _last_object(printed)}
     return {"command": " ".join(["python", *command[1:]]), **ran, "output": printed[-_KEPT:]}
+
+
+def _last_object(printed: str) -> Any:
+    """What the last line says in JSON; None where it says none, as where a command broke off."""
+    lines = printed.rstrip().splitlines()
+    try:
+        return json.loads(lines[-1]) if lines and lines[-1].startswith("{") else None
+    except json.JSONDecodeError:
+        return None
 
 
 if __name__ == "__main__":

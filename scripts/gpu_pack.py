@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WHEELS = ("lightning-fabric", "yacs")
+WHEELS = ("lightning-fabric", "lightning-utilities", "yacs")
 PYTHON = "3.12"
 SETUP = """\
 # To be sourced on the machine that the folder was carried to: see scripts/gpu_pack.py.

@@ -35,6 +35,9 @@ from graphbench.ops.gpu_blocks import PATH, SPANS, Block, BlockTable, Tables, bl
 
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 ROUNDS, HEADS = 9, 4
+MOST_ENTRIES = 64
+"""Of a whole row's tile in one thread, which keeps six such tiles in 255 registers: beyond that a kernel spills most of
+what it computes, and the compiler takes minutes to find places for it."""
 # Seconds of one pass with a block; math.inf where there is none.
 Timer = Callable[[Block], float]
 
@@ -60,7 +63,8 @@ class Piece:
     def candidates(self) -> list[Block]:
         """Blocks to choose from."""
         if self.kernels == "flow_whole":
-            return [(rows, self.span, warps) for rows, warps in product((16, 32, 64), (4, 8, 16))]
+            blocks = ((rows, self.span, warps) for rows, warps in product((16, 32, 64), (4, 8, 16)))
+            return [block for block in blocks if math.prod(block[:2]) <= MOST_ENTRIES * 32 * block[2]]
         if self.kernels.startswith("linear"):
             return list(product((16, 32, 64, 128), (16, 32), (4, 8)))
         return list(product((16, 32, 64), (16, 32, 64), (4, 8)))

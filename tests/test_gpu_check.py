@@ -17,6 +17,8 @@ NAMED = (
     "test_dropout_masks_change_from_step_to_step",
     "test_a_kernel_on_another_stream_is_noticed",
     "test_graphs_on_several_streams_draw_from_their_own_generators",
+    "test_a_refused_recording_leaves_a_device_that_works",
+    "test_graphs_side_by_side_have_their_own_scratch_memory",
 )
 
 
@@ -99,3 +101,23 @@ def test_a_call_ends_in_time_and_the_next_one_goes_on(commands: dict[str, list[s
     commands["second"] = python("print('no brace')")
     assert gpu_check.main([str(tmp_path)]) == 0
     assert stored(tmp_path)["second"]["result"] is None
+
+
+def test_a_command_that_does_not_end_leaves_time_for_the_others(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    """It has failed, with what it printed; the next call does not try it again."""
+    endless = python("import time; print('a dot'); time.sleep(600)")
+    commands["second"], commands["third"] = endless, commands["first"]
+    assert gpu_check.main([str(tmp_path), "--most", "0.1"]) == 1
+    results = stored(tmp_path)
+    assert (results["second"]["code"], results["second"]["output"]) == (gpu_check.TOO_LONG, "a dot\n")
+    assert results["third"]["code"] == 0
+    assert gpu_check.main([str(tmp_path)]) == 1
+    assert (tmp_path / "ran").read_text() == "first first "
+
+
+def test_output_that_breaks_off_is_kept(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    """Neither half an object nor bytes that are no text end the call."""
+    commands["first"] = python("import os; os.write(1, b'{\\xff\\n'); os.write(1, b'{broken')")
+    commands["second"] = python("print(1)")
+    assert gpu_check.main([str(tmp_path)]) == 0
+    assert stored(tmp_path)["first"]["result"] is None

@@ -85,7 +85,8 @@ class GlobalRound(nn.Module):
         ragged, weight, keep = batch.ragged, s.alpha + s.beta, 1.0 - s.gamma
         gram = segment_sum(h.unsqueeze(2) * h.unsqueeze(1), ragged)
         ridge = weight / keep**2 * torch.eye(h.shape[1], dtype=h.dtype, device=h.device)
-        solved = torch.linalg.solve(ridge + gram, gram)
+        # solve() waits for the device, to ask whether it could: a ridge is there, so that it could.
+        solved = torch.linalg.solve_ex(ridge + gram, gram).result
         q = keep / weight * (h - _by_graph(h, solved, batch))
         mixed = keep / weight * (gram - gram @ solved)  # H^T Q
         neighbours, step = torch.zeros_like(q), q

@@ -32,7 +32,12 @@ class CaptureFailed(RuntimeError):
 
     @classmethod
     def because_of(cls, error: Exception) -> CaptureFailed:
-        """With what an error says first; one that has nothing to do with capturing is raised again without a graph."""
+        """With what an error says first; one that has nothing to do with capturing is raised again without a graph.
+
+        CUDA refuses to end what it has refused a part of, so that the last error says that there was another.
+        """
+        while isinstance(error.__context__, recording_errors()):
+            error = error.__context__
         return cls(str(error).partition("\n")[0])
 
 

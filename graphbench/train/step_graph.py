@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -53,29 +54,73 @@ class StepGraphs(ABC):
         """Does ``work`` once before it is captured: kernels are compiled, libraries allocate their workspaces."""
 
 
+class _Together:
+    """What graphs that are recorded on one stream share: the memory pool of the next one, and when they end."""
+
+    def __init__(self) -> None:
+        self.pool: Any = torch.cuda.graph_pool_handle()
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+
+    def new(self) -> torch.cuda.CUDAGraph:
+        """An empty graph, which lives as long as the others."""
+        self.graphs.append(torch.cuda.CUDAGraph())
+        return self.graphs[-1]
+
+
 class CudaStepGraph(StepGraph):
     """A :class:`torch.cuda.CUDAGraph`.
 
     Args:
-        pool: shared memory pool.
+        together: with the others that are recorded on the stream.
+        stream: on which work is recorded.
     """
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
-        self._graph = torch.cuda.CUDAGraph()
+    def __init__(self, together: _Together, stream: torch.cuda.Stream) -> None:
+        self._together = together
+        self._stream = stream
+        self._pool = together.pool
+        self._graph = together.new()
 
     def capture(self, work: Callable[[], None]) -> None:
         """Records ``work``; other threads may use the device meanwhile."""
-        with torch.cuda.graph(self._graph, pool=self._pool, capture_error_mode="thread_local"):
-            work()
+        graph = torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
+        try:
+            # torch.cuda.graph puts the stream back only where the recording could be ended.
+            with torch.cuda.stream(self._stream), graph:
+                work()
+        except Exception:
+            self._end_refused()
+            raise
 
     def replay(self) -> None:
         """One launch."""
         self._graph.replay()
 
+    def _end_refused(self) -> None:
+        """Ends what PyTorch takes for under way where CUDA has refused to end it (its issue 171263).
+
+        Else the allocator releases and records nothing any more, and nobody can draw random numbers: the generator
+        hears of an end only from a recording that comes to one.
+        """
+        try:
+            torch._C._cuda_endAllocateToPool(self._stream.device_index, self._pool)
+        except RuntimeError:  # it is not under way
+            return
+        torch._C._cuda_releasePool(self._stream.device_index, self._pool)
+        self._together.pool = torch.cuda.graph_pool_handle()  # one that was released is not recorded to again
+        ends = self._together.new()
+        with torch.cuda.stream(self._stream):
+            ends.capture_begin(capture_error_mode="thread_local")
+            torch.zeros((), device=self._stream.device)  # PyTorch warns of a graph of nothing
+            ends.capture_end()
+
 
 class CudaStepGraphs(StepGraphs):
-    """CUDA graphs of one device.
+    """CUDA graphs of one device, all recorded on one stream of their own; as long as one of them lives, all do.
+
+    Products have scratch memory by stream, whose address a graph keeps: those of trainings that run side by side would
+    write over each other's, were they recorded on the stream that :class:`torch.cuda.graph` has for all. Since PyTorch
+    2.12 a graph that ends frees that memory (its issue 193402), however many others were recorded on the stream.
 
     Args:
         device: of all work.
@@ -83,16 +128,21 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool: Any = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(device)
+        self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:
         """An empty graph."""
-        return CudaStepGraph(self._pool)
+        together = None if self._together is None else self._together()
+        if together is None:
+            together = _Together()
+            self._together = weakref.ref(together)
+        return CudaStepGraph(together, self._stream)
 
     def warm_up(self, work: Callable[[], None]) -> None:
-        """Does ``work`` beside the default stream, on which capturing is not possible."""
-        stream = torch.cuda.Stream(self._device)
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
+        """Does ``work`` on the stream on which it will be recorded."""
+        before = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(before)
+        with torch.cuda.stream(self._stream):
             work()
-        torch.cuda.current_stream(self._device).wait_stream(stream)
+        before.wait_stream(self._stream)

@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench.ops import gpu_launch
 from graphbench.ops.softmax_attention import gpu, softmax_attention
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import Capacity, CapacityRagged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget
 from tests.ops.tensor_cores import products_in_parts
 from tests.ops.test_softmax_attention import inputs_for
@@ -76,6 +77,21 @@ def test_large_graphs_and_wide_heads_take_the_fused_kernel(monkeypatch: pytest.M
     monkeypatch.setattr(gpu, "_LARGE", 1024)
     monkeypatch.setattr(gpu, "WIDEST", 4)
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+def test_pairs_that_belong_to_no_graph_have_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A padded batch has room for more pairs than there are; memory that nobody writes is not what it returns."""
+    ragged = CapacityRagged(torch.tensor([0, 17, 20, 24, 24], device=DEVICE), Capacity(2, 2, 24, 0, 17, pairs=400))
+    parts = Ragged.from_sizes([17, 3, 4, 0], DEVICE)
+    *inputs, bias = (x.detach().to(DEVICE).requires_grad_() for x in inputs_for(parts, bias=True))
+    padded = torch.nn.functional.pad(bias.detach(), (0, 0, 0, 400 - len(bias))).requires_grad_()
+    expected = softmax_attention(*inputs, parts, bias=bias, backend="reference")
+    grad = torch.randn_like(expected)
+    (wanted,) = torch.autograd.grad(expected, [bias], grad)
+    out = softmax_attention(*inputs, ragged, bias=padded, backend="gpu")
+    monkeypatch.setattr(torch, "empty_like", lambda x, **options: torch.full_like(x, float("nan"), **options))
+    *_, given = torch.autograd.grad(out, [*inputs, padded], grad)
+    torch.testing.assert_close(given, torch.nn.functional.pad(wanted, (0, 0, 0, 400 - len(bias))))
 
 
 def test_nothing() -> None:

@@ -32,8 +32,8 @@ from graphbench.ops.gpu_tiles import TRITON  # noqa: E402
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
 NAME = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
 
-# What compilers before that of PyTorch 2.11 make of the kernels is right, but they may keep four registers in memory.
-_SPILLED_BY_OLD_COMPILERS = 16 if TRITON < (3, 6) else 0
+# What compilers up to that of PyTorch 2.11 make of the kernels is right, but they may keep four registers in memory.
+_SPILLED_BY_OLD_COMPILERS = 16 if TRITON < (3, 7) else 0
 
 UNSPILLED = [
     *((torch.float32, width) for width in (24, 64)),

@@ -20,10 +20,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import Elsewhere, make_indices_valid, recorded
+from tests.second_device import UNDEFINED, Elsewhere, make_indices_valid, recorded
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-_UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 Signature = tuple[Any, ...]
 
@@ -67,7 +66,7 @@ class Tape(StepGraph):
         aliases = all(_address(each) in memory for each in outputs)
 
         def again() -> None:
-            if name.split(".")[0] in _UNDEFINED:
+            if name.split(".")[0] in UNDEFINED:
                 return
             with torch.no_grad():
                 new = [each for each in tree_flatten(function(*args, **kwargs))[0] if isinstance(each, Tensor)]

@@ -72,7 +72,7 @@ def trainer(
     )
     model = copy.deepcopy(model).to(device)
     optimizer = build_optimizer(config, model)
-    fabric = _fabric(config) if on_device and not GPU else build_fabric(config)
+    fabric = _fabric(config) if on_device else build_fabric(config)
     return Trainer(
         fabric,
         *(model, task, loaders, optimizer, build_schedule(config, optimizer), build_settings(config, info)),
@@ -86,7 +86,7 @@ def weights(run: Trainer) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu() for name, tensor in run.model.state_dict().items()}
 
 
-def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
+def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the middle of an epoch: moments, rates and random numbers of the graphs come from the checkpoint."""
     every_step = ("train.capture", "always")
     with second_device():
@@ -99,7 +99,10 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path) -> None:
             killed.run()
         torch.manual_seed(7)
         rest = trainer(tmp_path / "killed", *every_step, graphs=step_graphs())
+        begun: list[int] = []
+        monkeypatch.setattr(rest._log, "start", begun.append)
         rest.run()
+    assert begun == [1], "it goes on where the other was killed"
     assert rest.state.epoch == 2
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor, weights(rest)[name]), name

@@ -102,7 +102,7 @@ def _plain(x: Tensor) -> Tensor:
     return x.view(torch.uint8) if x.dtype == torch.bool else x
 
 
-@functools.lru_cache(maxsize=256)
+@functools.cache  # recorded graphs read what is kept here
 def _on_device(values: tuple[int, ...], device: torch.device) -> Tensor:
-    """Copied once: a recorded batch reads it, and records no copy."""
+    """Copied once, so that no graph records a copy."""
     return torch.tensor(values).to(device)

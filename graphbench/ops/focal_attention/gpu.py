@@ -36,6 +36,7 @@ from graphbench.ops.gpu_launch import (
     wide_of,
 )
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import CapacityRagged
 from graphbench.structures.pairs import UNREACHABLE
 
 
@@ -171,6 +172,11 @@ def _on_device(max_hops: tuple[int | None, ...], device: torch.device) -> Tensor
     return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)
 
 
+def _room_for(bias: Tensor, ragged: Ragged) -> Tensor:
+    """Room for its gradient: 0 where a padded batch has pairs that belong to no graph, which no program writes."""
+    return torch.zeros_like(bias) if isinstance(ragged, CapacityRagged) else torch.empty_like(bias)
+
+
 class _Attention(torch.autograd.Function):
     """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these and a number per row."""
 
@@ -217,8 +223,8 @@ class _Attention(torch.autograd.Function):
         grad_sums = grad_sums.to(wide).contiguous()
         along = torch.empty_like(log_sum)
         dterm = None if term is None else torch.empty_like(term)
-        dbias = torch.empty_like(bias) if ctx.needs_input_grad[4] else None
         ragged = launch.ragged
+        dbias = _room_for(bias, ragged) if ctx.needs_input_grad[4] else None
         of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
