@@ -13,6 +13,7 @@ import inspect
 import itertools
 import os
 import sys
+import sysconfig
 import traceback
 from importlib.abc import ExecutionLoader
 from pathlib import Path
@@ -28,6 +29,7 @@ _places: set[Path] = set()
 
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = {"site-packages", "dist-packages"}
+_LIBRARY = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
 _CALL = str(Path("torch", "nn", "modules", "module.py"))
 
 
@@ -154,8 +156,29 @@ def failure(error: BaseException) -> str | None:
     frames = _frames(error)
     if not frames:
         return None
-    frame, line = [(frame, line) for frame, line in frames if _is_own(frame)][-1]
-    return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}: {_told(error)}"
+    frame, line = [(frame, line) for frame, line in frames if _is_users(frame)][-1]
+    return f"{_place(frame, line)}: {_told(error)}"
+
+
+def loaded() -> list[str]:
+    """Files, and folders of packages, of all plug-ins."""
+    return sorted(map(str, _places))
+
+
+def calling_place() -> str | None:
+    """``file:line: in function`` of a plug-in, or a module beside it, whose call of a library is being answered.
+
+    To be asked by the function that answers; None where code of ours has called, or no plug-in is at work.
+    """
+    stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(2)))
+    callers = list(itertools.dropwhile(lambda frame: _is_installed(Path(frame.f_code.co_filename)), stack))
+    if not callers or not _is_users(callers[0]) or not any(map(_is_own, callers)):
+        return None
+    return _place(callers[0], callers[0].f_lineno)
+
+
+def _place(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}"
 
 
 def _told(error: BaseException) -> str:
@@ -177,6 +200,17 @@ def _calls_module(frame: FrameType) -> bool:
 def _is_own(frame: FrameType) -> bool:
     file = Path(frame.f_code.co_filename).resolve()
     return not file.is_relative_to(_PACKAGE) and not _places.isdisjoint([file, *file.parents])
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether a frame is of a plug-in or a module that a user has put beside it: neither ours nor installed."""
+    file = Path(frame.f_code.co_filename)
+    ours = file.resolve().is_relative_to(_PACKAGE)
+    return _is_own(frame) or not (ours or _is_installed(file) or file.suffix != ".py")
+
+
+def _is_installed(file: Path) -> bool:
+    return bool(_INSTALLED.intersection(file.parts)) or any(file.is_relative_to(folder) for folder in _LIBRARY)
 
 
 def plugin_source(plugin: ModuleType) -> bytes:
