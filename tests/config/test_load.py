@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +81,10 @@ MESSAGES = {
         "optim:\n  base_lr: .inf\n",
         r"x\.yaml:2: optim\.base_lr must be a finite number, received inf",
     ),
+    "no finite number for a component": (
+        "gt:\n  layer_type: GCN+SFi\n  SFi: {lam: .inf}\n",
+        r"x\.yaml:3: gt\.SFi\.lam must be a finite number, received inf",
+    ),
     "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a billion values": (
@@ -117,6 +122,10 @@ def test_missing_file_names_its_neighbour(write) -> None:
     path = write(BASE, "sgformer-cora.yaml")
     with pytest.raises(UserError, match=r"no such configuration file.*Did you mean '.*sgformer-cora.yaml'"):
         load_config(path.with_name("sgformer-coar.yaml"))
+
+
+def test_infinity_where_a_component_asks_for_it(write) -> None:
+    assert load_config(write("gt: {layer_type: GCN+SFi, SFi: {alpha: .inf}}\n")).value("gt.SFi.alpha") == math.inf
 
 
 def test_odd_overrides(write) -> None:
