@@ -62,9 +62,21 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
-        raise UserError(
-            f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {_told(error)}"
-        ) from error
+        told = f"{_told(error)}{_beside(source, error)}"
+        raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
+
+
+def _beside(source: str, error: BaseException) -> str:
+    """What to do where a plug-in imports a module that lies beside it."""
+    name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    folder = Path(source).resolve().parent
+    if not name or not source.endswith(".py") or not (folder / f"{name}.py").is_file():
+        return ""
+    return (
+        f"\n{name}.py lies beside it. Code in several files is a package, so that runs can tell whether one of them "
+        f"has changed: put an empty __init__.py beside them, import with 'from . import {name}', and name the folder: "
+        f"plugins: [{folder.name}], with the command started in {folder.parent}."
+    )
 
 
 def _run_file(path: Path) -> ModuleType:
@@ -160,6 +172,12 @@ def failure(error: BaseException) -> str | None:
     return f"{_place(frame, line)}: {_told(error)}"
 
 
+def is_ours(error: BaseException) -> bool:
+    """Whether an exception was raised by a line of this package itself, nothing that it called."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return Path(frame.f_code.co_filename).is_relative_to(_PACKAGE)
+
+
 def loaded() -> list[str]:
     """Files, and folders of packages, of all plug-ins."""
     return sorted(map(str, _places))
@@ -184,7 +202,8 @@ def _place(frame: FrameType, line: int) -> str:
 def _told(error: BaseException) -> str:
     """Type, message, and the frames from the first of a plug-in on."""
     ends = isinstance(error, SystemExit)
-    said = f"it ends the process ({error!r})" if ends else f"{type(error).__name__}: {str(error).rstrip('.')}"
+    said = f"it ends the process ({error!r})" if ends else ": ".join(filter(None, (type(error).__name__, str(error))))
+    said = said.rstrip(".")
     return f"{said}.\n{''.join(traceback.StackSummary.extract(iter(_frames(error))).format())}".rstrip()
 
 

@@ -171,6 +171,12 @@ def names(namespace: str) -> list[str]:
     return sorted({*_registered[namespace], *_sources(namespace)})
 
 
+def names_of_users(namespace: str) -> list[str]:
+    """Those of :func:`names` that lie outside this package."""
+    registered = _registered[namespace].items()
+    return sorted(name for name, component in registered if not component.__module__.startswith("graphbench."))
+
+
 def components(namespace: str) -> list[Any]:
     """Every component once, in the order of the names they were registered with; imports all of them."""
     components = {lookup(namespace, name) for name in names(namespace)}

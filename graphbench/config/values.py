@@ -118,4 +118,6 @@ def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:
         return UserError(f"{where}: {name} is not a section; it takes {_NAMES[key.kind]}.")
     received = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     allowed = f" Allowed: {', '.join(map(str, key.allowed))}." if key.allowed else ""
+    if key.kind is list and isinstance(value, str):
+        allowed = f" Write [{value}]."
     return UserError(f"{where}: {name} must be {_NAMES[key.kind]}, received {received}.{allowed}")

@@ -181,8 +181,12 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
     """Leaves of ``[key, value, key, value, ...]``, values written as in YAML.
 
     Raises:
-        UserError: a key without value.
+        UserError: a key without value, or joined to it by ``=``.
     """
+    for word in overrides[::2]:
+        name, equals, value = word.partition("=")
+        if equals:
+            raise UserError(f"{COMMAND_LINE}: overrides are KEY VALUE, received '{word}'. Write {name} {value}.")
     if len(overrides) % 2:
         raise UserError(f"{COMMAND_LINE}: overrides come in pairs KEY VALUE; '{overrides[-1]}' has no value.")
     leaves: Leaves = {}
