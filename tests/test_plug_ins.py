@@ -55,6 +55,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("        super().__init__()\n", "", r"hers\.py:10: in Hers\.__init__: AttributeError: cannot assign module"),
         ("super().__init__()", "super().__init__(); {}['a']", r"hers\.py:10: in Hers\.__init__: KeyError: 'a'\."),
         ("nn.Linear(dim, dim)", "nn.Linear(9, dim)", r"hers\.py:14: in Hers\.forward: RuntimeError: mat1 and mat2"),
+        ("return self.lin(h)", "assert h is None", r"hers\.py:14: in Hers\.forward: AssertionError\.$"),
+        ('@register("Hers")', "", r"unknown name .*'Hers'.* Of plug-ins: none, is a line @register missing"),
+        ("import sys", "import beside", r"No module named 'beside'\."),
         ("return self.lin(h)", "sys.exit()", r"hers\.py:14: in Hers\.forward: it ends the process"),
         ("return self.lin(h)", "self.lin(h)", r"hers\.py:13: Hers\.forward must return node states \(\d+, 8\); .*None"),
     ],
@@ -67,7 +70,7 @@ def test_code_of_users_is_blamed_with_its_own_frames_only(
     told = capsys.readouterr().err.partition("error: ")[2]
     assert re.search(message, told.splitlines()[0])
     shown = re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)
-    assert shown[:1] == ([] if "must return" in told else [str(folder / "hers.py")])
+    assert shown[:1] == ([] if re.search("must return|@register", told) else [str(folder / "hers.py")])
     assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
 
 
@@ -100,10 +103,11 @@ class Returns:
 
 
 H = torch.ones(3, 4)
+RETURNED = [None, H[:1], H[:, :1], H.double(), H.long(), (H[:1], None), (H, None, None, None), H.numpy(), "h"]
 
 
 @pytest.mark.parametrize("base", [GlobalAttention, LocalLayer, StatefulAttention, Block])
-@pytest.mark.parametrize("returned", [None, H[:1], H[:, :1], (H[:1], None), (H, None, None, None), H.numpy(), "h"])
+@pytest.mark.parametrize("returned", RETURNED)
 def test_what_a_layer_returns_is_looked_at(base: type[GraphLayer], returned: object) -> None:
     layer = type("Hers", (Returns, base), {})(returned)
     with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: Returns\.forward must return .*; received "):
@@ -235,6 +239,15 @@ def test_what_a_backward_pass_fails_for_is_found(
     told = capsys.readouterr().err.partition("error: ")[2]
     assert re.search(rf"{re.escape(str(folder))}/hers\.py{message}", told), told
     assert "Traceback" not in told
+
+
+def test_a_module_beside_a_plug_in_makes_a_package(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "near_hers.py").touch()
+    (folder / "hers.py").write_text(ATTENTION.replace("import sys", "import near_hers"))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]"]) == 2
+    told = capsys.readouterr().err
+    assert "put an empty __init__.py beside them, import with 'from . import near_hers', and name the folder: " in told
+    assert f"plugins: [{folder.name}], with the command started in {folder.parent}." in told
 
 
 def test_the_line_at_fault_may_lie_beside_the_plug_in(
