@@ -189,6 +189,8 @@ def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained:
     assert len(model.predict(graph).graph) in (1, 3)
     with pytest.raises(UserError, match="no finished run with a checkpoint"):
         graphbench.load_run(tmp_path)
+    with pytest.raises(UserError, match=r"there is no folder results/ring\. Did you mean 'results/rings'\?"):
+        graphbench.load_run("results/ring")
     other = tmp_path / "mixed"
     shutil.copytree("results/rings", other)
     text = (other / "1/config.yaml").read_text()
