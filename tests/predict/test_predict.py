@@ -138,6 +138,9 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     with pytest.raises(UserError, match="exists already"):
         export("results/rings/0", tmp_path / "model")
     assert cli.main([str(tmp_path / "none"), data]) == 2
+    for wrong in (["--batch_size", "0"], ["--device", "cuda:99"], ["--device", "gpuu"]):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(["results/rings/0", data, *wrong])
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
 
