@@ -184,9 +184,9 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
         UserError: a key without value, or joined to it by ``=``.
     """
     for word in overrides[::2]:
-        key, equals, value = word.partition("=")
+        key, equals, setting = word.partition("=")
         if equals:
-            raise UserError(f"{COMMAND_LINE}: overrides are KEY VALUE, received '{word}'. Write {key} {value}.")
+            raise UserError(f"{COMMAND_LINE}: overrides are KEY VALUE, received '{word}'. Write {key} {setting}.")
     if len(overrides) % 2:
         raise UserError(f"{COMMAND_LINE}: overrides come in pairs KEY VALUE; '{overrides[-1]}' has no value.")
     leaves: Leaves = {}
