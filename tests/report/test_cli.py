@@ -43,7 +43,7 @@ def _page(tmp_path: Path, *arguments: str) -> str:
 
 def _rows(page: str) -> list[str]:
     """Text of the rows of the leaderboards."""
-    inside = page.partition('<section id="leaderboards">')[2].partition("<section")[0]
+    inside = re.split(r'<section id="(?:ranks|size)">', page.partition('<section id="leaderboards">')[2])[0]
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", inside, re.DOTALL)
     return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in rows]
 
