@@ -1,6 +1,6 @@
 """What there is: ``graphbench list [TOPIC] [PATTERN]``.
 
-``graphbench list`` counts the topics; ``graphbench list layers`` has a line per layer with its paper; ``graphbench list
+``graphbench list`` names the topics; ``graphbench list layers`` has a line per layer with its paper; ``graphbench list
 configs '*cora*'`` those whose name fits. Everything is read from the components and files themselves.
 """
 

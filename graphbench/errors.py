@@ -53,7 +53,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
-def unknown(what: str, received: object, allowed: Iterable[str], where: str | None = None) -> UserError:
+def unknown(
+    what: str, received: object, allowed: Iterable[str], where: str | None = None, *, meant: str | None = None
+) -> UserError:
     """The house's message for a name that does not exist.
 
     Args:
@@ -61,9 +63,10 @@ def unknown(what: str, received: object, allowed: Iterable[str], where: str | No
         received: what the user wrote.
         allowed: every valid name.
         where: ``file:line`` or ``command line``; left out when the name did not come from a file.
+        meant: a better guess than the nearest of the valid names.
     """
     names = sorted(set(allowed), key=lambda name: (name.lower(), name))
-    hint = nearest(str(received), names)
+    hint = meant or nearest(str(received), names)
     shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
     return UserError(
         (f"{where}: " if where else "")

@@ -88,6 +88,8 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
         return error
     if isinstance(error, BrokenPipeError) and error.filename is None:
         return RunFailed("nobody reads standard output any more. What is finished is kept in the run's folder.")
+    if isinstance(error, ValueError) and plug_ins.refused_by_us(error):
+        return UserError(str(error))
     for cause in _causes(error):
         failure = None if _is_exhausted(cause) else plug_ins.failure(cause)
         if failure is not None:

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the explanation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE", help="YAML file, or name of a shipped configuration")
-    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="as for graphbench train")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="KEY VALUE", help="as for graphbench train")
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
     parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
     options = parser.parse_intermixed_args(arguments)

@@ -6,6 +6,7 @@ user's to mend: the message shows the frames of that code and what it called, no
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib
 import importlib.util
@@ -13,10 +14,12 @@ import inspect
 import itertools
 import os
 import sys
+import sysconfig
 import traceback
+from collections.abc import Iterator
 from importlib.abc import ExecutionLoader
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from graphbench.errors import UserError
@@ -28,6 +31,7 @@ _places: set[Path] = set()
 
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = {"site-packages", "dist-packages"}
+_LIBRARY = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
 _CALL = str(Path("torch", "nn", "modules", "module.py"))
 
 
@@ -60,9 +64,21 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
-        raise UserError(
-            f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {_told(error)}"
-        ) from error
+        told = f"{_told(error)}{_beside(source, error)}"
+        raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
+
+
+def _beside(source: str, error: BaseException) -> str:
+    """What to do where a plug-in imports a module that lies beside it."""
+    name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    folder = Path(source).resolve().parent
+    if not name or not source.endswith(".py") or not (folder / f"{name}.py").is_file():
+        return ""
+    return (
+        f"\n{name}.py lies beside it. Code in several files is a package, so that runs can tell whether one of them "
+        f"has changed: put an empty __init__.py beside them, import with 'from . import {name}', and name the folder: "
+        f"plugins: [{folder.name}], with the command started in {folder.parent}."
+    )
 
 
 def _run_file(path: Path) -> ModuleType:
@@ -154,14 +170,51 @@ def failure(error: BaseException) -> str | None:
     frames = _frames(error)
     if not frames:
         return None
-    frame, line = [(frame, line) for frame, line in frames if _is_own(frame)][-1]
-    return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}: {_told(error)}"
+    frame, line = [(frame, line) for frame, line in frames if _is_users(frame)][-1]
+    return f"{_place(frame, line)}: {_told(error)}"
+
+
+def refused_by_us(error: BaseException) -> bool:
+    """Whether a ``raise`` of this package itself made an exception, not something that it called or miscalculated."""
+    *_, last = _tracebacks(error)
+    code = last.tb_frame.f_code
+    raised = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+    return raised and Path(code.co_filename).is_relative_to(_PACKAGE)
+
+
+def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
+    step = error.__traceback__
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
+def loaded() -> list[str]:
+    """Files, and folders of packages, of all plug-ins."""
+    return sorted(map(str, _places))
+
+
+def calling_place() -> str | None:
+    """``file:line: in function`` of a plug-in, or a module beside it, whose call of a library is being answered.
+
+    To be asked by the function that answers; None where code of ours has called, or no plug-in is at work.
+    """
+    stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(2)))
+    callers = list(itertools.dropwhile(lambda frame: _is_installed(Path(frame.f_code.co_filename)), stack))
+    if not callers or not _is_users(callers[0]) or not any(map(_is_own, callers)):
+        return None
+    return _place(callers[0], callers[0].f_lineno)
+
+
+def _place(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}"
 
 
 def _told(error: BaseException) -> str:
     """Type, message, and the frames from the first of a plug-in on."""
     ends = isinstance(error, SystemExit)
-    said = f"it ends the process ({error!r})" if ends else f"{type(error).__name__}: {str(error).rstrip('.')}"
+    said = f"it ends the process ({error!r})" if ends else ": ".join(filter(None, (type(error).__name__, str(error))))
+    said = said.rstrip(".")
     return f"{said}.\n{''.join(traceback.StackSummary.extract(iter(_frames(error))).format())}".rstrip()
 
 
@@ -177,6 +230,17 @@ def _calls_module(frame: FrameType) -> bool:
 def _is_own(frame: FrameType) -> bool:
     file = Path(frame.f_code.co_filename).resolve()
     return not file.is_relative_to(_PACKAGE) and not _places.isdisjoint([file, *file.parents])
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether a frame is of a plug-in or a module that a user has put beside it: neither ours nor installed."""
+    file = Path(frame.f_code.co_filename)
+    ours = file.resolve().is_relative_to(_PACKAGE)
+    return _is_own(frame) or not (ours or _is_installed(file) or file.suffix != ".py")
+
+
+def _is_installed(file: Path) -> bool:
+    return bool(_INSTALLED.intersection(file.parts)) or any(file.is_relative_to(folder) for folder in _LIBRARY)
 
 
 def plugin_source(plugin: ModuleType) -> bytes:

@@ -51,6 +51,10 @@ _FROM_CONTEXT = "filled from the context"
 FromContext: TypeAlias = Annotated[T, _FROM_CONTEXT]
 """Annotation of a parameter whose value comes from the context: ``dropout: FromContext[float] = 0.0``."""
 
+_NO_LIMIT = "infinity is valid"
+OrInfinity: TypeAlias = Annotated[T, _NO_LIMIT]
+"""Annotation of a number that may be infinite, e.g. a penalty whose limit is a constraint."""
+
 
 @dataclass(frozen=True)
 class Namespace:
@@ -167,6 +171,12 @@ def names(namespace: str) -> list[str]:
     return sorted({*_registered[namespace], *_sources(namespace)})
 
 
+def names_of_users(namespace: str) -> list[str]:
+    """Those of :func:`names` that lie outside this package."""
+    registered = _registered[namespace].items()
+    return sorted(name for name, component in registered if not component.__module__.startswith("graphbench."))
+
+
 def components(namespace: str) -> list[Any]:
     """Every component once, in the order of the names they were registered with; imports all of them."""
     components = {lookup(namespace, name) for name in names(namespace)}
@@ -206,6 +216,7 @@ class Parameter:
         from_context: whether the context fills it.
         argument: name of the constructor argument, other than ``name`` for a field of a dataclass.
         settings: that dataclass, None where the parameter is an argument by itself.
+        no_limit: whether infinity is valid.
     """
 
     name: str
@@ -214,6 +225,7 @@ class Parameter:
     from_context: bool
     argument: str
     settings: type | None = None
+    no_limit: bool = False
 
 
 def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
@@ -251,11 +263,14 @@ def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter
         if default is UNSET:
             return fields
         return [dataclasses.replace(field, default=getattr(default, field.name)) for field in fields]
-    from_context = False
+    notes: list[Any] = []
     if typing.get_origin(annotation) is Annotated:
         annotation, *notes = typing.get_args(annotation)
-        from_context = _FROM_CONTEXT in notes
-    return [Parameter(argument.name, annotation, default, from_context, argument.name)]
+    return [
+        Parameter(
+            argument.name, annotation, default, _FROM_CONTEXT in notes, argument.name, no_limit=_NO_LIMIT in notes
+        )
+    ]
 
 
 def construct(

@@ -34,6 +34,7 @@ from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
+from graphbench.tasks.metric import StatisticMetric
 from graphbench.tasks.task import Task
 from graphbench.train.approximation import approximation_error
 from graphbench.train.fabric import Fabric
@@ -134,11 +135,32 @@ def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunI
     if loaded.store.y is not None:
         with config_errors(config, "dataset.task_type"):
             task.check_targets(_targets(loaded, splits.parts()))
+        _check_selection(config, loaded, splits.val, task, info)
     optimizer = build_optimizer(config, model)
     compile_model(config, model)
     loaders = build_loaders(config, loaded, splits, run.seed, fabric)
     schedule = build_schedule(config, optimizer)
     return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
+
+
+def _check_selection(config: Config, loaded: LoadedDataset, val: Tensor, task: Task, info: DataInfo) -> None:
+    """Refuses a selecting metric that has no value for the validation examples, before anything is trained.
+
+    Raises:
+        UserError: with the metric's own reason, e.g. that all labels are of one class.
+    """
+    y, card = loaded.store.y, loaded.card
+    by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
+    if y is None or not by_rows or info.metric not in task.metrics or info.task_type == "subtoken_prediction":
+        return
+    scores = torch.rand(len(val), info.out_dim, generator=torch.Generator().manual_seed(0))
+    task.evaluate(scores, y[val], only=[info.metric], loss=False)
+    reason = task.undefined.get(info.metric)
+    if reason is not None and not isinstance(task.metrics[info.metric], StatisticMetric):
+        raise UserError(
+            f"{config.where('metric_best')}: the epoch is chosen by {info.metric} of the validation examples, which "
+            f"has no value for them: {reason}. Choose another split, or another metric_best."
+        )
 
 
 def _targets(loaded: LoadedDataset, parts: Mapping[str, Tensor]) -> Tensor:
@@ -159,7 +181,7 @@ def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabri
         info.task,
         info.task_type,
         split_texts([inputs.facts], ",")[0],
-        " ".join(layer_names(parts.model)),
+        " ".join(layer_names(parts.model)) or "no layers",
         f"{count_parameters(parts.model):,}",
         fabric.device,
         f", one of {around.together} together" if around.together > 1 else "",

@@ -15,8 +15,10 @@ import pytest
 import torch
 
 from graphbench.cli import main
+from graphbench.encoders.inputs import stored_features
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes, told_to_user
+from graphbench.structures import GraphBatch, Ragged
 from tests.final_line import parse_final_line
 from tests.own_graphs import write_rings
 from tests.paths import ROOT
@@ -60,6 +62,20 @@ def test_a_defect_of_ours_keeps_its_traceback() -> None:
 
     with pytest.raises(IndexError):
         wrong()
+
+
+def test_what_a_component_refuses_is_told() -> None:
+    """A ValueError that this package raises is a message to whoever gave the value; one of a library is our defect."""
+    with pytest.raises(ValueError, match="reads node features") as ours:
+        stored_features(GraphBatch(Ragged.from_sizes([1]), torch.empty(2, 0, dtype=torch.int64)), "LinearNode")
+    assert str(told_to_user(ours.value)).startswith("LinearNode reads node features, but these graphs have none")
+    with pytest.raises(ValueError, match="invalid literal") as not_ours:
+        int("x")
+    assert told_to_user(not_ours.value) is None
+    a_line_of_ours = compile("int('x')", str(ROOT / "graphbench" / "line.py"), "exec")
+    with pytest.raises(ValueError, match="invalid literal") as miscalculated:
+        exec(a_line_of_ours)
+    assert told_to_user(miscalculated.value) is None
 
 
 def test_ctrl_c_that_a_library_swallows_while_it_is_imported(capsys: pytest.CaptureFixture[str]) -> None:

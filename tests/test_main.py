@@ -12,6 +12,7 @@ import pytest
 
 from graphbench.cli import main
 from tests.final_line import parse_final_line
+from tests.own_graphs import write_rings
 from tests.paths import ROOT
 
 TINY = (
@@ -96,6 +97,40 @@ def test_wrong_input_is_one_message_and_code_2(
     assert not said.out
     assert message in said.err
     assert not list(tmp_path.iterdir()), "wrong input leaves no trace"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            "dataset.node_encoder_name Atom",
+            "line: Atom reads 9 columns of node features, rings has 3. Linear",
+        ),
+        ("dataset.node_encoder_name TypeDictNode", "num_types (default): TypeDictNode reads whole numbers, categories"),
+        (
+            "gnn.head node",
+            "line: the head node predicts for every node or pair, the task of rings is one",
+        ),
+        ("gt.dropout 1.5", "error: command line: gt.dropout: dropout must lie in [0, 1], received 1.5"),
+        ("dataset.custom.path graph.pt", "line: dataset.custom.path: there is no file graph.pt"),
+        (
+            "dataset.custom.function a.py:b",
+            "line: dataset.custom.function: give dataset.custom.path or data",
+        ),
+        (
+            "metric_best auc",
+            "line: the epoch is chosen by auc of the validation examples, which has no value for",
+        ),
+    ],
+)
+def test_what_does_not_fit_own_data_is_told_before_training(
+    overrides: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path, [0, 1] * 4 + [0] * 4 + [0, 1] * 2)
+    assert main(["--cfg", "rings.yaml", *overrides.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "results").exists(), "wrong input leaves no trace"
 
 
 def test_wrong_input_ends_the_program_with_code_2(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("        super().__init__()\n", "", r"hers\.py:10: in Hers\.__init__: AttributeError: cannot assign module"),
         ("super().__init__()", "super().__init__(); {}['a']", r"hers\.py:10: in Hers\.__init__: KeyError: 'a'\."),
         ("nn.Linear(dim, dim)", "nn.Linear(9, dim)", r"hers\.py:14: in Hers\.forward: RuntimeError: mat1 and mat2"),
+        ("return self.lin(h)", "assert h is None", r"hers\.py:14: in Hers\.forward: AssertionError\.$"),
+        ('@register("Hers")', "", r"unknown name .*'Hers'.* Of plug-ins: none, is a line @register missing"),
+        ("import sys", "import beside", r"No module named 'beside'\."),
         ("return self.lin(h)", "sys.exit()", r"hers\.py:14: in Hers\.forward: it ends the process"),
         ("return self.lin(h)", "self.lin(h)", r"hers\.py:13: Hers\.forward must return node states \(\d+, 8\); .*None"),
     ],
@@ -67,7 +70,7 @@ def test_code_of_users_is_blamed_with_its_own_frames_only(
     told = capsys.readouterr().err.partition("error: ")[2]
     assert re.search(message, told.splitlines()[0])
     shown = re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)
-    assert shown[:1] == ([] if "must return" in told else [str(folder / "hers.py")])
+    assert shown[:1] == ([] if re.search("must return|@register", told) else [str(folder / "hers.py")])
     assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
 
 
@@ -100,10 +103,11 @@ class Returns:
 
 
 H = torch.ones(3, 4)
+RETURNED = [None, H[:1], H[:, :1], H.double(), H.long(), (H[:1], None), (H, None, None, None), H.numpy(), "h"]
 
 
 @pytest.mark.parametrize("base", [GlobalAttention, LocalLayer, StatefulAttention, Block])
-@pytest.mark.parametrize("returned", [None, H[:1], H[:, :1], (H[:1], None), (H, None, None, None), H.numpy(), "h"])
+@pytest.mark.parametrize("returned", RETURNED)
 def test_what_a_layer_returns_is_looked_at(base: type[GraphLayer], returned: object) -> None:
     layer = type("Hers", (Returns, base), {})(returned)
     with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: Returns\.forward must return .*; received "):
@@ -193,3 +197,67 @@ class Encoder(FeatureEncoder):
 def test_what_cannot_be_registered(component: type, namespace: str | None, message: str) -> None:
     with pytest.raises(UserError, match=message):
         registry.register("X", namespace=namespace)(component)
+
+
+LOSS = """
+import torch
+from graphbench.tasks.loss import Loss
+
+@register("her_loss")
+class HerLoss(Loss):
+    kinds = ("binary",)
+
+    def value(self, pred, true, real=None):
+        return (pred - true).square().mean()
+"""
+IN_PLACE = r"changes a tensor in place that the backward pass needs"
+NO_GRADIENT = r"no gradient leads through this call, and the loss has none left"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "message"),
+    [
+        ("return self.lin(h)", "h = self.lin(h).exp(); h += 1; return h", rf":14: in Hers\.forward: add_: {IN_PLACE}"),
+        ("return self.lin(h)", "h[0].zero_(); return self.lin(h)", rf":14: in Hers\.forward: zero_: {IN_PLACE}"),
+        ("return self.lin(h)", "h = self.lin(h).exp(); return nn.Dropout(0.5, inplace=True)(h)", rf":14: .*{IN_PLACE}"),
+        ("return self.lin(h)", "seen.append(self.lin(h)); return seen[0]", r": uses a tensor that was computed in"),
+        ("return self.lin(h)", "seen.append(self.lin(h)); return 2 * seen[0]", r":14: .*mul: uses a tensor that was"),
+        ("(pred - true)", "(pred - true).detach()", rf":24: in HerLoss\.value: detach: {NO_GRADIENT}"),
+        ("(pred - true)", "(pred.sigmoid().round() > true).float()", rf":24: in HerLoss\.value: gt: {NO_GRADIENT}"),
+        ("(pred - true)", "torch.tensor(pred.sum().item(), requires_grad=True)", rf":24: .*: item: {NO_GRADIENT}"),
+    ],
+)  # fmt: skip
+def test_what_a_backward_pass_fails_for_is_found(
+    folder: Path, capsys: pytest.CaptureFixture[str], written: str, instead: str, message: str
+) -> None:
+    (folder / "hers.py").write_text((ATTENTION + LOSS).replace("import sys", "seen = []").replace(written, instead, 1))
+    command = ["plugins", "[hers.py]", "gt.layer_type", "GCN+Hers", "model.loss_fun", "her_loss"]
+    try:
+        assert main(["--cfg", "rings.yaml", *command]) == 2
+    finally:
+        registry.forget("tasks/losses", "her_loss")
+    told = capsys.readouterr().err.partition("error: ")[2]
+    assert re.search(rf"{re.escape(str(folder))}/hers\.py{message}", told), told
+    assert "Traceback" not in told
+
+
+def test_a_module_beside_a_plug_in_makes_a_package(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "near_hers.py").touch()
+    (folder / "hers.py").write_text(ATTENTION.replace("import sys", "import near_hers"))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]"]) == 2
+    told = capsys.readouterr().err
+    assert "put an empty __init__.py beside them, import with 'from . import near_hers', and name the folder: " in told
+    assert f"plugins: [{folder.name}], with the command started in {folder.parent}." in told
+
+
+def test_the_line_at_fault_may_lie_beside_the_plug_in(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    (folder / "helper_of_hers.py").write_text("def scaled(h):\n    return h * {}['scale']\n")
+    used = ATTENTION.replace("import sys", "from helper_of_hers import scaled").replace("self.lin(h)", "scaled(h)")
+    (folder / "hers.py").write_text(used)
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 2
+    told = capsys.readouterr().err.partition("error: ")[2]
+    assert told.startswith(f"{folder}/helper_of_hers.py:2: in scaled: KeyError: 'scale'.\n")
+    assert re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)[0] == str(folder / "hers.py")

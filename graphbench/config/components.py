@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphbench import registry
+from graphbench import plug_ins, registry
 from graphbench.config.data_keys import ENCODING
 from graphbench.config.key import Key
 from graphbench.config.layer_type import component_names
@@ -115,6 +115,9 @@ def _unknown_component(
 ) -> UserError:
     """The message about a component that ``name`` does not know; says which keys know it."""
     error = unknown(f"name in {name}", component, allowed, where)
+    if plug_ins.loaded():
+        own = sorted({known for space in schema[name].namespaces for known in registry.names_of_users(space)})
+        error = UserError(f"{error} Of plug-ins: {', '.join(own) or 'none, is a line @register missing?'}.")
     known = [other for other, key in schema.items() if any(component in registry.names(n) for n in key.namespaces)]
     return UserError(f"{error} '{component}' is a name for {', '.join(known)}.") if known else error
 

@@ -27,7 +27,7 @@ from graphbench.config.layer_type import component_names
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.values import check
 from graphbench.config.yaml_files import Leaves, parse_overrides, read_file
-from graphbench.errors import UserError, unknown
+from graphbench.errors import UserError, nearest, unknown
 
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
@@ -45,6 +45,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     path = Path(path)
     leaves: Leaves = {}
     read_file(path, leaves, SCHEMA)
+    if not leaves and not overrides:
+        raise UserError(f"{path}: names no key: is the file empty?")
     leaves.update(parse_overrides(overrides))
     code = _load_plugins(leaves, path)
 
@@ -76,6 +78,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     tree = nested(values)
     tree.freeze()
     tag = values["name_tag"]
+    if "/" in tag or "\\" in tag:
+        raise UserError(
+            f"{origin['name_tag']}: name_tag is a part of the run folder's name, not a path, received '{tag}'."
+        )
     return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code)
 
 
@@ -134,7 +140,19 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         raise unknown(f"argument of {component}", argument, keys, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
-    raise unknown("configuration key", name, _candidates(schema, name), where)
+    raise unknown("configuration key", name, _candidates(schema, name), where, meant=_elsewhere(schema, name))
+
+
+def _elsewhere(schema: Mapping[str, Key], name: str) -> str | None:
+    """The key of another section whose last part is written so; for a name without section, nearly so or with it."""
+    last = name.rpartition(".")[2]
+    by_last: dict[str, str] = {}
+    for key, declared in schema.items():
+        if not declared.inert:
+            by_last.setdefault(key.rpartition(".")[2], key)
+    if "." not in name and nearest(name, _candidates(schema, name)) is None:
+        last = nearest(name, by_last) or next((other for other in by_last if name in other.split("_")), last)
+    return by_last.get(last)
 
 
 def _candidates(schema: Mapping[str, Key], name: str) -> list[str]:

@@ -55,7 +55,7 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
     if key.item is not None:
-        item = Key(None, "", holds=key.item, no_limit=key.no_limit)
+        item = Key(None, "", holds=key.item)
         value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]
     if key.allowed is not None and value not in key.allowed:
         names = [str(choice) for choice in key.allowed]
@@ -92,11 +92,9 @@ def key_of(parameter: Parameter) -> Key | None:
     if origin in (list, tuple) or annotation in (list, tuple):
         plain = [argument for argument in arguments if argument in (bool, int, float, str)]
         item = plain[0] if plain else None
-        return Key(
-            list(default) if default else default, "", holds=list, optional=optional, item=item, no_limit=item is float
-        )
+        return Key(list(default) if default else default, "", holds=list, optional=optional, item=item)
     if annotation in (bool, int, float, str):
-        return Key(default, "", holds=annotation, optional=optional, no_limit=annotation is float)
+        return Key(default, "", holds=annotation, optional=optional, no_limit=parameter.no_limit)
     return None
 
 
@@ -120,4 +118,6 @@ def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:
         return UserError(f"{where}: {name} is not a section; it takes {_NAMES[key.kind]}.")
     received = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     allowed = f" Allowed: {', '.join(map(str, key.allowed))}." if key.allowed else ""
+    if key.kind is list and isinstance(value, str):
+        allowed = f" Write [{value}]."
     return UserError(f"{where}: {name} must be {_NAMES[key.kind]}, received {received}.{allowed}")

@@ -92,7 +92,7 @@ def read_file(
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError(f"{prefix}no such configuration file: '{path}'.{_similar_file(path)}") from None
+        raise UserError(f"{prefix}no such configuration file: '{path}'.{similar_file(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{prefix}configuration file '{path}' cannot be read: {error}.") from None
     try:
@@ -181,8 +181,12 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
     """Leaves of ``[key, value, key, value, ...]``, values written as in YAML.
 
     Raises:
-        UserError: a key without value.
+        UserError: a key without value, or joined to it by ``=``.
     """
+    for word in overrides[::2]:
+        key, equals, setting = word.partition("=")
+        if equals:
+            raise UserError(f"{COMMAND_LINE}: overrides are KEY VALUE, received '{word}'. Write {key} {setting}.")
     if len(overrides) % 2:
         raise UserError(f"{COMMAND_LINE}: overrides come in pairs KEY VALUE; '{overrides[-1]}' has no value.")
     leaves: Leaves = {}
@@ -199,7 +203,8 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
     return leaves
 
 
-def _similar_file(path: Path) -> str:
+def similar_file(path: Path) -> str:
+    """Which file may be meant by a path that leads nowhere, as a sentence with a space before it; empty for none."""
     candidates = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     hint = nearest(path.name, candidates)
     if hint is not None:

@@ -123,6 +123,8 @@ def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str)
     if name == "x" and any(value.layout != torch.strided for value in values):
         return SparseRows.cat([SparseRows.of(value) for value in values])
     joined = torch.cat([columns(value) for value in values])
+    if joined.is_complex():
+        raise ValueError(f"'{name}' holds complex numbers; write real and imaginary parts as columns")
     if not bool(torch.isfinite(joined).all()):
         number = next(number for number, value in enumerate(values) if not bool(torch.isfinite(value).all()))
         count = int((~torch.isfinite(values[number])).sum())
@@ -133,7 +135,10 @@ def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str)
 def _edges(edge_index: Any) -> Tensor:
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64)
-    tensor = torch.as_tensor(edge_index).to(torch.int64)
+    given = torch.as_tensor(edge_index)
+    tensor = given.to(torch.int64)
+    if given.is_floating_point() and not bool((given == tensor).all()):
+        raise ValueError("edge_index must hold whole numbers, received fractions")
     if tensor.dim() != 2 or tensor.shape[0] != 2:
         raise ValueError(f"edge_index must have shape (2, edges), received {tuple(tensor.shape)}")
     return tensor

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from graphbench.data.files.molecules import molecules
 from graphbench.data.splits import PARTS, SplitRequest, Splits
-from graphbench.errors import UserError, unknown
+from graphbench.errors import ArgumentError, UserError, nearest, unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -251,12 +251,13 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
             wrong = numbers.isna() & (feature | table[column].notna())  # a target may be missing
             if wrong.any():
                 value = table[column][wrong].iloc[0]
-                raise UserError(f"{_line(path, wrong)}: column '{column}' takes numbers, received '{value}'.")
+                received = "an empty cell" if pandas.isna(value) else f"'{value}'"
+                raise UserError(f"{_line(path, wrong)}: column '{column}' takes numbers, received {received}.")
             table[column] = numbers
     if "split" in table:
         for word in table["split"].dropna().unique():
             if word not in PARTS:
-                raise unknown("word in the column 'split'", word, PARTS, str(path))
+                raise unknown("word in the column 'split'", word, PARTS, _line(path, table["split"] == word))
     return table
 
 
@@ -282,10 +283,18 @@ def _line(path: Path, rows: pandas.Series[bool]) -> str:
     return f"{path}:{number + 2}" if path.suffix == ".csv" else f"{path}, row {number}"
 
 
+def missing_file(path: Path) -> ArgumentError:
+    """The message for a path that leads nowhere; names the neighbour that may be meant."""
+    hint = nearest(path.name, [file.name for file in path.parent.iterdir()]) if path.parent.is_dir() else None
+    similar = f" Did you mean '{path.parent / hint}'?" if hint else ""
+    begin = "" if path.is_absolute() else f" (in {Path.cwd()})"
+    return ArgumentError("path", f"there is no file {path}{begin}.{similar}")
+
+
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"dataset.custom.path: there is no file {path}.") from None
+        raise missing_file(path) from None
     except ValueError as error:
         raise UserError(f"{path}: no JSON ({error}).") from None

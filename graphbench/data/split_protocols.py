@@ -171,9 +171,9 @@ def _random(request: SplitRequest) -> Splits:
     try:
         first, rest = _shuffle(examples, largest, request.seed)
         second, third = _shuffle(rest, val / (1 - largest), request.seed)
-    except ValueError as error:  # scikit-learn: a part would be empty
+    except ValueError:  # scikit-learn: a part would be empty
         raise UserError(
-            f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty ({error})."
+            f"split_mode 'random': {list(ratios)} of {len(examples)} examples leaves a part empty."
         ) from None
     if not num_train:
         raise UserError(f"split_mode 'random': {train} of {len(examples)} examples is no training example at all.")

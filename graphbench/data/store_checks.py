@@ -28,7 +28,8 @@ def check_lengths(store: GraphStore) -> None:
         fields |= {f"encoding '{name}'": (value, rows) for name, value in encodings.items()}
     for name, (value, rows) in fields.items():
         if value is not None and value.shape[0] != rows:
-            raise ValueError(f"{name} must have {rows} rows, received {value.shape[0]}")
+            each = f", one per {store.y_level}" if name == "y" else ""
+            raise ValueError(f"{name} must have {rows} rows{each}, received {value.shape[0]}")
     for name, edge_set in store.edge_sets.items():
         if edge_set.ptr.shape != store.node_ptr.shape:
             raise ValueError(

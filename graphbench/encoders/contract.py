@@ -67,9 +67,11 @@ class FeatureEncoder(nn.Module, Capturable):
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
+        columns: of the features that it reads; None: any number.
     """
 
     registered_name: ClassVar[str] = ""
+    columns: ClassVar[int | None] = None
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -30,10 +30,16 @@ def config_errors(config: Config, *keys: str, filled: Mapping[str, str] | None =
         if key is None:
             key = from_context[0] if from_context else _first_set(config, keys) or keys[0]
         refusal = NeedsData if isinstance(error, UnknownFact) else UserError
-        raise refusal(f"{config.where(key)}: {key}: {error}") from error
+        raise refusal(f"{_place(config, key)}: {error}") from error
     except ValueError as error:
         key = _first_set(config, keys) or keys[0]
-        raise UserError(f"{config.where(key)}: {key}: {error}") from error
+        raise UserError(f"{_place(config, key)}: {error}") from error
+
+
+def _place(config: Config, key: str) -> str:
+    """``file:line: key``, or that the key has its default."""
+    where = config.where(key)
+    return where if where.startswith(key) else f"{where}: {key}"
 
 
 def _first_set(config: Config, keys: Iterable[str]) -> str | None:

@@ -70,7 +70,9 @@ def read_data(config: Config) -> LoadedDataset:
     Raises:
         UserError: data missing or damaged, or the configuration contradicts the card.
     """
-    loaded = read(dataset_builder(config), Roots.from_environment(config.tree.dataset.dir))
+    builder = dataset_builder(config)
+    with config_errors(config, f"dataset.{config.tree.dataset.format}", "dataset.name"):
+        loaded = read(builder, Roots.from_environment(config.tree.dataset.dir))
     loaded = dataclasses.replace(loaded, card=_selected_by(config, loaded.card))
     _check_card(config, loaded.card)
     declared = declared_fingerprint(config)

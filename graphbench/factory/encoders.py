@@ -192,6 +192,12 @@ def _features(config: Config, info: DataInfo, level: str, key: str, name: str, w
         **variant(config, namespace, name),
     )
     component = registry.lookup(namespace, name, config.where(key))
+    present = info.node_in if level == "node" else info.edge_in
+    if component.columns not in (None, present):
+        raise UserError(
+            f"{config.where(key)}: {name} reads {component.columns} columns of {level} features, {info.name} has "
+            f"{present}. Linear{level.title()} reads any number."
+        )
     with config_errors(config, f"dataset.{name}", types_key, key, filled={"num_types": types_key}):
         encoder: FeatureEncoder = registry.construct(component, config.component_args("dataset", name), context)
     return encoder

@@ -189,7 +189,7 @@ class LayerFactory:
                 )
             return SingleBlock(gt.dim_hidden, sublayers[0], edges=edges[0], dropout=gt.dropout, norm=self._norm)
         act = variant(config, "layers", "GPSBlock").get("act", config.tree.gnn.act)
-        with config_errors(config, self.key, filled={"act": "gnn.act"}):
+        with config_errors(config, self.key, filled={"act": "gnn.act", "dropout": "gt.dropout"}):
             return GPSBlock(gt.dim_hidden, sublayers, edges=edges, dropout=gt.dropout, act=act, norm=self._norm)
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:

@@ -158,6 +158,11 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
             )
         name = HEAD_OF_TASK[info.task]
     head_class = registry.lookup("heads", name, config.where("gnn.head"))
+    if info.task == "graph" and not head_class.accepts_graph_token:
+        raise UserError(
+            f"{config.where('gnn.head')}: the head {name} predicts for every node or pair, the task of {info.name} is "
+            f"one prediction per graph. Use {HEAD_OF_TASK['graph']}, or a head whose name has graph."
+        )
     context = HeadContext(
         dim_in=dim_in,
         out_dim=info.out_dim,

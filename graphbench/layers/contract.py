@@ -222,8 +222,11 @@ class Block(GraphLayer):
 
 
 def _is_state(states: Any, h: Features) -> bool:
-    """Whether they can be node states: a sum with ``h`` would repeat one row without a word."""
-    return isinstance(states, Tensor) and states.dim() == 2 and states.shape[0] == h.shape[0]
+    """Whether they can be node states: a sum with ``h`` would repeat one row, or become float64, without a word."""
+    if not isinstance(states, Tensor) or states.dim() != 2 or states.shape[0] != h.shape[0]:
+        return False
+    given = h.dtype if isinstance(h, Tensor) else h.value.dtype
+    return states.is_floating_point() and (states.dtype != torch.float64 or given == torch.float64)
 
 
 class ChannelwiseAttention(GlobalAttention):

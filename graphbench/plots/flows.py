@@ -157,7 +157,8 @@ def _graph(axes: Axes, drawing: Drawing, shade: np.ndarray, top: float, node: in
     lines: list[Any] = []
     for bond, aside, order in zip(ends, across, drawing.orders, strict=True):
         lines += [bond + 0.07 * aside * (line - (order - 1) / 2) for line in range(order)]
-    axes.add_collection(LineCollection(lines, colors="0.6", linewidths=0.8, zorder=1))
+    width = float(np.clip(200 / max(len(lines), 1), 0.1, 0.8))  # many lines would be one grey area
+    axes.add_collection(LineCollection(lines, colors="0.6", linewidths=width, zorder=1))
     size = float(np.clip(3000 / len(shade), 14, 70))
     (x, y), read = positions.T, shade > 0
     axes.scatter(x, y, s=size, c="white", edgecolors="0.25", linewidths=0.6, zorder=2)

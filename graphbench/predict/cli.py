@@ -35,12 +35,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--coverage", type=float, default=0.9, metavar="C", help="default: %(default)s")
     options = parser.parse_args(arguments)
+    if options.batch_size is not None and options.batch_size < 1:
+        parser.error(f"--batch_size must be at least 1, received {options.batch_size}")
     from graphbench.data.datasets.custom import read_graphs
     from graphbench.predict.trained import load_run
+    from graphbench.train.accelerator import make_fabric
+
+    try:
+        device = make_fabric(options.device).device
+    except ValueError as error:
+        parser.error(f"--device: {error}")
 
     model = load_run(options.run)
     graphs, _ = read_graphs(options.data)
-    predictions = model.predict(graphs, device=options.device, batch_size=options.batch_size)
+    predictions = model.predict(graphs, device=device, batch_size=options.batch_size)
     if options.calibrate is not None:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]
         calibration = model.calibrate(known, coverage=options.coverage)

@@ -96,11 +96,13 @@ def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict
 def _card(folder: Path, dataset: str) -> str:
     """The model card: scores, configuration, provenance."""
     from graphbench.runs.record import RunRecord
+    from graphbench.runs.split_text import split_texts
 
     record = RunRecord.read(folder / "record.json")
     if record is None:
         raise UserError(f"{folder}: its record.json is missing or damaged.")
     facts = record.environment
+    split = split_texts([record.data], ",")[0]
     scores = "\n".join(f"| {score.split} | {score.name} | {score.value:.6g} |" for score in record.scores)
     packages = ", ".join(f"{name} {version}" for name, version in (facts.get("packages") or {}).items())
     return f"""---
@@ -110,7 +112,7 @@ tags: [graph-transformer, graph-ml]
 
 # {record.config}, run {record.run_id}
 
-Trained on {dataset} ({record.data.get("split_mode")} split, {record.data.get("sizes")}, data fingerprint
+Trained on {dataset} (split {split}, data fingerprint
 {str(record.data.get("fingerprint"))[:12]}); parameters of epoch {record.best_epoch}, the best by validation
 {record.metric}. {record.params or 0:,} trainable parameters, configuration {record.config_hash}, seed {record.seed}.
 

@@ -48,9 +48,10 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     ordered = [row for board in found for row in board.rows]
     shown = ordered[:limit]
     missing = left_out(configurations)
+    ranks = rankings(ordered)
     sections = [
         ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
-        ("ranks", "Models over data sets", rankings(ordered)),
+        *([("ranks", "Models over data sets", ranks)] if ranks else []),
         ("size", "Score, size and time", scatters(found)),
         ("curves", "Training curves", overlays(found) + curves(ordered, limit)),
         ("sparsity", "Attention sparsity", sparsity(ordered)),
@@ -110,7 +111,7 @@ def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: 
     ]
     tiles = "".join(f"<div><dt>{what}</dt><dd>{count}</dd></div>" for count, what in numbers)
     dates = [row.facts.date for row in ordered if row.facts.date]
-    span = f'<p class="about">{min(dates)} to {max(dates)}</p>' if dates else ""
+    span = f'<p class="about">{" to ".join(sorted({min(dates), max(dates)}))}</p>' if dates else ""
     return f'<dl class="tiles">{tiles}</dl>{span}'
 
 

@@ -24,7 +24,9 @@ def results_table(result: Aggregate) -> Table:
     n = len(result.runs)
     title = f"{result.config}: {n} run{'' if n == 1 else 's'}, values at the best validation epoch"
     notes = [f"run {run_id}: {reason}" for run_id, reason in result.left_out.items()]
-    table = Table(title=title, caption="not included: " + escape("; ".join(notes)) if notes else None)
+    table = Table(
+        title=title, min_width=len(title), caption="not included: " + escape("; ".join(notes)) if notes else None
+    )
     table.add_column("metric")
     for split in SPLITS:
         table.add_column(split, justify="right")

@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
-    parser.add_argument("overrides", nargs="*", metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5"
+    )
     launchers.add_arguments(parser, "runs")
     parser.add_argument(
         "--together",

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_files import compose, construct
+from graphbench.config.yaml_files import compose, construct, similar_file
 from graphbench.errors import UserError, unknown
 
 
@@ -101,7 +101,7 @@ def read_document(path: Path) -> LocatedValue:
     try:
         root = compose(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"'{path}' cannot be read: {error.strerror}.") from None
+        raise UserError(f"'{path}' cannot be read: {error.strerror}.{similar_file(path)}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"'{path}' cannot be read: {error}.") from None
     except yaml.MarkedYAMLError as error:

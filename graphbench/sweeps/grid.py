@@ -24,11 +24,11 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
     """
     keys = {key: value for key, value in section.mapping(what).items() if key not in table}
     for key, value in ((key, value) for name, value in keys.items() for key in tied_keys(name)):
+        if isinstance(value.value, dict):
+            raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
         if "." not in key and key not in SCHEMA:
             top = [name for name in SCHEMA if "." not in name]
             raise unknown(f"key of {what}", key, [*table, *top], value.where)
-        if isinstance(value.value, dict):
-            raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
     return keys
 
 

@@ -82,7 +82,10 @@ def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, 
     if pred.dim() != 2 or pred.shape[1] != out_dim:
         raise ContractError(f"{kind}: predictions must have shape (rows, {out_dim}); {_received(pred, true)}")
     if true.dim() < 1 or true.shape[0] != pred.shape[0]:
-        raise ContractError(f"{kind}: predictions and targets must have equally many rows; {_received(pred, true)}")
+        raise ContractError(
+            f"{kind}: predictions and targets must have equally many rows; {_received(pred, true)}. "
+            "Does gnn.head predict for graphs, and the targets are of nodes, or the other way round?"
+        )
     columns = 1 if kind in ("binary", "multiclass") else out_dim
     if true.dim() == 1 and columns == 1:
         true = true[:, None]

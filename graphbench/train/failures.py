@@ -30,6 +30,11 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
         value: of the loss.
         last: path of the latest checkpoint.
     """
+    if not epoch and not batch:
+        return RunFailed(
+            f"epoch 0, batch 0: the training loss is {value} before anything was learned. Look at the targets and the "
+            "range of the features (dataset), at layers and losses of your own, or use precision 32-true."
+        )
     return RunFailed(
         f"epoch {epoch}, batch {batch}: the training loss is {value}. "
         "Lower optim.base_lr, warm up longer (optim.num_warmup_epochs), clip gradients (optim.clip_grad_norm: True), "

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
+from torch import Tensor
 from torch.optim import Optimizer
 
 from graphbench.structures import DeviceBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.structures.sampled_graph import SampledGraph
 from graphbench.tasks.task import Task
+from graphbench.train.backward_failure import Detached, failure
 from graphbench.train.fabric import Fabric, Forward
 from graphbench.train.forward import OpaqueBatch
 from graphbench.train.gradient_exchange import GradientExchange
@@ -42,6 +45,7 @@ class TrainingStep:
         self._task = task
         self._settings = settings
         self.exchange: GradientExchange | None = None
+        self._has_gradients = False
 
     @property
     def precision(self) -> Precision:
@@ -54,25 +58,50 @@ class TrainingStep:
         Args:
             on_device: the batch.
             ends_group: whether an update follows, so that gradients cross process borders.
+
+        Raises:
+            UserError: code of a plug-in keeps gradients from being computed.
         """
-        batch, rows = on_device.batch, on_device.rows
         with self._fabric.gradient_sync(ends_group and self.exchange is None):
-            with part(FORWARD), seeds_drawn_together():
-                pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
-            assert batch.y is not None
-            true = batch.y
-            weight = batch.node_weight if isinstance(batch, SampledGraph) else None
-            if rows is not None:
-                pred, true = pred.index_select(0, rows), true.index_select(0, rows)
-                weight = None if weight is None else weight.index_select(0, rows)
-            if weight is None:
-                real = () if on_device.real is None else (on_device.real,)
-                loss = self._task.loss(pred, true, *real)
-            else:
-                loss = self._task.weighted_loss(pred, true, weight)
-            with part(BACKWARD):
-                self._fabric.backward(loss if auxiliary_loss is None else loss + auxiliary_loss)
+            pred, true, loss, total = self._losses(on_device)
+            try:
+                if total.grad_fn is None:
+                    raise Detached
+                with part(BACKWARD):
+                    self._fabric.backward(total)
+                self._check_gradients()
+            except RuntimeError as error:
+                told = failure(error, partial(self._losses, on_device))
+                if told is None:
+                    raise
+                raise told from error
         return StepOutput(loss.detach(), self._task.keep(pred), true)
+
+    def _losses(self, on_device: DeviceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Predictions, targets, the task's loss, and what is minimised: that and the loss of layers."""
+        batch, rows = on_device.batch, on_device.rows
+        with part(FORWARD), seeds_drawn_together():
+            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+        assert batch.y is not None
+        true = batch.y
+        weight = batch.node_weight if isinstance(batch, SampledGraph) else None
+        if rows is not None:
+            pred, true = pred.index_select(0, rows), true.index_select(0, rows)
+            weight = None if weight is None else weight.index_select(0, rows)
+        if weight is None:
+            real = () if on_device.real is None else (on_device.real,)
+            loss = self._task.loss(pred, true, *real)
+        else:
+            loss = self._task.weighted_loss(pred, true, weight)
+        return pred, true, loss, loss if auxiliary_loss is None else loss + auxiliary_loss
+
+    def _check_gradients(self) -> None:
+        """Refuses a first backward pass that has reached no parameter: training would move none, without a word."""
+        if not self._has_gradients and self.exchange is None:
+            groups = self._optimizer.param_groups
+            self._has_gradients = any(each.grad is not None for group in groups for each in group["params"])
+            if not self._has_gradients:
+                raise Detached
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +81,16 @@ MESSAGES = {
         "optim:\n  base_lr: .inf\n",
         r"x\.yaml:2: optim\.base_lr must be a finite number, received inf",
     ),
+    "no finite number for a component": (
+        "gt:\n  layer_type: GCN+SFi\n  SFi: {lam: .inf}\n",
+        r"x\.yaml:3: gt\.SFi\.lam must be a finite number, received inf",
+    ),
+    "the key without its section": ("lr: 0.1\n", r"unknown configuration key 'lr'\. Did you mean 'optim\.base_lr'\?"),
+    "the key of another section": ("train:\n  max_epoch: 3\n", r"x\.yaml:2: .*Did you mean 'optim\.max_epoch'\?"),
+    "misspelt without its section": ("batchsize: 3\n", r"x\.yaml:1: .*Did you mean 'train\.batch_size'\?"),
+    "text where a list is": ("plugins: mine.py\n", r"must be a list, received 'mine.py' \(str\). Write \[mine.py\]"),
+    "a path as a tag": ("name_tag: a/b\n", r"x\.yaml:1: name_tag is a part of the run folder's name, not a path"),
+    "an empty file": ("# nothing\n", r"x\.yaml: names no key: is the file empty\?"),
     "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a billion values": (
@@ -119,9 +130,18 @@ def test_missing_file_names_its_neighbour(write) -> None:
         load_config(path.with_name("sgformer-coar.yaml"))
 
 
+def test_infinity_where_a_component_asks_for_it(write) -> None:
+    assert load_config(write("gt: {layer_type: GCN+SFi, SFi: {alpha: .inf}}\n")).value("gt.SFi.alpha") == math.inf
+
+
 def test_odd_overrides(write) -> None:
     with pytest.raises(UserError, match="overrides come in pairs KEY VALUE; 'seed' has no value"):
         load_config(write(BASE), ["gt.layers", "2", "seed"])
+
+
+def test_overrides_with_an_equals_sign(write) -> None:
+    with pytest.raises(UserError, match=r"received 'optim.base_lr=0.1'\. Write optim.base_lr 0.1\."):
+        load_config(write(BASE), ["optim.base_lr=0.1"])
 
 
 def test_override_errors_name_the_command_line(write) -> None:

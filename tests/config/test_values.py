@@ -56,7 +56,7 @@ def test_refusal(key: Key, received: Any, message: str) -> None:
     [
         (int | None, None, Key(None, "", holds=int, optional=True)),
         (Literal["sum", "mean"], "sum", Key("sum", "", holds=str, allowed=("sum", "mean"))),
-        (tuple[float, ...], (0.5,), Key([0.5], "", holds=list, item=float, no_limit=True)),
+        (tuple[float, ...], (0.5,), Key([0.5], "", holds=list, item=float)),
         (int | str, 1, None),
         (dict[str, int], {}, None),
     ],

@@ -162,7 +162,7 @@ def test_networkx_json(tmp_path: Path) -> None:
         ),
         (
             {"nodes": NODES.replace("1,p,1,val,0.5", "1,p,1,val,")},
-            r"nodes.csv:3: column 'a' takes numbers, received 'nan'",
+            r"nodes.csv:3: column 'a' takes numbers, received an empty cell",
         ),
         (
             {"nodes": NODES.replace("1,p,1,val", "1,p,red,val")},

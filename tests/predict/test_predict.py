@@ -138,6 +138,9 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     with pytest.raises(UserError, match="exists already"):
         export("results/rings/0", tmp_path / "model")
     assert cli.main([str(tmp_path / "none"), data]) == 2
+    for wrong in (["--batch_size", "0"], ["--device", "cuda:99"], ["--device", "gpuu"]):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(["results/rings/0", data, *wrong])
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
 
@@ -189,6 +192,8 @@ def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained:
     assert len(model.predict(graph).graph) in (1, 3)
     with pytest.raises(UserError, match="no finished run with a checkpoint"):
         graphbench.load_run(tmp_path)
+    with pytest.raises(UserError, match=r"there is no folder results/ring\. Did you mean 'results/rings'\?"):
+        graphbench.load_run("results/ring")
     other = tmp_path / "mixed"
     shutil.copytree("results/rings", other)
     text = (other / "1/config.yaml").read_text()

@@ -118,6 +118,7 @@ def test_entries_are_chosen_by_label_column_or_folder(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["nowhere.yaml"], r"error: 'nowhere.yaml' cannot be read"),
+        (["quick-sgformr"], r"error: 'quick-sgformr' cannot be read: .*Did you mean 'quick-sgformer'\?"),
         (["{sweep}", "optim.max_epoch"], r"error: command line: overrides come in pairs KEY VALUE"),
         (["{sweep}", "--only", "GCN", "optim.max_epoch", "2"], r"error: --only: unknown entry 'optim.max_epoch'"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, read_field
-from graphbench.data.graph_tables import is_table, read_tables, stated_splits
+from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
+from graphbench.errors import ArgumentError, UserError
 from graphbench.registry import FromContext
 
 logger = logging.getLogger("graphbench")
@@ -80,7 +81,9 @@ class CustomGraphs(DatasetBuilder):
     ) -> None:
         if (path is None) == (function is None):
             given = "both" if path is not None else "neither"
-            raise ValueError(f"give dataset.custom.path or dataset.custom.function, received {given}")
+            raise ArgumentError(
+                ("function", "path"), f"give dataset.custom.path or dataset.custom.function, received {given}"
+            )
         if task not in ("graph", "node"):
             raise ValueError(f"task must be 'graph' or 'node' for custom graphs, received {task!r}")
         self.name, self.task, self.task_type = name, task, task_type
@@ -139,6 +142,11 @@ class CustomGraphs(DatasetBuilder):
                 )
             return y
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
+        if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
+            number = int((~y.isfinite()).int().argmax())
+            raise UserError(
+                f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: leave it out.{note}"
+            )
         if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
             raise UserError(
                 f"{where}: task_type '{self.task_type}' needs one whole number per example, 'y' is "
@@ -240,10 +248,11 @@ def _read_file(path: Path) -> Any:
     known = torch.serialization.get_safe_globals()  # what PyG has registered itself must stay so afterwards
     needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in known]
     try:
-        with torch.serialization.safe_globals(needed):
+        with torch.serialization.safe_globals(needed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickles that are refused anyway
             return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise UserError(f"dataset.custom.path: there is no file {path}.") from None
+        raise missing_file(path) from None
     except Exception as error:  # a file that is none of torch's can fail anywhere in the unpickler
         foreign = re.search(r"GLOBAL (\S+)", str(error))
         reason = f"it holds {foreign[1]} objects" if foreign else "it is not a file written by torch.save, or damaged"

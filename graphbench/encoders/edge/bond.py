@@ -28,6 +28,7 @@ class Bond(FeatureEncoder):
     """
 
     capturable: ClassVar[bool] = True
+    columns: ClassVar[int | None] = len(BOND_COLUMNS)
 
     def __init__(self, dim: FromContext[int]) -> None:
         super().__init__()

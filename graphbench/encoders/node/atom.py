@@ -33,6 +33,7 @@ class Atom(FeatureEncoder):
     """
 
     capturable: ClassVar[bool] = True
+    columns: ClassVar[int | None] = len(ATOM_COLUMNS)
 
     def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5) -> None:
         super().__init__()

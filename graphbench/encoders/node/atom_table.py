@@ -33,6 +33,7 @@ class AtomTable(FeatureEncoder):
     """
 
     capturable: ClassVar[bool] = True
+    columns: ClassVar[int | None] = len(ATOM_COLUMNS)
 
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()

@@ -30,7 +30,11 @@ class TypeDictNode(FeatureEncoder):
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
         if num_types < 1:
-            raise ArgumentError("num_types", f"TypeDictNode: num_types must be 1 or more, received {num_types}")
+            raise ArgumentError(
+                "num_types",
+                f"TypeDictNode reads whole numbers, categories, and must know how many there are: 1 or more, received "
+                f"{num_types}. Features that are real numbers are for LinearNode",
+            )
         self.type_emb = nn.Embedding(num_types, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:

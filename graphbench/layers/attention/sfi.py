@@ -16,7 +16,7 @@ from graphbench.layers.linear import Linear, joint_linear
 from graphbench.ops.blend import blend
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
-from graphbench.registry import FromContext, register
+from graphbench.registry import FromContext, OrInfinity, register
 from graphbench.structures import GraphBatch
 
 # Maps of the nodes that the flow depends on.
@@ -85,7 +85,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         mode: Literal["sparse", "dense", "none"] = "sparse",
         adjacency: bool = True,
         lam: float = 1.0,
-        alpha: float = 0.1,
+        alpha: OrInfinity[float] = 0.1,
         lam_norm: Literal["dataset", "graph", "batch"] = "dataset",
         solver: Literal["exact", "proximal"] = "exact",
         iters: int = 20,

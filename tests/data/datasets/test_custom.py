@@ -13,7 +13,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
-from graphbench.errors import UserError
+from graphbench.errors import ArgumentError, UserError
 from tests.dataset_case import TrainingCase
 from tests.paths import ROOT
 from tests.raw_files import TOTAL, ring
@@ -142,6 +142,10 @@ def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
             {},
             "'x' has 1 columns in graph 0 and 3 in graph 2",
         ),
+        ([_graph([NAN])], {}, "'y' of graph 0 is nan, or missing: leave it out"),
+        ([_graph([1])], {"task": "node"}, "y must have 2 rows, one per node, received 1"),
+        ([{"x": torch.ones(2, 1) * 1j, "y": torch.tensor(0)}], {}, "'x' holds complex numbers"),
+        ([{"x": torch.ones(2, 1), "edge_index": torch.full((2, 1), 0.5)}], {}, "must hold whole numbers, received fr"),
         ([{"x": torch.tensor([[1.0], [float("nan")]]), "y": torch.tensor(0)}], {}, "'x' of graph 0 has 1 values that"),
     ],
 )
@@ -152,9 +156,9 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, content: Any, changes: dict
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
     roots = Roots(tmp_path, (), tmp_path / "cache")
-    with pytest.raises(UserError, match="there is no file"):
-        _family(path=str(tmp_path / "none.pt")).load(roots)
     (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(ArgumentError, match=r"there is no file .*txt\.pt\. Did you mean '.*/text\.pt'\?"):
+        _family(path=str(tmp_path / "txt.pt")).load(roots)
     with pytest.raises(UserError, match=r"was not loaded: it is not a file written by torch.save"):
         _family(path=str(tmp_path / "text.pt")).load(roots)
     with pytest.raises(UserError, match=r"expected 'file.py:name' or 'module:name', received 'make'"):
