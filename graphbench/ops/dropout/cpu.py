@@ -1,8 +1,7 @@
-"""Dropout from bits, bytes or 16-bit lanes of random words; large masks are generated again in the backward pass, not stored."""
+"""Dropout from 8- or 16-bit lanes of random words; large masks are generated again in the backward pass, not stored."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -25,8 +24,8 @@ def draw_seed() -> int:
 class RandomKeep:
     """A stream of keep masks. The same seed gives the same stream, whatever the number of threads.
 
-    A 64-bit random word serves 64 entries when ``p`` is a half, eight when ``256 p`` is a whole number and four
-    otherwise; an entry is kept when its bit is set, or its lane reaches the threshold.
+    A 64-bit random word serves eight entries when ``256 p`` is a whole number and four otherwise; an entry is kept
+    when its lane reaches the threshold.
 
     Args:
         p: probability of dropping an entry, in (0, 1].
@@ -38,7 +37,7 @@ class RandomKeep:
 
     def __init__(self, p: float, seed: int) -> None:
         self._lane = torch.int8 if (256 * p).is_integer() else torch.int16
-        self._entries_per_word = 64 if p == 0.5 else 8 if self._lane == torch.int8 else 4
+        self._lanes_per_word = 8 if self._lane == torch.int8 else 4
         levels = 256 if self._lane == torch.int8 else 65536
         dropped = round(p * levels)
         self.scale = levels / (levels - dropped) if dropped < levels else 0.0
@@ -50,19 +49,10 @@ class RandomKeep:
         """Fills a contiguous floating tensor with the next 1 (keep) and 0 (drop) of the stream."""
         if self._all:
             return out.zero_()
-        words = torch.empty(-(-out.numel() // self._entries_per_word), dtype=torch.int64)
+        words = torch.empty(-(-out.numel() // self._lanes_per_word), dtype=torch.int64)
         words.random_(-(2**63), None, generator=self._generator)
-        if self._entries_per_word == 64:
-            bits = words.view(torch.int8).bitwise_and(_one_bit())
-            return torch.ne(bits.view(-1)[: out.numel()].view(out.shape), 0, out=out)
         lanes = words.view(self._lane)[: out.numel()].view(out.shape)
         return torch.ge(lanes, self._threshold, out=out)
-
-
-@cache
-def _one_bit() -> Tensor:
-    """(8, 1) int8, bytes with one of their bits."""
-    return torch.tensor([1, 2, 4, 8, 16, 32, 64, -128], dtype=torch.int8)[:, None]
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
