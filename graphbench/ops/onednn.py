@@ -1,8 +1,9 @@
 """Products of float32 matrices by oneDNN, where the processor can do more than MKL lets it.
 
 On processors of other makers MKL takes kernels of 256-bit vectors; oneDNN asks the processor itself, and where that
-computes 512 bits at once is up to twice as fast. It writes code for every shape that is new to it, in 0.4 ms, and keeps it as long as the process
-lives (about half a megabyte). So it gets pieces of always the same number of rows: batches of graphs differ in theirs.
+computes 512 bits at once is up to twice as fast. It writes code for every shape that is new to it, in 0.4 ms, and keeps
+it as long as the process lives (about half a megabyte). So it gets pieces of always the same number of rows: batches of
+graphs differ in theirs.
 """
 
 from __future__ import annotations
