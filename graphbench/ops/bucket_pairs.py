@@ -21,7 +21,19 @@ def scaled(q: Tensor) -> Tensor:
 
 def accumulate(total: Tensor, rows: slice, a: Tensor, b: Tensor) -> None:
     """``total`` becomes the product ``a b`` at the first query rows and grows by it at the others."""
-    total.baddbmm_(a, b, beta=0 if rows.start == 0 else 1)
+    beta = 0 if rows.start == 0 else 1
+    if total.stride(2) == 1:
+        total.baddbmm_(a, b, beta=beta)
+    else:  # channels first
+        total.transpose(1, 2).baddbmm_(b.transpose(1, 2), a.transpose(1, 2), beta=beta)
+
+
+def product(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """Writes the product ``a b``, (B, i, d) with rows or channels first in memory."""
+    if out.stride(2) == 1:
+        torch.bmm(a, b, out=out)
+    else:
+        torch.bmm(b.transpose(1, 2), a.transpose(1, 2), out=out.transpose(1, 2))
 
 
 class BucketPairs:

@@ -26,6 +26,8 @@ _FRACTION = 0.8
 _SLACK = 8
 # Padded pairs (times heads) that cost as much as one more bucket (about 30 calls into torch).
 _OVERHEAD = 1 << 14
+# Numbers of float32 that one instruction of a processor multiplies, at most.
+_VECTOR = 16
 # Least query rows of a tile that does not hold all rows of its graph.
 _LEAST_ROWS = 64
 
@@ -58,6 +60,19 @@ class Bucket:
     def heads_first(self, packed: Tensor) -> Tensor:
         """(B * H, L, width), from (cells, H, width); a view where the bucket is one graph."""
         return self.view(packed).transpose(1, 2).reshape(-1, self.length, packed.shape[2])
+
+    def operands(self, packed: Tensor) -> Tensor:
+        """(B * H, L, width) as :meth:`heads_first`, as they lie for fast products on a CPU.
+
+        A product whose result is narrow and no multiple of a vector takes MKL up to four times as long as its
+        transpose: there channels come before rows in memory, and every product of operands is written the other way
+        round (:func:`graphbench.ops.bucket_pairs.product`).
+        """
+        width = packed.shape[2]
+        if width % _VECTOR == 0:
+            return self.heads_first(packed)
+        channels = self.view(packed).permute(0, 2, 3, 1).contiguous()
+        return channels.view(-1, width, self.length).transpose(1, 2)
 
     def block(self, packed: Tensor) -> Tensor:
         """(B * H, L, width) to be filled for :meth:`put_block`; part of ``packed`` where the bucket is one graph."""

@@ -101,12 +101,19 @@ def test_what_it_is_not_for(pieces: list[tuple[int, ...]], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("vendor", "vectors", "expected"),
-    [("AuthenticAMD", "AVX512", True), ("GenuineIntel", "AVX512", False), ("AuthenticAMD", "AVX2", False)],
+    ("vendor", "family", "vectors", "expected"),
+    [
+        ("AuthenticAMD", 26, "AVX512", True),
+        ("AuthenticAMD", 25, "AVX512", False),
+        ("GenuineIntel", 6, "AVX512", False),
+        ("AuthenticAMD", 26, "AVX2", False),
+    ],
 )
-def test_processors(vendor: str, vectors: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors(
+    vendor: str, family: int, vectors: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     info = tmp_path / "cpuinfo"
-    info.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    info.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 17\n")
     monkeypatch.setattr(onednn, "_CPU_INFO", info)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: vectors)

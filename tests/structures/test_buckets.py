@@ -137,6 +137,18 @@ def test_layouts_are_made_once() -> None:
     assert ragged.layout_for_pairs(1, 10) is not ragged.layout_for_pairs(1, 100)
 
 
+@pytest.mark.parametrize("width", [4, 16, 20, 32])
+@pytest.mark.parametrize("sizes", [[3], [3, 2]], ids=["one graph", "two graphs"])
+def test_operands_have_channels_first_where_products_are_faster(sizes: list[int], width: int) -> None:
+    """In memory, for widths that are no whole vectors."""
+    layout = Ragged.from_sizes(sizes).layout
+    (bucket,) = layout.buckets
+    packed = torch.randn(len(sizes) * 3, 2, width)
+    operands = bucket.operands(packed)
+    assert torch.equal(operands, bucket.heads_first(packed))
+    assert (operands.stride(2) == 1) == (width % 16 == 0)
+
+
 @pytest.mark.parametrize("sizes", [[3], [3, 2]], ids=["one graph", "two graphs"])
 def test_what_is_written_into_a_block_is_in_the_packed_rows(sizes: list[int]) -> None:
     layout = Ragged.from_sizes(sizes).layout

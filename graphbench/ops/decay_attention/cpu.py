@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import accumulate
+from graphbench.ops.bucket_pairs import accumulate, product
 from graphbench.ops.decay_attention.damping import Damping, distances_of
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.mask import Decay
@@ -62,7 +62,7 @@ class _Attention(torch.autograd.Function):
         packed_q, out = damping.lifted(packed_q), packed_v.new_empty(packed_v.shape)
         distances = distances_of(index, ragged, layout, mask, dtype)
         for bucket, of_bucket in zip(layout.buckets, distances, strict=True):
-            q_Bid, k_Bjd, v_Bje = (bucket.heads_first(x) for x in (packed_q, packed_k, packed_v))
+            q_Bid, k_Bjd, v_Bje = (bucket.operands(x) for x in (packed_q, packed_k, packed_v))
             out_Bie = torch.empty_like(v_Bje)
             damping.set_bucket(bucket, of_bucket)
             for batch, rows in bucket.tiles(heads, _PAIRS):
@@ -71,7 +71,7 @@ class _Attention(torch.autograd.Function):
                 probs = torch.softmax(damping.damped(scores, out=scores), dim=-1)
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
+                product(probs, v_Bje[batch], out_Bie[batch, rows])
             bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
         return layout.unpack(out).to(v.dtype)
 
@@ -90,8 +90,8 @@ class _Attention(torch.autograd.Function):
         distances = distances_of(ctx.index, ragged, layout, mask, dtype)
         for bucket, of_bucket in zip(layout.buckets, distances, strict=True):
             damping.set_bucket(bucket, of_bucket)
-            q_Bid, k_Bjd, v_Bje = (bucket.heads_first(x) for x in (packed_q, packed_k, packed_v))
-            grad_Bie = bucket.heads_first(packed_grad)
+            q_Bid, k_Bjd, v_Bje = (bucket.operands(x) for x in (packed_q, packed_k, packed_v))
+            grad_Bie = bucket.operands(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
@@ -106,7 +106,7 @@ class _Attention(torch.autograd.Function):
                 grad_z = grad_probs.mul_(kept)
                 grad_z.addcmul_(probs, grad_z.sum(2, keepdim=True), value=-1)
                 grad_scores = damping.backward(grad_z, scores, grad_start)
-                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
+                product(grad_scores, k_Bjd[batch], grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
             for block, packed_gradient in zip((grad_q, grad_k, grad_v), packed_grads):
                 bucket.put(block, packed_gradient)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import accumulate, scaled
+from graphbench.ops.bucket_pairs import accumulate, product, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.focal_attention import lists
 from graphbench.ops.focal_attention.focal_pairs import FocalPairs
@@ -138,8 +138,8 @@ class _Attention(torch.autograd.Function):
         packed_q, packed_k, packed_v = (layout.pack(x).to(dtype) for x in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
         for bucket in layout.buckets:
-            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
-            v_Bje = bucket.heads_first(packed_v)
+            q_Bid, k_Bjd = scaled(bucket.operands(packed_q)), bucket.operands(packed_k)
+            v_Bje = bucket.operands(packed_v)
             out_Bie = torch.empty_like(v_Bje)
             pairs = FocalPairs(call.scope, bucket, heads, dtype)
             for tile in _tiles(bucket, heads, pairs, call.indices):
@@ -147,7 +147,7 @@ class _Attention(torch.autograd.Function):
                 probs = _probabilities(q_Bid, k_Bjd, pairs, relations, tile, bias)
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
+                product(probs, v_Bje[batch], out_Bie[batch, rows])
                 for relation, kind in zip(relations, kinds):
                     if relation.value is not None:
                         value_HTe = relation.value.entries
@@ -170,8 +170,8 @@ class _Attention(torch.autograd.Function):
         packed_grads = [torch.empty_like(x) for x in (packed_q, packed_k, packed_v)]
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[4] else None
         for bucket in layout.buckets:
-            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
-            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(packed_grad)
+            q_Bid, k_Bjd = scaled(bucket.operands(packed_q)), bucket.operands(packed_k)
+            v_Bje, grad_Bie = bucket.operands(packed_v), bucket.operands(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
@@ -187,7 +187,7 @@ class _Attention(torch.autograd.Function):
                 # ds = p (mask dp - sum_j p mask dp), in place
                 grad_scores = grad_probs.mul_(kept)
                 grad_scores.addcmul_(probs, grad_scores.sum(2, keepdim=True), value=-1)
-                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
+                product(grad_scores, k_Bjd[batch], grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
                 _through_scores_(grad_q, grad_k, q_Bid, k_Bjd, grad_scores, pairs, relations, tile)
                 if grad_bias is not None:

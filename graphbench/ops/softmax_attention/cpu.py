@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.bucket_pairs import BucketPairs, accumulate, scaled
+from graphbench.ops.bucket_pairs import BucketPairs, accumulate, product, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.softmax_attention.cpu_small import applies, small_attention
 from graphbench.structures import Ragged
@@ -74,15 +74,15 @@ class _Attention(torch.autograd.Function):
         packed_q, packed_k, packed_v = (layout.pack(x).to(dtype) for x in (q, k, v))
         out = packed_v.new_empty(packed_v.shape)
         for bucket in layout.buckets:
-            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
-            v_Bje = bucket.heads_first(packed_v)
+            q_Bid, k_Bjd = scaled(bucket.operands(packed_q)), bucket.operands(packed_k)
+            v_Bje = bucket.operands(packed_v)
             out_Bie = torch.empty_like(v_Bje)
             pairs = BucketPairs(ragged, bucket, q.shape[1], dtype)
             for batch, rows in bucket.tiles(q.shape[1], _PAIRS):
                 probs = _softmax(q_Bid[batch, rows], k_Bjd[batch], _offset(pairs, bias, batch, rows))
                 if keep is not None:
                     probs.mul_(keep.fill_(torch.empty_like(probs)))
-                torch.bmm(probs, v_Bje[batch], out=out_Bie[batch, rows])
+                product(probs, v_Bje[batch], out_Bie[batch, rows])
             bucket.put(out_Bie if keep is None else out_Bie.mul_(keep.scale), out)
         return layout.unpack(out).to(v.dtype)
 
@@ -97,8 +97,8 @@ class _Attention(torch.autograd.Function):
         packed_grads = [torch.empty_like(x) for x in (packed_q, packed_k, packed_v)]
         grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and ctx.needs_input_grad[3] else None
         for bucket in layout.buckets:
-            q_Bid, k_Bjd = scaled(bucket.heads_first(packed_q)), bucket.heads_first(packed_k)
-            v_Bje, grad_Bie = bucket.heads_first(packed_v), bucket.heads_first(packed_grad)
+            q_Bid, k_Bjd = scaled(bucket.operands(packed_q)), bucket.operands(packed_k)
+            v_Bje, grad_Bie = bucket.operands(packed_v), bucket.operands(packed_grad)
             if keep is not None:
                 grad_Bie = grad_Bie * keep.scale
             grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q_Bid, k_Bjd, v_Bje))
@@ -111,7 +111,7 @@ class _Attention(torch.autograd.Function):
                 # ds = p (mask dp - sum_j p mask dp), in place
                 grad_scores = grad_probs.mul_(kept)
                 grad_scores.addcmul_(probs, grad_scores.sum(2, keepdim=True), value=-1)
-                torch.bmm(grad_scores, k_Bjd[batch], out=grad_q[batch, rows])
+                product(grad_scores, k_Bjd[batch], grad_q[batch, rows])
                 accumulate(grad_k[batch], rows, grad_scores.transpose(1, 2), q_Bid[batch, rows])
                 if grad_bias is not None:
                     pairs.add_to_bias(grad_scores, batch, rows, grad_bias)
