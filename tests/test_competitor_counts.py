@@ -84,6 +84,12 @@ def test_counts_of_the_leaderboards_of_molecules() -> None:
     assert parameters("gsn-directional-molhiv") == 114_211
 
 
+def test_counts_of_gated_gcn_lspe() -> None:
+    """By the constructor of its release; the last norm of the edges and a bias that centring removes are not here."""
+    assert parameters("gatedgcn-lspe-zinc", folder="gnnbench") == 522_870 - 2 * 59 - 20
+    assert parameters("gatedgcn-lspe-molpcba") == 1_068_721 - 2 * 118
+
+
 def test_count_of_egt() -> None:
     """89.3M printed: its atom table has 9 * 128 + 1 rows, its first map after the layers reads four virtual nodes."""
     rows, virtual_nodes = 9 * 128 + 1 - 173, 3 * 768 + 4 * 64

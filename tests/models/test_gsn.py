@@ -1,4 +1,4 @@
-"""GSN as its release trains it on ogbg-molhiv: graph by graph from the equations, in float64, with the weights of ours."""
+"""GSN as its release trains it on ogbg-molhiv: graph by graph from the equations, in float64."""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ def test_a_layer_reads_its_columns() -> None:
     assert EdgeTables("shared", 3, 2).of(e, 1) is e
     assert torch.equal(EdgeTables("per_layer", 3, 2).of(e, 1), e[:, 3:])
     assert EdgeTables("per_layer", 3, 2).of(None, 1) is None
-    with pytest.raises(
-        ValueError, match="edge_tables must be one of shared, per_layer, per_layer_and_first; received 'own'"
-    ):
+    with pytest.raises(ValueError, match="one of shared, per_layer, per_layer_and_first; received 'own'"):
         EdgeTables("own", 3, 2)
 
 
