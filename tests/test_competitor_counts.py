@@ -86,8 +86,8 @@ def test_counts_of_the_leaderboards_of_molecules() -> None:
 
 def test_counts_of_gated_gcn_lspe() -> None:
     """By the constructor of its release; the last norm of the edges and a bias that centring removes are not here."""
-    assert parameters("gatedgcn-lspe-zinc", folder="gnnbench") == 522_870 - 2 * 59 - 20
-    assert parameters("gatedgcn-lspe-molpcba") == 1_068_721 - 2 * 118
+    assert parameters("lspe-zinc", folder="gnnbench") == 522_870 - 2 * 59 - 20
+    assert parameters("lspe-molpcba") == 1_068_721 - 2 * 118
 
 
 def test_count_of_egt() -> None:

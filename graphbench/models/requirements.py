@@ -53,7 +53,7 @@ class EdgeTables:
         tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns l * dim ..
             (l + 1) * dim of them, so that an edge encoder of width ``gnn.dim_edge`` = layers * dim gives every layer
             tables of its own, as OGB's convolutions have them; ``per_layer_and_first``: the first layer adds ``dim``
-            more columns to its own, the last of (layers + 1) * dim, as GSN's does with counts of substructures.
+            more columns to its own, the last ones of all, as GSN's does with counts of substructures.
         dim: width of the layers.
         layers: how many there are.
     """
@@ -69,11 +69,11 @@ class EdgeTables:
         """(E, dim) edge states for a layer, counted from 0.
 
         Raises:
-            ValueError: not as many columns as layers read.
+            ValueError: fewer columns than layers read.
         """
         if e is None or self.shared:
             return e
-        if e.shape[1] != self.columns:
+        if e.shape[1] < self.columns:
             raise ValueError(
                 f"edge_tables: the layers read {self.columns} columns of the edge states, received {e.shape[1]}; set "
                 f"gnn.dim_edge to {self.columns}"

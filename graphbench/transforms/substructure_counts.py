@@ -103,9 +103,10 @@ class SubstructureCounts(Transform):
 
     def _clique_column(self, block: np.ndarray) -> int | None:
         """Column of cliques of a size, None where cycles have it."""
+        above = int(block.shape[1]) - SMALLEST
         if not self.cycles:
-            return block.shape[1] - SMALLEST
-        return None if block.shape[1] == SMALLEST else self.cycles - SMALLEST + block.shape[1] - SMALLEST
+            return above
+        return self.cycles - SMALLEST + above if above else None
 
 
 @register("EdgeSubstructureCounts")

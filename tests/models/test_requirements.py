@@ -26,8 +26,6 @@ def test_the_first_layer_adds_the_columns_that_are_left() -> None:
     assert torch.equal(tables.of(e, 1), e[:, 2:4])
     with pytest.raises(ValueError, match="read 8 columns of the edge states, received 6; set gnn"):
         EdgeTables("per_layer_and_first", 2, 3).of(e, 0)
-    with pytest.raises(ValueError, match="read 4 columns of the edge states, received 6"):
-        EdgeTables("per_layer", 2, 2).of(e, 0)
 
 
 def test_what_is_wrong_is_named() -> None:
