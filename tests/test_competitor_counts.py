@@ -80,6 +80,14 @@ def test_counts_of_the_leaderboards_of_molecules() -> None:
     assert parameters("pna-molpcba") == 6_550_839
     assert parameters("dgn-molhiv") == 114_065
     assert parameters("dgn-molpcba") == 6_732_696
+    assert parameters("gsn-molhiv") == 3_338_701
+    assert parameters("gsn-directional-molhiv") == 114_211
+
+
+def test_counts_of_gated_gcn_lspe() -> None:
+    """By the constructor of its release; the last norm of the edges and a bias that centring removes are not here."""
+    assert parameters("lspe-zinc", folder="gnnbench") == 522_870 - 2 * 59 - 20
+    assert parameters("lspe-molpcba") == 1_068_721 - 2 * 118
 
 
 def test_count_of_egt() -> None:

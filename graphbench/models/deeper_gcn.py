@@ -42,7 +42,7 @@ class DeeperGCN(EncodedModel):
         local: factory of convolutions (``gnn.layer_type``: ``GENConv``, or any local layer).
         head: factory of the head.
         dropout: probability (``gnn.dropout``).
-        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
+        edge_tables: ``shared``, ``per_layer``, .., see :class:`~graphbench.models.requirements.EdgeTables`.
         virtual_node: a node per graph that hears all others and speaks to all.
 
     Shape:
@@ -69,7 +69,7 @@ class DeeperGCN(EncodedModel):
         virtual_node: bool = False,
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=False)
-        local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim)
+        local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim, layers)
         if virtual_node:
             check_same_width(dim_encoded, dim, "virtual_node is added to encoded nodes and states")
         self.layers: Modules[LocalLayer] = Modules(

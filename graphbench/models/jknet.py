@@ -36,7 +36,7 @@ class StackSettings:
         residual: the bracket W_l h + b_l.
         layer_norm: norm is a LayerNorm of every node in place of BatchNorm.
         input_map: h_0 is a linear map of X, and dropped out.
-        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
+        edge_tables: ``shared``, ``per_layer``, .., see :class:`~graphbench.models.requirements.EdgeTables`.
     """
 
     jump: Literal["cat", "max", "sum", "last"] = "cat"
@@ -98,7 +98,7 @@ class JKNet(EncodedModel):
         local = local_layers(local, layers)
         if settings.jump not in JUMPS:
             raise ArgumentError("jump", f"jump must be one of {', '.join(JUMPS)}, received {settings.jump!r}")
-        self.jump, self.tables = settings.jump, EdgeTables(settings.edge_tables, dim)
+        self.jump, self.tables = settings.jump, EdgeTables(settings.edge_tables, dim, layers)
         self.lin_in = InputLinear(dim_encoded, dim) if settings.input_map else None
         first = dim if settings.input_map else dim_encoded
         widths = [dim if number else first for number in range(layers)]

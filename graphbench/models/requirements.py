@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from graphbench.errors import ArgumentError
 from graphbench.layers.contract import LocalLayer
 from graphbench.structures import GraphBatch
 
-Tables: TypeAlias = Literal["shared", "per_layer"]
+Tables: TypeAlias = Literal["shared", "per_layer", "per_layer_and_first"]
 
 
 def local_layers(local: Callable[[int, int], LocalLayer] | None, layers: int) -> Callable[[int, int], LocalLayer]:
@@ -52,15 +52,31 @@ class EdgeTables:
     Args:
         tables: ``shared``: all layers read the same edge states; ``per_layer``: layer l reads columns l * dim ..
             (l + 1) * dim of them, so that an edge encoder of width ``gnn.dim_edge`` = layers * dim gives every layer
-            tables of its own, as OGB's convolutions have them.
+            tables of its own, as OGB's convolutions have them; ``per_layer_and_first``: the first layer adds ``dim``
+            more columns to its own, the last ones of all, as GSN's does with counts of substructures.
         dim: width of the layers.
+        layers: how many there are.
     """
 
-    def __init__(self, tables: Tables, dim: int) -> None:
-        if tables not in ("shared", "per_layer"):
-            raise ArgumentError("edge_tables", f"edge_tables must be shared or per_layer, received {tables!r}")
-        self.shared, self.dim = tables == "shared", dim
+    def __init__(self, tables: Tables, dim: int, layers: int) -> None:
+        if tables not in get_args(Tables):
+            allowed = ", ".join(get_args(Tables))
+            raise ArgumentError("edge_tables", f"edge_tables must be one of {allowed}; received {tables!r}")
+        self.shared, self.first, self.dim = tables == "shared", tables == "per_layer_and_first", dim
+        self.columns = dim * (layers + self.first)
 
     def of(self, e: Tensor | None, layer: int) -> Tensor | None:
-        """(E, dim) edge states for a layer, counted from 0."""
-        return e if e is None or self.shared else e[:, layer * self.dim : (layer + 1) * self.dim]
+        """(E, dim) edge states for a layer, counted from 0.
+
+        Raises:
+            ValueError: fewer columns than layers read.
+        """
+        if e is None or self.shared:
+            return e
+        if e.shape[1] < self.columns:
+            raise ValueError(
+                f"edge_tables: the layers read {self.columns} columns of the edge states, received {e.shape[1]}; set "
+                f"gnn.dim_edge to {self.columns}"
+            )
+        own = e[:, layer * self.dim : (layer + 1) * self.dim]
+        return own + e[:, -self.dim :] if self.first and layer == 0 else own

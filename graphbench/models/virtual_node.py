@@ -35,10 +35,11 @@ class MessagePassingSettings:
     Attributes:
         virtual_node: a node per graph that hears all others and speaks to all, see :class:`MessagePassing`.
         virtual_expansion: width inside its MLP as a multiple of ``dim``; 2 in OGB's programs, 1 in those of OGB-LSC.
-        edge_tables: ``shared`` or ``per_layer``, see :class:`~graphbench.models.requirements.EdgeTables`.
+        edge_tables: ``shared``, ``per_layer``, .., see :class:`~graphbench.models.requirements.EdgeTables`.
         local_residual: every layer adds its input.
         jump: ``last``: node states are those of the last layer; ``cat``: [x_0 | last layer].
         norm_last: BatchNorm and dropout after the last layer, too.
+        virtual_norm_last: BatchNorm after the second map of the virtual node's MLP, too; not in GSN's program.
     """
 
     virtual_node: bool = False
@@ -47,6 +48,7 @@ class MessagePassingSettings:
     local_residual: bool = False
     jump: Literal["last", "cat"] = "last"
     norm_last: bool = True
+    virtual_norm_last: bool = True
 
 
 class MessagePassing(nn.Module):
@@ -84,7 +86,7 @@ class MessagePassing(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        local, self.tables = local_layers(local, layers), EdgeTables(settings.edge_tables, dim)
+        local, self.tables = local_layers(local, layers), EdgeTables(settings.edge_tables, dim, layers)
         if settings.jump not in ("last", "cat"):
             raise ArgumentError("jump", f"jump must be last or cat, received {settings.jump!r}")
         if settings.virtual_node or settings.local_residual:
@@ -95,7 +97,7 @@ class MessagePassing(nn.Module):
         self.dropout = Dropout(dropout)
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if settings.virtual_node else None
         self.virtual_updates = nn.ModuleList(
-            virtual_update(dim, settings.virtual_expansion * dim)
+            virtual_update(dim, settings.virtual_expansion * dim, norm_last=settings.virtual_norm_last)
             for _ in range(layers - 1 if settings.virtual_node else 0)
         )
         self.settings = settings
@@ -125,11 +127,10 @@ class MessagePassing(nn.Module):
         return torch.cat([as_dense(encoded), as_dense(h)], dim=1) if self.settings.jump == "cat" else as_dense(h)
 
 
-def virtual_update(dim: int, inner: int) -> NormedSequential:
-    """The MLP of a virtual node: W, BN, ReLU, W, BN, ReLU, of width ``inner`` inside."""
-    return NormedSequential(
-        nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim), BatchNorm(dim), nn.ReLU()
-    )
+def virtual_update(dim: int, inner: int, *, norm_last: bool = True) -> NormedSequential:
+    """The MLP of a virtual node: W, BN, ReLU, W, BN (with ``norm_last``), ReLU, of width ``inner`` inside."""
+    last = [nn.Linear(inner, dim), *([BatchNorm(dim)] if norm_last else []), nn.ReLU()]
+    return NormedSequential(nn.Linear(dim, inner), BatchNorm(inner), nn.ReLU(), *last)
 
 
 @register("OGBGNN")

@@ -18,6 +18,7 @@ EdgeResistance, EffectiveResistance          made two-way    count          left
 RandomWalkSE, RandomWalkEdgeSE               stay one-way    count          count    no way: 0; no way out: 0
 ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing nothing  no way: 255 (or not listed)
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
+SubstructureCounts, EdgeSubstructureCounts   made two-way    count once     left out nothing: a substructure lies in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
 TruncatedSVD                                 stay one-way    count          count    no way: 0
 Expander                                     none of the edges are looked at

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench.data.store import GraphStore
 from graphbench.layers.local.dgn import DGN
 from graphbench.structures import GraphBatch, Ragged
+from graphbench.transforms.substructure_counts import EdgeSubstructureCounts
 from tests.contract import example_batch, shaken
 
 EVERY = ["mean", "sum", "max", "min", "dir1-av", "dir2-dx", "dir3-av"]
@@ -63,12 +65,39 @@ def test_directed_derivatives_do_not_see_the_sign_of_an_eigenvector() -> None:
 
 
 def test_it_asks_for_the_eigenvectors_that_it_reads() -> None:
-    assert DGN.required_transforms({"aggregators": ["mean"]}) == {}
-    asked = DGN.required_transforms({"aggregators": ["dir1-av", "mean", "dir3-dx"]})
+    assert DGN.required_transforms({"aggregators": ["mean"], "field": "eigenvectors"}) == {}
+    asked = DGN.required_transforms({"aggregators": ["dir1-av", "mean", "dir3-dx"], "field": "eigenvectors"})
     assert asked == {"LaplacianPE": {"max_freqs": 4, "laplacian_norm": "none"}}
     batch = GraphBatch(Ragged.from_sizes([2]), torch.tensor([[0, 1], [1, 0]]), x=torch.ones(2, 3))
     with pytest.raises(ValueError, match="DGN reads 2 eigenvectors"):
         DGN(3, 3, aggregators=["dir1-av"])(batch.x, None, batch)
+
+
+def test_along_cycles() -> None:
+    # two triangles 0 1 2 and 1 2 3 that share the edge 1 2, a square around both with that chord, and a lone end 4
+    pairs = [(0, 1), (1, 2), (2, 0), (1, 3), (2, 3), (3, 4)]
+    edges = torch.tensor([*pairs, *((b, a) for a, b in pairs)]).T
+    store = GraphStore.from_arrays([5], [12], edges)
+    counts = {"EdgeSubstructureCounts.counts": EdgeSubstructureCounts(4)(store)["counts"]}
+    batch = GraphBatch(Ragged.from_sizes([5]), edges, x=torch.randn(5, 3).double(), edge_pe=counts)
+    layer = shaken(DGN(3, 6, aggregators=["dir3-av", "dir3-dx", "dir4-av"], field="cycles").double())
+    with torch.no_grad():
+        layer.lin.weight.copy_(torch.eye(9)[:6])
+        layer.lin.bias.zero_()
+    h, x = layer(batch.x, None, batch)[0], batch.x
+    # at node 1: the edge to 2 lies on both triangles, those to 0 and 3 on one
+    mean = (x[0] + 2 * x[2] + x[3]) / 4
+    torch.testing.assert_close(h[1], torch.cat([mean, (mean - x[1]).abs()]), rtol=0, atol=1e-6)
+    assert (h[4] == 0).all()
+    asked = DGN.required_transforms({"aggregators": ["dir3-av", "dir6-dx", "max"], "field": "cycles"})
+    assert asked == {"EdgeSubstructureCounts": {"cycles": 6}}
+    for found in ({}, counts):
+        with pytest.raises(ValueError, match="DGN reads counts of cycles of up to 6 nodes"):
+            DGN(3, 3, aggregators=["dir6-av"], field="cycles")(x.float(), None, batch.replace(edge_pe=found))
+    with pytest.raises(ValueError, match="dir<k>-dx with k from 3 on, received 'dir2-av'"):
+        DGN(3, 3, aggregators=["dir2-av"], field="cycles")
+    with pytest.raises(ValueError, match="field must be eigenvectors or cycles, received 'edges'"):
+        DGN(3, 3, field="edges")
 
 
 @pytest.mark.parametrize(("names", "message"), [(["median"], "received 'median'"), ([], "received none")])

@@ -139,7 +139,7 @@ def test_encoded_nodes_are_read_beside_the_last_layer() -> None:
         ({"layers": 0}, "1 or more local layers are needed, received 0"),
         ({"local": None}, "received 3 of none"),
         ({"jump": "sum"}, "jump must be last or cat, received 'sum'"),
-        ({"edge_tables": "own"}, "edge_tables must be shared or per_layer, received 'own'"),
+        ({"edge_tables": "own"}, "edge_tables must be one of shared, per_layer, per_layer_and_first; received 'own'"),
         ({"dim": 6, "virtual_node": True}, "received 8 and 6 columns"),
     ],
 )

@@ -19,6 +19,7 @@ DIM = 16
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "DeeperGCN": [{}, {"virtual_node": True}],
+    "GatedGCNLSPE": [{"positions": 4}, {"positions": 4, "unit_positions": False}],
     "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
     "TwoBranch": [
         {},
@@ -81,8 +82,15 @@ def _graph(size, edges, seed):
     store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
     sets = {name: registry.lookup("transforms", name)(4)(store) for name in ("Patches", "PatchEdges")}
     edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"]) for name, out in sets.items()}
-    hops = _hops(size, edge_index)
-    return GraphBatch(Ragged.from_sizes([size]), edge_index, x=x, edge_attr=edge_attr, edge_sets=edge_sets, hops=hops)
+    return GraphBatch(
+        Ragged.from_sizes([size]),
+        edge_index,
+        x=x,
+        edge_attr=edge_attr,
+        edge_sets=edge_sets,
+        hops=_hops(size, edge_index),
+        pe={"RandomWalkSE.landing": draw(size, 4)},
+    )
 
 
 def _hops(size, edge_index):
@@ -142,6 +150,7 @@ def test_the_numbering_of_nodes_does_not_matter(model, head, own, local, attenti
         edge_attr=graph.edge_attr[edges],
         edge_sets=_renumbered(graph, nodes, edges),
         hops=_hops(graph.num_nodes, edge_index),
+        pe={name: values[nodes] for name, values in graph.pe.items()},
     )
     expected = built(graph)
     torch.testing.assert_close(built(permuted), expected[nodes] if head == "node" else expected, rtol=0, atol=1e-11)

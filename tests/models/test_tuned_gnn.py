@@ -134,7 +134,7 @@ def test_every_layer_has_its_edge_table() -> None:
     first, _ = model.layers[0](batch.x, batch.edge_attr[:, :IN], batch)
     second, _ = model.layers[1](first, batch.edge_attr[:, IN:], batch)
     torch.testing.assert_close(model(batch), model.head.mlp(torch.cat([first, second], 1)))
-    with pytest.raises(ValueError, match="edge_tables must be shared or per_layer, received 'own'"):
+    with pytest.raises(ValueError, match="one of shared, per_layer, per_layer_and_first; received 'own'"):
         registry.construct(TunedGNN, {**context, "edge_tables": "own"})
 
 

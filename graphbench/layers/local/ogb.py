@@ -69,6 +69,7 @@ class OGBGIN(LocalLayer):
         dim_out: channels of the output.
         dim_edge: channels of the edge states; another number than ``dim_out`` adds a linear map.
         expansion: width inside the MLP as a multiple of ``dim_out``; 2 in OGB's programs, 1 in those of OGB-LSC.
+        train_eps: eps is learned, from 0; False: 0, as in GSN's program.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.
@@ -85,13 +86,14 @@ class OGBGIN(LocalLayer):
         *,
         dim_edge: FromContext[int] = 0,
         expansion: int = 2,
+        train_eps: bool = True,
     ) -> None:
         super().__init__()
         check_at_least(1, expansion=expansion)
         inner = expansion * dim_out
         self.lin_in = nn.Linear(dim_in, dim_out) if dim_in != dim_out else None
         self.lin_edge = nn.Linear(dim_edge, dim_out) if dim_edge not in (0, dim_out) else None
-        self.eps = nn.Parameter(torch.zeros(1))
+        self.eps = nn.Parameter(torch.zeros(1)) if train_eps else None
         self.mlp = NormedSequential(nn.Linear(dim_out, inner), BatchNorm(inner), nn.ReLU(), nn.Linear(inner, dim_out))
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
@@ -102,4 +104,5 @@ class OGBGIN(LocalLayer):
             neighbours = sum_at_target(adj, gather(adj, x, "source").relu())
         else:
             neighbours, _ = relu_sum(adj, x, e if self.lin_edge is None else self.lin_edge(e))
-        return self.mlp(torch.addcmul(neighbours, x, 1 + self.eps), batch), e
+        heard = neighbours + x if self.eps is None else torch.addcmul(neighbours, x, 1 + self.eps)
+        return self.mlp(heard, batch), e

@@ -1,0 +1,94 @@
+"""Cycles and cliques of a simple graph, each listed once, by growing paths in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+_ROWS = 1 << 19  # paths grown at a time
+
+
+class SimpleGraph:
+    """Neighbours of the nodes of an undirected graph without loops and repeated edges.
+
+    Args:
+        source: (E,) nodes, of edges as they come: directions, repetitions and loops are taken out.
+        target: (E,) nodes.
+        nodes: how many there are.
+
+    Attributes:
+        keys: (D,) source * nodes + target of both directions of every edge, in ascending order.
+    """
+
+    def __init__(self, source: np.ndarray, target: np.ndarray, nodes: int) -> None:
+        proper = source != target
+        both = np.concatenate([source[proper] * nodes + target[proper], target[proper] * nodes + source[proper]])
+        self.nodes, self.keys = nodes, np.unique(both)
+        self.source, self.target = np.divmod(self.keys, max(nodes, 1))
+        self.ptr = np.searchsorted(self.source, np.arange(nodes + 1))
+
+    def number(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Places in ``keys`` of edges, -1 where there is no such edge."""
+        if not len(self.keys):
+            return np.full(np.broadcast_shapes(source.shape, target.shape), -1)
+        key = source * self.nodes + target
+        place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        return np.where(self.keys[place] == key, place, -1)
+
+    def adjacent(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Whether there is an edge, pair by pair."""
+        return self.number(source, target) >= 0
+
+    def grown(self, paths: np.ndarray) -> Iterator[np.ndarray]:
+        """Blocks (P, l + 1): the paths (.., l), each with every neighbour of its last node."""
+        degree = np.diff(self.ptr)[paths[:, -1]]
+        ends = np.cumsum(degree)
+        for block in np.split(np.arange(len(paths)), np.flatnonzero(np.diff(ends // _ROWS)) + 1):
+            row = np.repeat(block, degree[block])
+            neighbour = np.arange(len(row)) - np.repeat(np.cumsum(degree[block]) - degree[block], degree[block])
+            yield np.column_stack([paths[row], self.target[self.ptr[paths[row, -1]] + neighbour]])
+
+
+def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarray]:
+    """Blocks (M, k) of cycles of 3 .. ``longest`` nodes, in their order around the cycle; the first is the smallest.
+
+    A path grows from its smallest node by larger ones, and counts as a cycle where its ends are adjacent and its second
+    node is smaller than its last, which one of its two directions is.
+
+    Args:
+        graph: where to look.
+        longest: nodes of a cycle.
+        induced: cycles with a chord are left out.
+    """
+    todo = [_edges(graph)] if longest >= 3 else []
+    while todo:
+        for paths in graph.grown(todo.pop()):
+            start, end, inner = paths[:, 0], paths[:, -1], paths[:, 1:-1]
+            fits = (end > start) & (inner != end[:, None]).all(1)
+            if induced:
+                fits &= ~graph.adjacent(inner[:, :-1], end[:, None]).any(1)
+            paths = paths[fits]
+            closed = graph.adjacent(paths[:, 0], paths[:, -1])
+            yield paths[closed & (paths[:, 1] < paths[:, -1])]
+            paths = paths[~closed] if induced else paths  # an edge between the ends is a chord of anything longer
+            if paths.shape[1] < longest and len(paths):
+                todo.append(paths)
+
+
+def cliques(graph: SimpleGraph, largest: int) -> Iterator[np.ndarray]:
+    """Blocks (M, k) of cliques of 3 .. ``largest`` nodes, in ascending order."""
+    todo = [_edges(graph)] if largest >= 3 else []
+    while todo:
+        for paths in graph.grown(todo.pop()):
+            end = paths[:, -1]
+            paths = paths[(end > paths[:, -2]) & graph.adjacent(paths[:, :-2], end[:, None]).all(1)]
+            yield paths
+            if paths.shape[1] < largest and len(paths):
+                todo.append(paths)
+
+
+def _edges(graph: SimpleGraph) -> np.ndarray:
+    """(D / 2, 2) edges, from the smaller to the larger node."""
+    upwards = graph.source < graph.target
+    return np.column_stack([graph.source[upwards], graph.target[upwards]])
