@@ -109,7 +109,7 @@ def test_wrong_input_is_one_message_and_code_2(
         ("dataset.node_encoder_name TypeDictNode", "num_types (default): TypeDictNode reads whole numbers, categories"),
         (
             "gnn.head node",
-            "line: the head node predicts for every node or pair, the task of rings is one",
+            "line: the head node predicts for every node, the task of rings is one",
         ),
         ("gt.dropout 1.5", "error: command line: gt.dropout: dropout must lie in [0, 1], received 1.5"),
         ("dataset.custom.path graph.pt", "line: dataset.custom.path: there is no file graph.pt"),

@@ -14,6 +14,7 @@ from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
 from graphbench.factory.layers import LayerFactory
 from graphbench.heads.contract import Head, HeadContext
+from graphbench.heads.edge import EdgeHead
 from graphbench.layers.contract import GraphLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.single import SingleBlock
@@ -158,9 +159,9 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
             )
         name = HEAD_OF_TASK[info.task]
     head_class = registry.lookup("heads", name, config.where("gnn.head"))
-    if info.task == "graph" and not head_class.accepts_graph_token:
+    if info.task == "graph" and not (head_class.accepts_graph_token or issubclass(head_class, EdgeHead)):
         raise UserError(
-            f"{config.where('gnn.head')}: the head {name} predicts for every node or pair, the task of {info.name} is "
+            f"{config.where('gnn.head')}: the head {name} predicts for every node, the task of {info.name} is "
             f"one prediction per graph. Use {HEAD_OF_TASK['graph']}, or a head whose name has graph."
         )
     context = HeadContext(

@@ -203,7 +203,7 @@ def test_graphs_that_contradict_themselves_are_refused(graphs: list[Any], messag
 
 
 def test_lengths_that_disagree_are_refused() -> None:
-    with pytest.raises(ValueError, match="y must have 1 rows, received 2"):
+    with pytest.raises(ValueError, match="y must have 1 rows, one per graph, received 2"):
         GraphStore.from_arrays([2], [0], torch.empty(2, 0), y=torch.ones(2))
     with pytest.raises(ValueError, match="do not describe the same graphs"):
         GraphStore.from_arrays([2], [3], torch.zeros(2, 2))

@@ -167,7 +167,7 @@ def test_parameters_as_in_the_originals():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TypeDictNode(4, 0), "num_types must be 1 or more, received 0"),
+        (lambda: TypeDictNode(4, 0), "how many there are: 1 or more, received 0"),
         (lambda: TypeDictEdge(4, 0), "num_types must be 1 or more, received 0"),
         (lambda: LinearNode(4, 0), "node_in = 0"),
         (lambda: LinearEdge(4, 0), "edge_in = 0"),

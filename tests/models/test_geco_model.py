@@ -96,7 +96,17 @@ def test_blocks_hold_what_the_configuration_names(name: str, kinds: list[type]) 
             "gt.GECO.local_block: local_block must be propagation, gat, conv-<length>",
         ),
         (["gt.GECO.emb_dim", "4"], "command line: gt.GECO.emb_dim: emb_dim must be odd and at least 3, received 4"),
-        (["gt.layer_type", "CustomGatedGCN+GECO", "dataset.edge_encoder", "true"], "CustomGatedGCN"),
+        (
+            [
+                "gt.layer_type",
+                "CustomGatedGCN+GECO",
+                "dataset.edge_encoder",
+                "true",
+                "dataset.edge_encoder_name",
+                "DummyEdge",
+            ],
+            "CustomGatedGCN",
+        ),
     ],
 )
 def test_messages(overrides: list[str], message: str) -> None:
