@@ -96,10 +96,15 @@ def logit_gradients(adj: Adjacency, grad_logit: Tensor | None) -> tuple[Tensor |
 
 
 def _blocks(of_edges: Tensor) -> Iterator[slice]:
-    """Pieces of the edges whose numbers stay in the cache from one operation to the next; elsewhere they are one."""
-    on_cpu = of_edges.device.type == "cpu" and of_edges.numel() > 0
-    step = max(1, _BLOCK // of_edges[0].numel()) if on_cpu else max(1, len(of_edges))
-    return (slice(start, start + step) for start in range(0, len(of_edges), step))
+    """Pieces of the edges whose numbers stay in the cache from one operation to the next.
+
+    Elsewhere than on a CPU they are one piece, and for a compiler, whose program is for any number of edges.
+    """
+    if of_edges.device.type != "cpu" or torch.compiler.is_compiling():
+        yield slice(None)
+        return
+    step = max(1, _BLOCK // max(1, of_edges[:1].numel()))
+    yield from (slice(start, start + step) for start in range(0, len(of_edges), step))
 
 
 class _Propagate(torch.autograd.Function):
