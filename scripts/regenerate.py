@@ -26,7 +26,6 @@ from scripts import (
     model_pages,
     notebooks,
     readme_results,
-    results_page,
 )
 from study import claims, reproduction_guide
 
@@ -55,7 +54,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/api.md": api_reference.page,
     "docs/models.md": model_pages.page,
     "README.md": readme_results.page,
-    "docs/results.md": results_page.page,
     **{f"docs/examples/{page.stem}.ipynb": functools.partial(notebooks.notebook, page) for page in notebooks.pages()},
 }
 """File -> its content."""

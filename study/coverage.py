@@ -1,8 +1,8 @@
 """Which printed cells of the five papers a shipped sweep names, and which have been measured.
 
 ``python -m study.coverage [--list] [--check]`` computes it from results/published, configs/sweeps and the
-packed records, prints a line per table and writes docs/coverage.md. ``--list`` prints every cell instead; ``--check``
-compares the page only. That every entry can be built is a test (tests/test_sweeps.py).
+packed records, prints a line per table and writes docs/coverage.md and docs/results.md. ``--list`` prints every cell
+instead; ``--check`` compares the pages only. That every entry can be built is a test (tests/test_sweeps.py).
 
 A cell is a printed number. It is *named* if an entry of a sweep is compared with it (``published``), if it is read
 from the same runs (training errors, gains), or if a benchmark measures it; *measured* if all runs of the entry are in
@@ -29,11 +29,13 @@ from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs
 from graphbench.tables.published import PublishedRow, names, read_published
 from graphbench.tables.sweep_table import Cell, sweep_cells
+from study import results_page
 
 ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
+RESULTS = ROOT / "docs/results.md"
 NOT_NAMED = ROOT / "study/not_named.yaml"
 NOT_REPRODUCED = ROOT / "study/not_reproduced.yaml"
 
@@ -220,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="every cell as tab-separated values")
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if docs/coverage.md is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is out of date")
     options = parser.parse_args(arguments)
     cells = coverage(read_sweeps())
     text = page(cells)
@@ -231,10 +233,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\t".join((*what, cell.sweep, cell.config, cell.status, cell.variant)))
         return 0
     print(text.partition("\n| ")[2], end="")
-    stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
-    if stale and not options.check:
-        atomic.write_text(PAGE, text)
-    return int(stale and options.check)
+    pages = {PAGE: text, RESULTS: results_page.page(cells)}
+    stale = [path for path, new in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != new]
+    for path in stale if not options.check else ():
+        atomic.write_text(path, pages[path])
+    return int(bool(stale) and options.check)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,7 @@ def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
         read_sweep(options.sweep, options.overrides)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("material", "mkdocstrings"))), reason="pip install 'graphbench-gt[docs]'"
 )

@@ -103,6 +103,7 @@ def test_a_call_ends_in_time_and_the_next_one_goes_on(commands: dict[str, list[s
     assert stored(tmp_path)["second"]["result"] is None
 
 
+@pytest.mark.slow
 def test_a_command_that_does_not_end_leaves_time_for_the_others(commands: dict[str, list[str]], tmp_path: Path) -> None:
     """It has failed, with what it printed; the next call does not try it again."""
     endless = python("import time; print('a dot'); time.sleep(600)")

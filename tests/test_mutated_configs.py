@@ -246,6 +246,7 @@ def check(tree: Tree, damage: str, path: Path, capsys: pytest.CaptureFixture[str
     assert "Traceback" not in err, told
 
 
+@pytest.mark.slow
 def test_what_is_damaged_was_whole(trees: list[Tree], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, tree in enumerate(trees):
         path = tmp_path / f"whole{number}.yaml"

@@ -1,11 +1,12 @@
-"""``study.coverage``: docs/coverage.md is what the sweeps name and the records hold."""
+"""``study.coverage``: docs/coverage.md and docs/results.md are what the sweeps name and the records hold."""
 
 from __future__ import annotations
 
 import pytest
 
 from graphbench.tables.published import names, read_published
-from study.coverage import NOT_NAMED, NOT_REPRODUCED, PAGE, Coverage, coverage, page, reasons
+from study import results_page
+from study.coverage import NOT_NAMED, NOT_REPRODUCED, PAGE, RESULTS, Coverage, coverage, page, reasons
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 
@@ -19,8 +20,9 @@ def test_every_printed_number_is_a_cell(cells: list[Coverage]) -> None:
     assert [(cell.table, cell.row) for cell in cells] == printed
 
 
-def test_the_page_is_up_to_date(cells: list[Coverage]) -> None:
+def test_the_pages_are_up_to_date(cells: list[Coverage]) -> None:
     assert PAGE.read_text() == page(cells), "python -m study.coverage"
+    assert RESULTS.read_text() == results_page.page(cells), "python -m study.coverage"
 
 
 def test_at_least_so_many_cells_are_named(cells: list[Coverage]) -> None:

@@ -1,13 +1,13 @@
-"""docs/results.md, what is measured of the papers' own systems; ``python -m scripts.regenerate`` writes it."""
+"""docs/results.md, what is measured of the papers' own systems; ``python -m study.coverage`` writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from study.coverage import Coverage, coverage, read_sweeps
+if TYPE_CHECKING:  # that module writes this page, too
+    from study.coverage import Coverage
 
-ROOT = Path(__file__).resolve().parent.parent
 SYSTEMS: Mapping[str, str] = {
     "SGFormer": "SGFormer",
     "Gradformer": "Gradformer",
@@ -31,7 +31,7 @@ NOTES: Mapping[str, str] = {
 INTRODUCTION = """\
 # First results
 
-Written by `python -m scripts.regenerate` from results/published and results/measured. What the papers print for their
+Written by `python -m study.coverage` from results/published and results/measured. What the papers print for their
 own systems and what their settings give here, on a CPU; ± is the sample deviation over runs, their number in
 parentheses. *reproduced*: the two differ by at most one published deviation plus one point. Rows of other models,
 commands, records and provenance: [results/measured](../results/measured/README.md). Which of the printed numbers a
@@ -40,9 +40,8 @@ of the papers' claims hold: [claims](claims.md).
 """
 
 
-def page() -> str:
-    """The page: a section per system, in it a line per measured cell of its row."""
-    cells = coverage(read_sweeps())
+def page(cells: Sequence[Coverage]) -> str:
+    """A section per system, in it a line per measured cell of its row."""
     return INTRODUCTION + "".join(_section(paper, cells) for paper in SYSTEMS)
 
 
