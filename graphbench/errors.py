@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -51,6 +52,12 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
         by_lower.setdefault(candidate.lower(), candidate)
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
+
+
+def neighbour(path: Path, pattern: str = "*") -> str:
+    """What beside a path that leads nowhere may be meant, as a sentence with a space before it; empty for nothing."""
+    hint = nearest(path.name, [each.name for each in path.parent.glob(pattern)])
+    return "" if hint is None else f" Did you mean '{path.parent / hint}'?"
 
 
 def unknown(

@@ -16,10 +16,9 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
 from importlib.abc import ExecutionLoader
 from pathlib import Path
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any
 
 from graphbench.errors import UserError
@@ -176,17 +175,13 @@ def failure(error: BaseException) -> str | None:
 
 def refused_by_us(error: BaseException) -> bool:
     """Whether a ``raise`` of this package itself made an exception, not something that it called or miscalculated."""
-    *_, last = _tracebacks(error)
+    last = error.__traceback__
+    assert last is not None
+    while last.tb_next is not None:
+        last = last.tb_next
     code = last.tb_frame.f_code
     raised = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
     return raised and Path(code.co_filename).is_relative_to(_PACKAGE)
-
-
-def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
-    step = error.__traceback__
-    while step is not None:
-        yield step
-        step = step.tb_next
 
 
 def loaded() -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from graphbench import shipped
-from graphbench.errors import UserError, nearest
+from graphbench.errors import UserError, nearest, neighbour
 
 COMMAND_LINE = "command line"
 Leaves = dict[str, tuple[Any, str]]
@@ -205,10 +205,9 @@ def parse_overrides(overrides: Sequence[str]) -> Leaves:
 
 def similar_file(path: Path) -> str:
     """Which file may be meant by a path that leads nowhere, as a sentence with a space before it; empty for none."""
-    candidates = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    hint = nearest(path.name, candidates)
-    if hint is not None:
-        return f" Did you mean '{path.parent / hint}'?"
+    beside = neighbour(path, "*.y*ml")
+    if beside:
+        return beside
     known = [file.stem for file in (*shipped.configurations(), *shipped.sweeps())] if len(path.parts) == 1 else []
     hint = nearest(path.stem, known)
     return f" Did you mean '{hint}'? graphbench list configs has all." if hint else ""

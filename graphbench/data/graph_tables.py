@@ -27,7 +27,7 @@ from torch import Tensor
 
 from graphbench.data.files.molecules import molecules
 from graphbench.data.splits import PARTS, SplitRequest, Splits
-from graphbench.errors import ArgumentError, UserError, nearest, unknown
+from graphbench.errors import ArgumentError, UserError, neighbour, unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -285,10 +285,8 @@ def _line(path: Path, rows: pandas.Series[bool]) -> str:
 
 def missing_file(path: Path) -> ArgumentError:
     """The message for a path that leads nowhere; names the neighbour that may be meant."""
-    hint = nearest(path.name, [file.name for file in path.parent.iterdir()]) if path.parent.is_dir() else None
-    similar = f" Did you mean '{path.parent / hint}'?" if hint else ""
     begin = "" if path.is_absolute() else f" (in {Path.cwd()})"
-    return ArgumentError("path", f"there is no file {path}{begin}.{similar}")
+    return ArgumentError("path", f"there is no file {path}{begin}.{neighbour(path)}")
 
 
 def _read_json(path: Path) -> Any:

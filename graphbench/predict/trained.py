@@ -17,7 +17,7 @@ from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, GraphRecord
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError, nearest
+from graphbench.errors import UserError, neighbour
 from graphbench.factory.data import read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform, build_transforms
@@ -168,9 +168,7 @@ def load_run(folder: str | Path) -> TrainedModel:
         folders = [path for path in finished if ".old-" not in path.name and (path / "ckpt/best.ckpt").is_file()]
         if not folders:
             if not folder.is_dir():
-                hint = nearest(folder.name, [each.name for each in folder.parent.glob("*")])
-                similar = f" Did you mean '{folder.parent / hint}'?" if hint else ""
-                raise UserError(f"there is no folder {folder}.{similar}")
+                raise UserError(f"there is no folder {folder}.{neighbour(folder)}")
             listed = ", ".join(map(str, records)) or "none"
             raise UserError(f"{folder}: no finished run with a checkpoint. Runs there: {listed}.")
     configs = [load_config(path / "config.yaml") for path in folders]

@@ -6,7 +6,7 @@ forward pass is done once more, watched function by function, and the calls out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,19 @@ from graphbench.errors import UserError
 
 _IN_PLACE = "modified by an inplace operation"
 _TWICE = "backward through the graph a second time"
+_DETACHED = (
+    "no gradient leads through this call, and the loss has none left: no parameter would be trained. Leave out detach, "
+    ".data, .item and torch.no_grad on the way from the parameters to the loss, and what has no gradient (argmax, "
+    "comparisons)"
+)
+_SPOILED = (
+    "changes a tensor in place that the backward pass needs as it was. Make a new one: h = h + a for h += a, "
+    "torch.where for h[mask] = a, relu for relu_, inplace=False"
+)
+_KEPT = (
+    "uses a tensor that was computed in an earlier step, whose backward pass is over. Keep tensor.detach() of it, or "
+    "compute it anew in every forward pass"
+)
 _AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
 _MOST_PLACES = 3
 
@@ -39,30 +52,22 @@ def failure(error: RuntimeError, forward: Callable[[], Any]) -> UserError | None
         error: of the backward pass.
         forward: does the forward pass and the loss again, with the same batch.
     """
+    places_of: Callable[[_Watch], Iterable[str]]
+    if isinstance(error, Detached):
+        said, places_of = _DETACHED, lambda watch: watch.cuts
+    elif _IN_PLACE in str(error):
+        said, places_of = _SPOILED, _Watch.spoiled
+    elif _TWICE in str(error):
+        said, places_of = _KEPT, lambda watch: watch.kept or plug_ins.loaded()
+    else:  # out of memory, say: the forward pass is not for doing again
+        return None
     watch = _Watch()
     try:
         with torch.compiler.set_stance("force_eager"), watch, saved_tensors_hooks(watch.save, lambda kept: kept):
             forward()
     except Exception:  # noqa: BLE001  the exception that is explained here came first
         return None
-    found: list[str] = []
-    if isinstance(error, Detached):
-        found, said = watch.cuts, (
-            "no gradient leads through this call, and the loss has none left: no parameter would be trained. Leave out "
-            "detach, .data, .item and torch.no_grad on the way from the parameters to the loss, and what has no "
-            "gradient (argmax, comparisons)"
-        )  # fmt: skip
-    elif _IN_PLACE in str(error):
-        found, said = list(watch.spoiled()), (
-            "changes a tensor in place that the backward pass needs as it was. Make a new one: h = h + a for h += a, "
-            "torch.where for h[mask] = a, relu for relu_, inplace=False"
-        )  # fmt: skip
-    elif _TWICE in str(error):
-        found, said = watch.kept or plug_ins.loaded(), (
-            "uses a tensor that was computed in an earlier step, whose backward pass is over. Keep tensor.detach() of "
-            "it, or compute it anew in every forward pass"
-        )  # fmt: skip
-    places = list(dict.fromkeys(found))[-_MOST_PLACES:]
+    places = list(dict.fromkeys(places_of(watch)))[-_MOST_PLACES:]
     return UserError(f"{'; '.join(places)}: {said}.") if places else None
 
 

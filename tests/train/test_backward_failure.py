@@ -35,6 +35,13 @@ def test_nobody_else_is_blamed_for_code_of_ours(forward: Callable[[], Tensor], e
     assert failure(error, forward) is None
 
 
+def test_the_forward_pass_is_not_done_again_for_what_has_nothing_to_do_with_it() -> None:
+    """Memory that is exhausted, say, would be so once more."""
+    done: list[int] = []
+    assert failure(RuntimeError("out of memory"), lambda: done.append(1)) is None
+    assert not done
+
+
 def test_a_change_before_a_tensor_is_needed_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two changes in place only the one behind the function that keeps the tensor is named."""
 

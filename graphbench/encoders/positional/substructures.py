@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphbench.encoders.contract import ColumnEncoder
 from graphbench.encoders.inputs import embed_columns, precomputed
 from graphbench.errors import ArgumentError, check_at_least
+from graphbench.layers.module_list import Modules
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 from graphbench.structures.substructure_kinds import substructure_columns
@@ -58,15 +59,14 @@ class Substructures(ColumnEncoder):
                 f"substructures, each at least 1, received {list(vocabulary)}",
             )
         rows = list(vocabulary) * (kinds if len(vocabulary) == 1 else 1)
-        self.tables = nn.ModuleList(nn.Embedding(count, dim_pe) for count in rows)
+        self.tables: Modules[nn.Embedding] = Modules(nn.Embedding(count, dim_pe) for count in rows)
         for table in self.tables:
-            assert isinstance(table, nn.Embedding)
             nn.init.xavier_uniform_(table.weight)
         self.register_buffer("limits", torch.tensor(rows) - 1, persistent=False)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes, (E, dim_pe) of the edges."""
-        tables = [table for table in self.tables if isinstance(table, nn.Embedding)]
+        tables = list(self.tables)
         counts = precomputed(batch, self.registered_name, "counts", len(tables), edges=self.level == "edge")
         return embed_columns(tables, torch.minimum(counts.long(), self.limits), self.registered_name)
 
