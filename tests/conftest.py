@@ -23,6 +23,14 @@ def _folder(variable: str, default: str) -> Path:
     return Path(named) if named else ROOT.parent / "shared" / default
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves ``exhaustive`` tests out, long ones too, unless the expression of ``-m`` names them."""
+    if "exhaustive" not in config.getoption("markexpr"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)

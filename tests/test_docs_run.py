@@ -1,9 +1,9 @@
 """Commands of README and guides, run in the order in which they stand; YAML blocks loaded and built.
 
 What takes hours is shortened by arguments that are appended: trainings on published data by ``--dry_run`` (data is not
-read, all else is checked and the model is built), those on generated graphs by fewer and smaller ones; tables of a
-sweep are made from its stored records. Pages that are programs are run word by word in test_examples.py,
-test_python_api.py, test_custom_data_guide.py and nn/test_nn.py.
+read, all else is checked and the model is built), those on generated graphs by fewer and smaller ones; shards are two,
+of generated graphs; tables of a sweep are made from its stored records. Pages that are programs are run word by word in
+test_examples.py, test_python_api.py, test_custom_data_guide.py and nn/test_nn.py.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ STORED = {"sgformer-cora": "sgformer-table2", "gcn-cora": "sgformer-table2", "gp
 """Runs that a reader has trained by then -> the records of them that are stored."""
 GENERATED = ("configs/quickstart.yaml", "configs/quickstart-gps.yaml", "quickstart")
 OWN = ("rings.yaml", "my_task.yaml")
+FEWER = {"64": "2", "8": "2"}
+"""Shards and processes that prepare a data set."""
 SMALL = (*TINY, "gt.layers", "2", "print", "file")
 
 
@@ -63,6 +65,8 @@ def _arguments(words: list[str]) -> list[str]:
         if not given or set(given) <= set(GENERATED):
             return [word, *rest, *SMALL]
         return [word, *rest, *([] if set(given) <= set(OWN) or "--dry_run" in rest else ["--dry_run"])]
+    if word == "prepare":
+        return [word, *(GENERATED[1] if "peptides" in each else FEWER.get(each, each) for each in rest)]
     if word == "sweep" and "--dry_run" not in rest:
         return [word, *rest, "--dry_run"]
     if word == "tables" and "--sweep" in rest and "--records" not in rest:
