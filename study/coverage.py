@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import yaml
 
@@ -45,6 +46,8 @@ BENCHMARKS: Mapping[str, str] = {
     "sgformer_table4": "python scripts/bench.py sgformer_table4 --device cuda",
 }
 """Tables of times and memory -> the command that measures them."""
+MANY_CELLS = 5
+"""With fewer cells the distances of a row from validation and test scores say nothing."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
 """Metric of a cell -> metric of the cell in the same row whose runs give it, too."""
 
@@ -61,6 +64,7 @@ class Coverage:
         status: of its measurement, see :attr:`Cell.status`; ``not named`` without a command.
         variant: another sweep, which reproduces a cell that ``sweep`` does not; empty: none.
         mean: of the runs, in the scale of the printed number; None where there are none.
+        validation: mean score of the same runs on validation data, in the same scale.
     """
 
     table: str
@@ -70,6 +74,7 @@ class Coverage:
     status: str = "not named"
     variant: str = ""
     mean: Mean | None = None
+    validation: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -122,8 +127,25 @@ def _cells_of(sweep: Sweep) -> list[Coverage]:
         row = cell.published
         if row is not None and row.mean:
             config = cell.spec.records.name
-            found.append(Coverage(sweep.published, rows[row], sweep.name, config, _status(cell), mean=cell.measured))
+            found.append(
+                Coverage(
+                    sweep.published,
+                    rows[row],
+                    sweep.name,
+                    config,
+                    _status(cell),
+                    mean=cell.measured,
+                    validation=_validation(cell),
+                )
+            )
     return found
+
+
+def _validation(cell: Cell) -> float | None:
+    if cell.measured is None or cell.published is None:
+        return None
+    mean = cell.result.mean("val", cell.measured.name)
+    return None if mean is None else mean.mean * cell.published.scale.factor
 
 
 def _status(cell: Cell) -> str:
@@ -180,6 +202,8 @@ def page(cells: Sequence[Coverage]) -> str:
         "",
     ]
     lines += _with_reasons([cell for cell in cells if cell.status in ("below", "above")], NOT_REPRODUCED)
+    lines += ["", "## Rows in print that are nearer to validation scores", ""]
+    lines += _nearer_to_validation(cells)
     lines += ["", "## What is missing for the rows not named", ""]
     lines += _with_reasons([cell for cell in cells if cell.status == "not named"], NOT_NAMED)
     return "\n".join(lines) + "\n"
@@ -199,6 +223,30 @@ def _with_reasons(cells: Iterable[Coverage], path: Path) -> list[str]:
         reason = stated.get((table, model), f"no reason is stated in {path.relative_to(ROOT)}")
         rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
     return [f"- {', '.join(named)}: {reason}." for reason, named in rows.items()]
+
+
+def _nearer_to_validation(cells: Iterable[Coverage]) -> list[str]:
+    """A table of the rows whose printed numbers are nearer to our validation scores than to our test scores."""
+    distances: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for cell in cells:
+        if cell.measured and cell.mean is not None and cell.validation is not None:
+            printed = float(cell.row.mean)
+            of_row = distances.setdefault((cell.table, cell.row.model), [])
+            of_row.append((abs(printed - cell.mean.mean), abs(printed - cell.validation)))
+    lines = []
+    judged = {row: pairs for row, pairs in distances.items() if len(pairs) >= MANY_CELLS}
+    for (table, model), pairs in judged.items():
+        from_test, from_validation = (fmean(each) for each in zip(*pairs, strict=True))
+        if from_validation < from_test:
+            lines.append(f"| {table} | {model} | {len(pairs)} | {from_test:.2f} | {from_validation:.2f} |")
+    return [
+        f"Of the {len(judged)} rows with at least {MANY_CELLS} measured cells these {len(lines)}: mean distance of the",
+        "printed numbers from our scores on test and on validation data, same runs.",
+        "",
+        "| table | row | cells | from test | from validation |",
+        "|---|---|--:|--:|--:|",
+        *lines,
+    ]
 
 
 def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphbench.tables.published import names, read_published
@@ -29,6 +31,16 @@ def test_at_least_so_many_cells_are_named(cells: list[Coverage]) -> None:
     named = [cell for cell in cells if cell.status != "not named"]
     assert len(named) >= 1250
     assert all(cell.config for cell in named)
+
+
+def test_rows_nearer_to_validation_are_listed(cells: list[Coverage]) -> None:
+    """The printed number of every cell of a row is moved to the score of one split, then of the other."""
+    of_row = [cell for cell in cells if (cell.table, cell.row.model) == ("sgformer_table5", "GCN")]
+    scores = [(cell.mean.mean, cell.validation) for cell in of_row if cell.mean]
+    assert len(scores) == len(of_row) == 10
+    for number, listed in ((0, False), (1, True)):
+        moved = [replace(c, row=replace(c.row, mean=f"{s[number]:.2f}")) for c, s in zip(of_row, scores, strict=True)]
+        assert ("| sgformer_table5 | GCN | 10 |" in page(moved)) == listed
 
 
 def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
