@@ -50,25 +50,29 @@ def test_public_functions_let_the_caller_choose_the_implementation(operator: str
 
 
 @functools.cache
-def imported_without_triton() -> dict[str, str]:
-    """Operator -> what importing its kernels raises where Triton is not installed."""
+def chosen_without_triton() -> dict[str, tuple[str, str]]:
+    """Operator -> one of its functions, and what choosing its kernels raises where Triton is not installed."""
     code = f"""
-import importlib, sys
+import importlib, sys, torch
+from graphbench.ops.backend import Backends
 sys.modules["triton"] = None
 for operator in {WITH_KERNELS}:
-    try:
-        importlib.import_module(f"graphbench.ops.{{operator}}.gpu")
-    except ImportError as error:
-        print(operator, error, sep="\\t")
+    public = importlib.import_module(f"graphbench.ops.{{operator}}")
+    for backends in (each for each in vars(public).values() if isinstance(each, Backends) and "gpu" in each.names):
+        try:
+            backends.choose("gpu", torch.empty(0))
+        except ImportError as error:
+            print(operator, backends.operator, error, sep="\\t")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parents[1], capture_output=True, text=True, check=True)
-    return dict(line.split("\t") for line in done.stdout.splitlines())
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    return {operator: (function, message) for operator, function, message in lines}
 
 
 @pytest.mark.parametrize("operator", WITH_KERNELS)
 def test_missing_triton_is_named(operator: str) -> None:
-    expected = f"backend 'gpu' of {operator} needs Triton: pip install triton"
-    assert imported_without_triton()[operator] == expected
+    function, message = chosen_without_triton()[operator]
+    assert message == f"backend 'gpu' of {function} needs Triton: pip install triton"
 
 
 def test_gradients_of_gradients_are_refused_not_left_out() -> None:

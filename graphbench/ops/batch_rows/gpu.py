@@ -6,19 +6,14 @@ import functools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-
-try:
-    from graphbench.ops.batch_rows.gpu_kernels import places, rows
-    from graphbench.ops.gpu_launch import has_kernels
-    from graphbench.ops.gpu_tiles import TRITON
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of batch_rows needs Triton: pip install triton") from missing
-
 import triton
+from torch import Tensor
 
 from graphbench.ops.batch_rows import cpu
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
+from graphbench.ops.batch_rows.gpu_kernels import places, rows
+from graphbench.ops.gpu_launch import has_kernels
+from graphbench.ops.gpu_tiles import TRITON
 
 OLDEST = (3, 6)
 """Triton whose kernels take lists of tensors of several types."""

@@ -7,14 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of blend needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.blend import cpu
 from graphbench.ops.blend.gpu_kernels import backward, forward
+from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 
 # Entries of a program.
 ENTRIES = 1024

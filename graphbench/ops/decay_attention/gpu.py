@@ -11,21 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import attention_block, operand_type
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    attention_block,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
+    operand_type,
     parts_of,
     row_tiles,
     span_of,

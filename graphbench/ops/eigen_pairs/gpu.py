@@ -7,13 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of eigen_pairs needs Triton: pip install triton") from missing
-
 from graphbench.ops.eigen_pairs import cpu
 from graphbench.ops.eigen_pairs.gpu_kernels import signed_pairs
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride
 from graphbench.structures import Ragged
 
 # Rows and frequencies of a tile; most nodes of a graph that one program goes through.

@@ -10,14 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of embedding_sum needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024

@@ -7,15 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, loadable, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of entrywise_loss needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.entrywise_loss import cpu
 from graphbench.ops.entrywise_loss.gpu_kernels import loss_and_gradient
 from graphbench.ops.entrywise_loss.kind import KINDS, Kind
+from graphbench.ops.gpu_launch import has_kernels, loadable, triton_type, wide_of
 from graphbench.structures.unit_gradient import unit_gradient
 
 # Entries that one program goes through, and those that it looks at together.

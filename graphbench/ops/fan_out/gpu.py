@@ -7,14 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of fan_out needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.fan_out import cpu
 from graphbench.ops.fan_out.gpu_kernels import MOST, add_all
+from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 
 # Entries of a program.
 ENTRIES = 1024

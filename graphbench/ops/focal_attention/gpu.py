@@ -13,21 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import attention_block, operand_type
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    attention_block,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
+    operand_type,
     parts_of,
     prepare_row_tiles,
     row_tiles,

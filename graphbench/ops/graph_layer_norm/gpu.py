@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of graph_layer_norm needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
 from graphbench.ops.graph_layer_norm import cpu
 from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
 from graphbench.structures import Ragged

@@ -8,11 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of linear needs Triton: pip install triton") from missing
-
+from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import backward
 

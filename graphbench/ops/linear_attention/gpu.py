@@ -8,12 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
-
-try:
-    import triton
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import blocks_on, has_kernels, row_tiles, span_of, triton_type, wide_of

@@ -10,13 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
-    from graphbench.ops.gpu_tiles import TRITON
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of residual_norm needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
+from graphbench.ops.gpu_tiles import TRITON
 from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
 from graphbench.ops.residual_norm.normalization import Normalization, NormInput
 from graphbench.structures.capacity import RealRows

@@ -8,12 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of sine_network needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import backward, forward
 

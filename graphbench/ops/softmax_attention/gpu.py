@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import WIDEST, has_kernels
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of softmax_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.focal_attention import gpu as focal
 from graphbench.ops.focal_attention.scope import Scope
+from graphbench.ops.gpu_launch import WIDEST, has_kernels
 from graphbench.ops.softmax_attention.cpu import fused
 from graphbench.structures import Ragged
 

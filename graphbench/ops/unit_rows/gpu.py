@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of unit_rows needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.unit_rows import cpu
 from graphbench.ops.unit_rows.gpu_kernels import backward, forward
 
