@@ -1,4 +1,4 @@
-"""Cases of test_blend_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of blend against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 

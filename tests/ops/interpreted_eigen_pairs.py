@@ -1,4 +1,4 @@
-"""Cases of test_eigen_pairs.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of eigen_pairs against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 

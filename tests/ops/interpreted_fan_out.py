@@ -1,4 +1,4 @@
-"""Cases of test_fan_out.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of fan_out against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of test_gpu_tables.py: the kernel of tile tables runs, on a GPU or interpreted."""
+"""The kernel of tile tables against its equation, on a GPU or interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of test_linear_gpu.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of linear against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of test_linear_attention_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
+"""The kernels of linear_attention against the reference, on a GPU where there is one and interpreted elsewhere.
 
 Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
 """

@@ -1,4 +1,4 @@
-"""Cases of test_residual_norm_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of residual_norm against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ class _FanOut(torch.autograd.Function):
         inputs = arrived + [arrived[0]] * (MOST - len(arrived))
         with torch.cuda.device_of(out):
             add_all[(-(-out.numel() // ENTRIES),)](
-                *inputs, out, out.numel(), COUNT=len(arrived), ENTRIES=ENTRIES, ACC=triton_type(wide_of(out.dtype))
-            )
+                *inputs, out, out.numel(), COUNT=len(arrived), ENTRIES=ENTRIES, ACC=triton_type(wide_of(out.dtype)),
+                enable_fp_fusion=True,
+            )  # fmt: skip
         return out, None
