@@ -122,5 +122,4 @@ def _features(store: GraphStore, name: str) -> Tensor:
 
     start = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
     union = Data(edge_index=store.edge_index.to(torch.int64) + start, num_nodes=store.num_nodes)
-    profile: Tensor = LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once
-    return profile
+    return LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once

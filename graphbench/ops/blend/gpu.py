@@ -25,8 +25,7 @@ def blend(a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
     alike = {x.dtype for x in (a, b, gamma)} in ({torch.float32}, {torch.float64})
     if not has_kernels("blend", a) or not alike or not a.numel():
         return cpu.blend(a, b, gamma)
-    result: Tensor = _Blend.apply(a.contiguous(), b.contiguous(), gamma)  # type: ignore[no-untyped-call]
-    return result
+    return _Blend.apply(a.contiguous(), b.contiguous(), gamma)  # type: ignore[no-untyped-call]
 
 
 def constants(dtype: torch.dtype) -> dict[str, Any]:

@@ -30,8 +30,7 @@ def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
     capable = has_kernels("embedding_sum", tables[0])
     if not capable or not index.numel() or sum(len(table) for table in tables) > LARGEST:
         return cpu.embedding_sum(index, tables)
-    result: Tensor = _EmbeddingSum.apply(index.contiguous(), *tables)  # type: ignore[no-untyped-call]
-    return result
+    return _EmbeddingSum.apply(index.contiguous(), *tables)  # type: ignore[no-untyped-call]
 
 
 @functools.cache  # recorded graphs read what is kept here

@@ -30,8 +30,7 @@ def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Ten
     if not capable or pred.dtype not in (torch.float32, torch.float64):
         return cpu.entrywise_loss(pred, true, kind, mean, rows, unknown)
     true = loadable(true.contiguous(), wide_of(pred.dtype))
-    result: Tensor = _Loss.apply(pred.contiguous(), true, rows, constants(pred, kind, mean, rows, unknown))  # type: ignore[no-untyped-call]
-    return result
+    return _Loss.apply(pred.contiguous(), true, rows, constants(pred, kind, mean, rows, unknown))  # type: ignore[no-untyped-call]
 
 
 def constants(pred: Tensor, kind: Kind, mean: bool, rows: Tensor | None, unknown: bool) -> dict[str, Any]:

@@ -24,8 +24,7 @@ def fan_out(x: Tensor, uses: int) -> tuple[Tensor, ...]:
     """
     if not has_kernels("fan_out", x) or uses > MOST or x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return cpu.fan_out(x, uses)
-    result: tuple[Tensor, ...] = _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]
-    return result
+    return _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]
 
 
 class _FanOut(torch.autograd.Function):

@@ -76,8 +76,7 @@ def focal_attention(
         if value is not None:
             mixed = torch.matmul(sums.transpose(0, 1), value.to(sums.dtype).transpose(0, 1)).transpose(0, 1)
             out = (out + mixed).to(v.dtype)
-    result: Tensor = out
-    return result
+    return out
 
 
 def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:

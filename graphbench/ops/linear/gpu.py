@@ -27,8 +27,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
         return cpu.linear_and_rows(h, weight, bias, relu)
     arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
-    result: tuple[Tensor, Tensor] = cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
+    return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -41,8 +40,7 @@ def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor])
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)
     arguments = (unit_stride(h), gradients, *weights, *biases)
-    result: tuple[Tensor, Tensor] = cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
+    return cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
 def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:

@@ -65,8 +65,7 @@ def gated_mean(
     if gate is not None or not _reaches("gated_mean", adj, edge, *nodes):
         return cpu.gated_mean(adj, target, source, edge, value, own, gate, eps)
     parts = [unit_stride(x) for x in (nodes if packed is None else [packed])]
-    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, eps, unit_stride(edge), *parts)  # type: ignore[no-untyped-call]
-    return result
+    return _GatedMean.apply(adj, eps, unit_stride(edge), *parts)  # type: ignore[no-untyped-call]
 
 
 def _reaches(operator: str, adj: Adjacency, *inputs: Tensor) -> bool:

@@ -30,8 +30,7 @@ def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor
     capable = has_kernels("sine_network", z) and alike and z.numel() > 0
     if not capable or max(len(frequency), z.shape[1]) > WIDEST:
         return cpu.sine_network(z, hidden, out, frequency)
-    result: Tensor = _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
-    return result
+    return _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
 
 
 def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.dtype) -> dict[str, Any]:

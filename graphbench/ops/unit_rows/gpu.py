@@ -24,8 +24,7 @@ def unit_rows(x: Tensor, eps: float) -> Tensor:
     """
     if not has_kernels("unit_rows", x) or not x.numel() or x.shape[1] > WIDEST:
         return cpu.unit_rows(x, eps)
-    result: Tensor = _UnitRows.apply(unit_stride(x), eps)  # type: ignore[no-untyped-call]
-    return result
+    return _UnitRows.apply(unit_stride(x), eps)  # type: ignore[no-untyped-call]
 
 
 def constants(width: int, dtype: torch.dtype, eps: float) -> dict[str, Any]:
