@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from graphbench.ops.eigen_pairs import eigen_pairs, gpu
+from tests.ops.ragged_inputs import DEVICE
 from tests.ops.test_eigen_pairs import check, inputs
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def test_pairs() -> None:

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from graphbench.ops.fan_out import fan_out
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.ops.ragged_inputs import DEVICE
 
 
 @pytest.mark.parametrize(("uses", "read"), [(3, 3), (4, 4), (4, 3), (4, 1), (4, 0), (5, 5)])

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from graphbench.ops.graph_layer_norm import gpu
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import AWKWARD, DEVICE, assert_same, assert_within_budget
 from tests.ops.test_graph_layer_norm import case
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)
