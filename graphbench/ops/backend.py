@@ -38,7 +38,8 @@ class Backends(Generic[F]):
     Args:
         reference: the equation; None: there is none.
         cpu: torch code, for every device.
-        gpu: whether ``gpu.py`` has one, which needs Triton and is imported when it is first chosen.
+        gpu: whether ``gpu.py`` has one, which needs Triton and is imported when it is first chosen. It raises a
+            ``ValueError`` for tensors that Triton cannot reach, and leaves to torch code what its kernels cannot do.
         others: further ones by name, which are taken only where they are named.
 
     Attributes:

@@ -24,11 +24,7 @@ _REAL, _REAL_GRAPHS, _LISTS = 4, 5, 6
 
 
 def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
-    """See :func:`graphbench.ops.batch_rows.batch_rows`.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.batch_rows.batch_rows`."""
     if not has_kernels("batch_rows", numbers) or TRITON < OLDEST:
         return cpu.batch_rows(numbers, ptr, fields, room)
     num_places, graphs = len(numbers), len(numbers) + room.padding_graphs

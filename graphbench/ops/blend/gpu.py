@@ -17,11 +17,7 @@ ENTRIES = 1024
 
 
 def blend(a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
-    """See :func:`graphbench.ops.blend.blend`; half precision goes through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.blend.blend`; half precision goes through torch code."""
     alike = {x.dtype for x in (a, b, gamma)} in ({torch.float32}, {torch.float64})
     if not has_kernels("blend", a) or not alike or not a.numel():
         return cpu.blend(a, b, gamma)

@@ -17,11 +17,7 @@ ROWS, COLUMNS, LARGEST = 32, 32, 1024
 
 
 def eigen_pairs(eigvecs: Tensor, eigvals: Tensor, ragged: Ragged, flip: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.eigen_pairs.eigen_pairs`; graphs of more than 1024 nodes go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.eigen_pairs.eigen_pairs`; graphs of more than 1024 nodes go through torch code."""
     if not has_kernels("eigen_pairs", eigvecs) or not eigvecs.numel() or ragged.max_size > LARGEST:
         return cpu.eigen_pairs(eigvecs, eigvals, ragged, flip)
     vectors, values = unit_stride(eigvecs.detach()), unit_stride(eigvals.detach())

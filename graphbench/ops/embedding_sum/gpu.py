@@ -22,11 +22,7 @@ ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 512
 
 
 def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
-    """See :func:`graphbench.ops.embedding_sum.embedding_sum`; more than 1024 rows of tables go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.embedding_sum.embedding_sum`; more than 1024 rows of tables go through torch code."""
     capable = has_kernels("embedding_sum", tables[0])
     if not capable or not index.numel() or sum(len(table) for table in tables) > LARGEST:
         return cpu.embedding_sum(index, tables)

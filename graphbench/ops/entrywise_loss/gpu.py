@@ -22,9 +22,6 @@ def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Ten
     """See :func:`graphbench.ops.entrywise_loss.entrywise_loss`; more than 65,536 entries go through torch code.
 
     Half precision does so, too, and targets that have a gradient.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     capable = has_kernels("entrywise_loss", pred) and 0 < pred.numel() <= MOST and not true.requires_grad
     if not capable or pred.dtype not in (torch.float32, torch.float64):

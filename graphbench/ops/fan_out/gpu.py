@@ -17,11 +17,7 @@ ENTRIES = 1024
 
 
 def fan_out(x: Tensor, uses: int) -> tuple[Tensor, ...]:
-    """See :func:`graphbench.ops.fan_out.fan_out`; for more than four uses, and half precision, autograd adds.
-
-    Raises:
-        ValueError: the tensor lies on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.fan_out.fan_out`; for more than four uses, and half precision, autograd adds."""
     if not has_kernels("fan_out", x) or uses > MOST or x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return cpu.fan_out(x, uses)
     return _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]

@@ -52,9 +52,6 @@ def focal_attention(
     ``packed`` is (N, 3, H, d), of which q, k and v are views, or None.
     Half precision is read and written as it is and computed in float32. Lists of neighbours, several relations, more
     than 128 kinds or channels of a head, and devices older than sm_80 go through the torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

@@ -20,11 +20,7 @@ ENTRIES = 4096
 
 
 def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, eps: float) -> Tensor:
-    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`; large graphs and wide rows go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`; large graphs and wide rows take torch code."""
     capable = has_kernels("graph_layer_norm", h)
     if not capable or not h.numel() or ragged.max_size > LARGEST or h.shape[1] > WIDEST:
         return cpu.graph_layer_norm(h, weight, bias, ragged, eps)

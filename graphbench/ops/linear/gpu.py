@@ -19,11 +19,7 @@ ROWS, SPAN_IN, SPAN_OUT, WARPS, STAGES = 32, 32, 32, 4, 2
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast take torch code."""
     if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
         return cpu.linear_and_rows(h, weight, bias, relu)
     arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
@@ -31,11 +27,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above."""
     f, d = weights[0].shape
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)

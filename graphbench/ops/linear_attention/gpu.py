@@ -31,9 +31,6 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
 
     Half precision is read and written as it is and computed in float32. Heads wider than 256, and devices older than
     sm_80, go through the torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0

@@ -31,9 +31,6 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
     """See :func:`graphbench.ops.residual_norm.residual_norms`; ``summed``: the sum of the outputs alone.
 
     Gradients in evaluation, a single row, and dropout of everything go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     reached = [_reaches(each) for each in inputs]
     if len(inputs) > 1 and not (all(reached) and _alike(inputs, summed)):

@@ -20,11 +20,7 @@ ROWS, COLUMNS = 32, 32
 
 
 def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor, frequency: Tensor) -> Tensor:
-    """See :func:`graphbench.ops.sine_network.sine_network`; wider networks go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.sine_network.sine_network`; wider networks go through torch code."""
     parameters = [*(each for layer in hidden for each in layer), out, frequency]
     alike = len({x.dtype for x in (z, *parameters)}) == 1 and z.dtype in (torch.float32, torch.float64)
     capable = has_kernels("sine_network", z) and alike and z.numel() > 0

@@ -26,9 +26,6 @@ def softmax_attention(
     """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention without a limit.
 
     ``packed`` is (N, 3, H, d), of which q, k, v are views.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

@@ -64,9 +64,6 @@ def sparse_flow(
     bfloat16 is multiplied as it is and accumulated in float32. float16 is widened before it is multiplied, because
     gradients of the friction exceed its range. Heads wider than 256, and devices older than sm_80, go through the torch
     code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

@@ -17,11 +17,7 @@ ROWS, WIDEST = 8, 1024
 
 
 def unit_rows(x: Tensor, eps: float) -> Tensor:
-    """See :func:`graphbench.ops.unit_rows.unit_rows`; rows of more than 1024 channels go through torch code.
-
-    Raises:
-        ValueError: the tensor lies on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.unit_rows.unit_rows`; rows of more than 1024 channels go through torch code."""
     if not has_kernels("unit_rows", x) or not x.numel() or x.shape[1] > WIDEST:
         return cpu.unit_rows(x, eps)
     return _UnitRows.apply(unit_stride(x), eps)  # type: ignore[no-untyped-call]
