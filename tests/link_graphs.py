@@ -49,7 +49,6 @@ class Contacts(DatasetBuilder):
             node_in=COLOURS,
             edge_in=0,
             out_dim=1,
-            transductive=False,
             split_modes=("standard", "random", "cv-kfold-K"),
             default_split="standard",
         )

@@ -107,8 +107,7 @@ def _measure(name: str, options: argparse.Namespace) -> list[Case]:
         arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
     if options.only is not None:
         arguments += [module.chosen(options.only)] if name in ("epochs", "peers") else []
-    cases: list[Case] = module.run(*arguments)
-    return cases
+    return module.run(*arguments)
 
 
 if __name__ == "__main__":

@@ -144,8 +144,7 @@ def _facts() -> dict[str, str | None]:
 
 
 def _measured() -> dict[str, Any]:
-    measured: dict[str, Any] = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.is_file() else {}
-    return measured
+    return json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.is_file() else {}
 
 
 def _say(line: str) -> None:

@@ -190,8 +190,7 @@ def _measured(side: str, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"{side} {arguments[0]}: {' '.join(done.stderr.split()[-60:])}")
-    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def measure(side: str, name: str, path: str | None = None) -> dict[str, Any]:

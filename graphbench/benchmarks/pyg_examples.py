@@ -60,8 +60,7 @@ class GPSExample(nn.Module):
         e = self.edge_emb(edge_attr)
         for conv in self.convs:
             h = conv(h, edge_index, graph, edge_attr=e)
-        predicted: Tensor = self.mlp(global_add_pool(h, graph))
-        return predicted
+        return self.mlp(global_add_pool(h, graph))
 
 
 def gps_step(path: Path | None, ours: Prepared, *, compiled: bool = False) -> Peer:

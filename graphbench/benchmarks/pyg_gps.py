@@ -45,8 +45,7 @@ class PyGNetwork(nn.Module):
     def _conv(self, dim: int) -> nn.Module:
         if self._gated:
             return PyGGatedGCN(dim)
-        conv: nn.Module = GINEConv(nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim)))
-        return conv
+        return GINEConv(nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim)))
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, pe: Tensor, batch: Tensor, size: int) -> Tensor:
         """(size, classes) predictions of the graphs."""
@@ -58,8 +57,7 @@ class PyGNetwork(nn.Module):
             h = layer(h, edge_index, batch, edge_attr=e)
             if self._gated:
                 e = layer.conv.edge
-        predicted: Tensor = self.out(global_mean_pool(h, batch, size))
-        return predicted
+        return self.out(global_mean_pool(h, batch, size))
 
 
 def gps_epochs(ours: Training, compiled: bool = False) -> Callable[[], None]:
@@ -83,8 +81,7 @@ def gps_epochs(ours: Training, compiled: bool = False) -> Callable[[], None]:
 
     def predict(data: Any) -> Tensor:
         arguments = (data.x, data.edge_index, data.edge_attr, data.pe, data.batch)
-        predicted: Tensor = forward(*arguments, data.num_graphs)
-        return predicted
+        return forward(*arguments, data.num_graphs)
 
     def epochs() -> None:
         for _ in range(ours.epochs):

@@ -275,8 +275,7 @@ def _measured(device: torch.device, *arguments: str) -> dict[str, list[float]]:
         return measure(*arguments, device)
     command = [sys.executable, "-m", "graphbench.benchmarks.sgformer", *arguments]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    measured: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def measure(case: str, value: str, device: torch.device) -> dict[str, list[float]]:

@@ -36,8 +36,7 @@ def gather(item: T, graph: NodeBlocks) -> list[T]:
     texts = [b""] * graph.world_size
     torch.distributed.all_gather_object(texts, file.getvalue(), group=_host_group())
     # Objects of the processes of this very run, of classes of any module.
-    items: list[Any] = [torch.load(io.BytesIO(text), graph.device, weights_only=False) for text in texts]
-    return items
+    return [torch.load(io.BytesIO(text), graph.device, weights_only=False) for text in texts]
 
 
 def spread(rows: Tensor, first: int, last: int, rank: int, graph: NodeBlocks) -> None:

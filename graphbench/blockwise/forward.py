@@ -237,8 +237,7 @@ class Blockwise:
                 summed = (x,)
 
         def finish(x: Tensor, batch: GraphBatch) -> Tensor:
-            new: Tensor = block.norm_out(x + block.feed_forward(x), batch)
-            return new
+            return block.norm_out(x + block.feed_forward(x), batch)
 
         return self.rows(finish, *(summed or (h,)), part=block.norm_out), e
 

@@ -4,7 +4,7 @@
     class ZINC(DatasetBuilder):
         names = ("subset", "full")                  # dataset.name
 
-        def __init__(self, name: str) -> None: ...  # further arguments are keys below dataset.PyG-ZINC
+        def __init__(self, name: str) -> None: ...  # where there are more arguments: keys below dataset.PyG-ZINC
         @property
         def card(self) -> DatasetCard: ...          # declared facts, no data needed
         def load(self, roots: Roots) -> LoadedDataset: ...
@@ -31,6 +31,7 @@ from graphbench.data.split_protocols import default_sizes
 from graphbench.data.splits import Published
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, unknown
+from graphbench.registry import FromContext
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class LoadedDataset:
 class DatasetBuilder(ABC):
     """Base class of the data sets that ``dataset.format`` can name.
 
+    Args:
+        name: ``dataset.name``.
+
     Attributes:
         registered_name: ``dataset.format``, set by ``@register``; until then the name of the class.
         names: values of ``dataset.name``; empty where any is allowed.
@@ -72,6 +76,9 @@ class DatasetBuilder(ABC):
     offered_by: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     drawn_sizes: ClassVar[tuple[float, ...] | None] = None
 
+    def __init__(self, name: FromContext[str] = "none") -> None:
+        self.name = self.check_name(name)
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Makes the class known to the collections that it names."""
         super().__init_subclass__(**arguments)
@@ -82,12 +89,12 @@ class DatasetBuilder(ABC):
 
     @classmethod
     def check_name(cls, name: str) -> str:
-        """``name``, if it is one of ``names``.
+        """``name``, if it is one of ``names``, or these are empty.
 
         Raises:
             UserError: no such name; lists the valid ones and the nearest.
         """
-        if name not in cls.names:
+        if cls.names and name not in cls.names:
             raise unknown(f"{cls.registered_name} data set (dataset.name)", name, cls.names)
         return name
 

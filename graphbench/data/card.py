@@ -57,9 +57,9 @@ class DatasetCard:
     node_in: int
     edge_in: int
     out_dim: int
-    transductive: bool
-    split_modes: tuple[str, ...]
-    default_split: str
+    transductive: bool = False
+    split_modes: tuple[str, ...] = ("standard",)
+    default_split: str = "standard"
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     statistics: Mapping[str, float] = field(default_factory=dict)
     licence: str = "none stated"

@@ -179,8 +179,7 @@ def erdos_renyi(nodes: int, p: float, rng: np.random.Generator) -> np.ndarray:
 def _distinct(values: np.ndarray) -> np.ndarray:
     """Sorted, each once. ``numpy.unique`` hashes first, which takes eighty times as long for ten million numbers."""
     ordered = np.sort(values)
-    kept: np.ndarray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
-    return kept
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
 
 
 def _assemble(

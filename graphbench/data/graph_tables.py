@@ -208,8 +208,7 @@ def _features(columns: pandas.DataFrame) -> Tensor | None:
 def _numbers(columns: pandas.DataFrame, real: type[np.floating[Any]]) -> np.ndarray:
     """The values of columns: integers where all of them hold such, else of type ``real``."""
     whole = all(columns[column].dtype.kind in "iub" for column in columns)
-    values: np.ndarray = columns.to_numpy(np.int64 if whole else real)
-    return values
+    return columns.to_numpy(np.int64 if whole else real)
 
 
 def _file(path: Path) -> Path:

@@ -173,8 +173,7 @@ class GraphStore:
         """A value that is computed when it is first asked for."""
         if name not in self._cache:
             self._cache[name] = compute()
-        value: T = self._cache[name]
-        return value
+        return self._cache[name]
 
     def __repr__(self) -> str:
         """Counts, and the shapes of what there is."""
@@ -267,8 +266,7 @@ class GraphStore:
     @property
     def edge_order(self) -> Tensor | None:
         """(2, E) int32 edges of every graph sorted by target and by source; on a device only, where sorting is slow."""
-        order: Tensor | None = self._cache.get("edge_order")
-        return order
+        return self._cache.get("edge_order")
 
     @property
     def nbytes(self) -> int:

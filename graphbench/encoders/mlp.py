@@ -69,8 +69,7 @@ class NormedMLP(nn.Module):
         *hidden, last = self.lin
         for lin, norm in zip(hidden, self.norm, strict=True):
             h = over_rows(norm, relu_linear(h, lin), batch)
-        out: Tensor = last(h)
-        return out
+        return last(h)
 
     @property
     def dtype(self) -> torch.dtype:

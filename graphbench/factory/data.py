@@ -114,8 +114,7 @@ def declared_fingerprint(config: Config) -> str | None:
 def _declared_fingerprints() -> dict[str, str]:
     """Written by ``scripts/fingerprints.py``."""
     text = resources.files("graphbench.data").joinpath("fingerprints.json").read_text(encoding="utf-8")
-    content: dict[str, str] = json.loads(text)
-    return content
+    return json.loads(text)
 
 
 def _check_finite(config: Config, loaded: LoadedDataset) -> None:

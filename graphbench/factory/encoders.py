@@ -146,8 +146,7 @@ class _Parts:
                 )
 
     def _dim_pe(self, name: str) -> int:
-        width: int = self.config.tree[f"posenc_{name}"].dim_pe
-        return width
+        return self.config.tree[f"posenc_{name}"].dim_pe
 
 
 def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Parts:

@@ -105,8 +105,7 @@ class LayerFactory:
     @property
     def number(self) -> int:
         """Number of blocks."""
-        count: int = self.config.value(_SOURCES[self.group][1])
-        return count
+        return self.config.value(_SOURCES[self.group][1])
 
     @property
     def specs(self) -> list[LayerSpec]:
@@ -167,8 +166,7 @@ class LayerFactory:
                 f"{self.where}: {complete[0].name} is a complete layer and cannot be joined with others, received "
                 f"'{self.config.value(self.key)}'."
             )
-        block: Block = self._build(BLOCKS, complete[0], dim_in, dim_out)
-        return block
+        return self._build(BLOCKS, complete[0], dim_in, dim_out)
 
     def _parallel(self) -> Block:
         """A block of parallel sublayers, as in GraphGPS."""
@@ -194,8 +192,7 @@ class LayerFactory:
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:
         namespace = LOCAL if spec.name in registry.names(LOCAL) else ATTENTION
-        layer: LocalLayer | Attention = self._build(namespace, spec)
-        return layer
+        return self._build(namespace, spec)
 
     def prepare(self) -> ExpanderEdges | None:
         """The module that computes the pairs of Exphormer's attention before the first block, if a layer reads them."""

@@ -144,8 +144,7 @@ def _dim_edge(config: Config, layers_from: str) -> int:
     width = tree.gnn.dim_inner
     if layers_from == "gt" and "PNA" in component_names(tree.gt.layer_type):
         width = 16 if tree.compat == "exphormer" else min(128, width)
-    chosen: int = tree.gt.dim_edge or tree.gnn.dim_edge or width
-    return chosen
+    return tree.gt.dim_edge or tree.gnn.dim_edge or width
 
 
 def _head(config: Config, info: DataInfo, dim_in: int) -> Head:

@@ -75,8 +75,7 @@ class EdgeHead(Head):
     def _score(self, z: Tensor, pairs: Tensor) -> Tensor:
         source, target = (z.index_select(0, end) for end in pairs)
         if self.decoding == "concat":
-            y: Tensor = self.mlp(torch.cat([source, target], dim=1))
-            return y
+            return self.mlp(torch.cat([source, target], dim=1))
         return (source * target).sum(1, keepdim=True)
 
     def _embed(self, h: Tensor) -> Tensor:

@@ -43,5 +43,4 @@ class GraphHead(Head):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        y: Tensor = self.mlp(self.pool(h, batch.ragged))
-        return y
+        return self.mlp(self.pool(h, batch.ragged))

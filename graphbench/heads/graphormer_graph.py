@@ -37,5 +37,4 @@ class GraphormerGraphHead(Head):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        y: Tensor = self.lin(self.pool(self.norm(h), batch.ragged))
-        return y
+        return self.lin(self.pool(self.norm(h), batch.ragged))

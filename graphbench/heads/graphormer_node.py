@@ -36,5 +36,4 @@ class GraphormerNodeHead(Head):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, out_dim) predictions of the nodes."""
-        y: Tensor = self.lin(self.norm(nn.functional.gelu(self.hidden(h))))
-        return y
+        return self.lin(self.norm(nn.functional.gelu(self.hidden(h))))

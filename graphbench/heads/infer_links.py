@@ -43,5 +43,4 @@ class InferLinksHead(Head):
         """(P, 2) logits of the labelled pairs."""
         source, target = labelled_pairs(batch).index
         score = (h.index_select(0, source) * h.index_select(0, target)).sum(1, keepdim=True)
-        y: Tensor = self.lin(score)
-        return y
+        return self.lin(score)

@@ -41,5 +41,4 @@ class PredictionMLP(nn.Module):
         *hidden, last = self.lin
         for linear in hidden:
             h = unit_rows(linear(h))
-        y: Tensor = last(h)
-        return y
+        return last(h)

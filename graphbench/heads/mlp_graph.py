@@ -69,8 +69,7 @@ class MLPNodeHead(Head):
         *hidden, last = self.lin
         for linear, norm in zip(hidden, self.norm, strict=True):
             h = self.act(norm(linear(self.dropout(h)), batch, level))
-        y: Tensor = last(self.dropout(h))
-        return y
+        return last(self.dropout(h))
 
 
 @register("mlp_graph")

@@ -46,5 +46,4 @@ class NodeHead(Head, BeginsWithLinear):
 
     def forward(self, h: Readable, batch: GraphBatch) -> Tensor:
         """(N, out_dim) predictions of the nodes."""
-        y: Tensor = self.mlp(h)
-        return y
+        return self.mlp(h)

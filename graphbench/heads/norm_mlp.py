@@ -44,8 +44,7 @@ class NormMLPNodeHead(Head):
         rows = self.norm(rows)
         for linear in self.hidden:
             rows = nn.functional.gelu(linear(rows))
-        y: Tensor = self.lin(rows)
-        return y
+        return self.lin(rows)
 
 
 @register("norm_mlp_graph")

@@ -98,5 +98,4 @@ def narrowed(h: Tensor, lin: nn.ModuleList, act: nn.Module) -> Tensor:
     *hidden, last = lin
     for linear in hidden:
         h = act(linear(h))
-    y: Tensor = last(h)
-    return y
+    return last(h)

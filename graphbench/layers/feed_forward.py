@@ -44,8 +44,7 @@ class FeedForward(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(N, dim), without residual and norm."""
-        out: Tensor = self.dropout_out(self.mapped(h)[0])
-        return out
+        return self.dropout_out(self.mapped(h)[0])
 
     def mapped(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """(N, dim) before the last dropout, which may be part of the norm that follows (:func:`.normed`).

@@ -134,8 +134,7 @@ class AttentionBranch(nn.Module):
 
     def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         """Z_0."""
-        z: Tensor = self.dropout(self.act(self.norms[0](self.lin_in(x))))
-        return z
+        return self.dropout(self.act(self.norms[0](self.lin_in(x))))
 
     def _finish(self, new: Tensor, z: Tensor, number: int) -> Tensor:
         """Z_l from the output of attention layer ``number`` and Z_{l-1}."""
@@ -146,8 +145,7 @@ class AttentionBranch(nn.Module):
         new = self.norms[number + 1](new)
         if self.act_every_layer:
             new = self.act(new)
-        z_new: Tensor = self.dropout(new)
-        return z_new
+        return self.dropout(new)
 
 
 class LocalBranch(nn.Module):
@@ -230,8 +228,7 @@ class LocalBranch(nn.Module):
     def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         """H_0, with stem."""
         assert self.lin_in is not None
-        h: Tensor = self.dropout(self.act(self.norms[0](self.lin_in(x), batch)))
-        return h
+        return self.dropout(self.act(self.norms[0](self.lin_in(x), batch)))
 
     def _finish(
         self, new: Tensor, initial: Tensor | None = None, *, number: int, batch: GraphBatch | None = None

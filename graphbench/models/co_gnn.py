@@ -73,8 +73,7 @@ class Listening(nn.Module):
         adjacency = batch.adjacency()
         message = gather(adjacency, x, "source")
         heard = self.aggregate(adjacency, message if weight is None else weight * message)
-        out: Tensor = self.lin(torch.cat([x, heard], dim=1))
-        return out
+        return self.lin(torch.cat([x, heard], dim=1))
 
 
 class ActionNetwork(nn.Module):
@@ -102,8 +101,7 @@ class ActionNetwork(nn.Module):
         *hidden, last = self.layers
         for layer in hidden:
             x = self.dropout(layer(x, batch)).relu()
-        logits: Tensor = last(x, batch)
-        return logits
+        return last(x, batch)
 
 
 @register("CoGNN")
@@ -180,8 +178,7 @@ class CoGNN(EncodedModel):
             weight = gather(adjacency, listens, "target") * gather(adjacency, broadcasts, "source")
             new = self.act(self.dropout(layer(x, batch, weight)))
             x = x + new if self.skip else new
-        prediction: Tensor = self.head(self.norm(x), batch)
-        return prediction
+        return self.head(self.norm(x), batch)
 
     def _chosen(self, logits: Tensor, x: Tensor) -> Tensor:
         """(N, 1) 1 where the first of two columns is chosen, 0 elsewhere; drawn in training."""

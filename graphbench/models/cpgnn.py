@@ -219,8 +219,7 @@ class CPGNN(EncodedModel, ReadsTargets):
         if not self.of_predictions:
             return prediction
         check_per_node(prediction, batch, "classes")
-        belief: Tensor = self.propagation(prediction, batch, self._penalty())
-        return belief
+        return self.propagation(prediction, batch, self._penalty())
 
 
 def _chebyshev_sum(parts: tuple[Tensor, ...], batch: GraphBatch) -> Tensor:

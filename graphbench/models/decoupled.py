@@ -81,8 +81,7 @@ class Decoupled(EncodedModel):
         h, _, batch = self.encode(batch)
         for layer in self.pre_mp:
             h = layer(h, batch)
-        prediction: Tensor = self.head(self.spread(readable(h, self), batch), batch)
-        return prediction
+        return self.head(self.spread(readable(h, self), batch), batch)
 
     @abstractmethod
     def spread(self, h: Features, batch: GraphBatch) -> Readable:
@@ -215,8 +214,7 @@ class SIGN(BlockwiseDecoupled):
         return blocks.rows(self._joined, *(_columns(power, slice(self.dim)) for power in powers))
 
     def _joined(self, *powers: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        out: Tensor = self.dropout(self.act(torch.cat(powers, dim=1) + self.bias))
-        return out
+        return self.dropout(self.act(torch.cat(powers, dim=1) + self.bias))
 
 
 @register("APPNP")
@@ -361,8 +359,7 @@ class H2GCN(Decoupled):
         rounds = [as_dense(h)]
         for _ in range(self.rounds):
             rounds.append(torch.cat([propagate(one_hop, rounds[-1]), propagate(two_hops, rounds[-1])], dim=1))
-        out: Tensor = self.dropout(torch.cat(rounds, dim=1))
-        return out
+        return self.dropout(torch.cat(rounds, dim=1))
 
 
 def _columns(rows: HostRows, columns: slice) -> HostRows:

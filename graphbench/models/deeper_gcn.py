@@ -95,5 +95,4 @@ class DeeperGCN(EncodedModel):
                 state = state + v.index_select(0, graph)
             new, _, _ = layer.step(state, self.tables.of(e, number), batch)
             h = h + new if number else new
-        prediction: Tensor = self.head(self.dropout(self.norms[-1](h, batch)), batch)
-        return prediction
+        return self.head(self.dropout(self.norms[-1](h, batch)), batch)

@@ -125,5 +125,4 @@ class DRew(EncodedModel):
             heard = torch.stack([states[t - delay] for delay in delays])
             new = states[-1] + layer(heard, batch, self.hops).relu()
             states.append(F.normalize(new, dim=1) if self.l2norm else new)
-        prediction: Tensor = self.head(states[-1], batch)
-        return prediction
+        return self.head(states[-1], batch)

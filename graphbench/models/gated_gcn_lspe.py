@@ -191,8 +191,7 @@ class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
             q = _unit_columns(q, batch)
         alpha = self.settings.laplacian_loss
         self.auxiliary_loss = alpha * self._loss(q, batch) if alpha and self.training else None
-        prediction: Tensor = self.head(self.join(torch.cat([h, q], dim=1)), batch)
-        return prediction
+        return self.head(self.join(torch.cat([h, q], dim=1)), batch)
 
     def _landing(self, batch: GraphBatch) -> Tensor:
         """(N, K)."""

@@ -80,8 +80,7 @@ class PostNormBlock(Block, BlockwiseBlock):
 
     def _finish(self, out: Tensor, h: Tensor) -> Tensor:
         x = self.norm(h + self.dropout(out))
-        new: Tensor = self.norm_out(x + self.feed_forward(x))
-        return new
+        return self.norm_out(x + self.feed_forward(x))
 
 
 @register("GECO")

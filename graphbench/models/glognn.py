@@ -162,8 +162,7 @@ class GloGNN(EncodedModel):
             terms.append((1 - self.settings.delta) * self.rows(batch))
         h: Tensor = self.dropout(sum(terms[1:], terms[0]).relu())
         if not self.settings.of_predictions:
-            prediction: Tensor = self.head(self._rounds(h, batch), batch)
-            return prediction
+            return self.head(self._rounds(h, batch), batch)
         prediction = self.head(h, batch)
         check_per_node(prediction, batch, "of_predictions")
         return self._rounds(prediction, batch)

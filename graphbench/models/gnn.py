@@ -133,8 +133,7 @@ class GNN(EncodedModel, BlockwiseModel):
     def _predict(self, h: Features, batch: GraphBatch) -> Tensor:
         if self.l2norm and len(self.layers):
             h = F.normalize(as_dense(h), dim=-1)
-        prediction: Tensor = self.head(h, batch)
-        return prediction
+        return self.head(h, batch)
 
 
 class ConvLayer(PostLayer):

@@ -136,8 +136,7 @@ class GraphMixer(EncodedModel):
         mixed = self.mixer(grid, patches.overlap.to(states.dtype), patches.filled)
         filled = patches.filled.unsqueeze(2).to(mixed.dtype)
         rows = (mixed * filled).sum(1) / filled.sum(1).clamp(min=1)
-        prediction: Tensor = self.head(rows, batch.derived(graphs_as_nodes))
-        return prediction
+        return self.head(rows, batch.derived(graphs_as_nodes))
 
 
 class _Patches:

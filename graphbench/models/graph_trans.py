@@ -140,8 +140,7 @@ class GraphTrans(EncodedModel):
         x = self.norm_in(x)
         for layer in self.layers:
             x, _, _ = layer(x, None, batch)
-        out: Tensor = self.norm_out(x)
-        return out
+        return self.norm_out(x)
 
 
 def graphs_as_nodes(batch: GraphBatch) -> GraphBatch:

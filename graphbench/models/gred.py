@@ -108,8 +108,7 @@ class GREDLayer(nn.Module):
         u = u + self.mlp(self.norm_shells(u))
         real, imaginary = self.recurrence(self.norm(u))
         y = self.dropout(F.gelu(real @ self.writes[0] - imaginary @ self.writes[1]))
-        out: Tensor = u[0] + self.dropout(self.lin(y) * self.gate(y).sigmoid())
-        return out
+        return u[0] + self.dropout(self.lin(y) * self.gate(y).sigmoid())
 
 
 @register("GRED")
@@ -190,5 +189,4 @@ class GRED(EncodedModel):
             x = x + mean_at_target(batch.adjacency(), self.lin_edge(F.gelu(e)))
         for layer in self.layers:
             x = layer(x, batch)
-        prediction: Tensor = self.head(x, batch)
-        return prediction
+        return self.head(x, batch)

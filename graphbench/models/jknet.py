@@ -123,8 +123,7 @@ class JKNet(EncodedModel):
                 new = new + self.residuals[number](h)
             h = self.dropout(self.act(norm(new, batch)))
             states.append(h)
-        prediction: Tensor = self.head(self.jump_dropout(self._jumped(states)), batch)
-        return prediction
+        return self.head(self.jump_dropout(self._jumped(states)), batch)
 
     def _jumped(self, states: list[Tensor]) -> Tensor:
         """(N, dim), or (N, L dim) side by side."""

@@ -115,5 +115,4 @@ class LINKX(EncodedModel):
             if self.norm_edges is not None and self.mlp_edges is not None:
                 rows = self.mlp_edges(self.norm_edges(rows.relu()))
             h = h + rows + self.lin_edges(rows)
-        prediction: Tensor = self.head(self.mlp_final(h.relu()), batch)
-        return prediction
+        return self.head(self.mlp_final(h.relu()), batch)

@@ -105,8 +105,7 @@ class NAGphormer(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         h, _, batch = self.encode(batch)
-        prediction: Tensor = self.head(self.states(self.tokens(as_dense(h), batch), batch), batch)
-        return prediction
+        return self.head(self.states(self.tokens(as_dense(h), batch), batch), batch)
 
     def tokens(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K + 1, dim); the map is taken before the propagation, with which it commutes, its bias after."""
@@ -125,8 +124,7 @@ class NAGphormer(EncodedModel):
         z = self.norm(z).view_as(tokens)
         node, hops = z[:, :1], z[:, 1:]
         weight = self.readout(torch.cat([node.expand_as(hops), hops], dim=2)).softmax(1)
-        state: Tensor = self.lin_out(node[:, 0] + (weight * hops).sum(1)).relu()
-        return state
+        return self.lin_out(node[:, 0] + (weight * hops).sum(1)).relu()
 
 
 def _nodes_as_sequences(batch: GraphBatch, length: int) -> GraphBatch:

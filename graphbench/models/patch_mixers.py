@@ -48,8 +48,7 @@ class PatchMLPs(nn.Module):
         for norm_patches, patches, norm_channels, channels in parts:
             x = x + patches(norm_patches(x).mT).mT
             x = x + channels(norm_channels(x))
-        out: Tensor = self.norm_out(x)
-        return out
+        return self.norm_out(x)
 
 
 class PatchAttention(nn.Module):

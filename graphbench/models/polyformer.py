@@ -79,8 +79,7 @@ class PolynomialAttention(nn.Module, HasOptimizerGroup):
         q, k, v = (self._by_head(x) for x in (self.query(token), self.key(token), value))
         score = torch.tanh(q @ k.transpose(2, 3) * q.shape[3] ** -0.5) * (self.scale * self.decay).unsqueeze(1)
         mixed = (self.dropout(score) @ v).transpose(1, 2).flatten(2)
-        out: Tensor = h + self.dropout(mixed)
-        return out
+        return h + self.dropout(mixed)
 
     def _by_head(self, x: Tensor) -> Tensor:
         """(N, heads, K + 1, dim / heads)."""
@@ -101,8 +100,7 @@ class PolynomialBlock(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """(N, K + 1, dim)."""
         h = self.attention(h)
-        out: Tensor = h + self.feed_forward(self.norm(h).flatten(0, 1)).view_as(h)
-        return out
+        return h + self.feed_forward(self.norm(h).flatten(0, 1)).view_as(h)
 
 
 @register("PolyFormer")
@@ -172,8 +170,7 @@ class PolyFormer(EncodedModel):
         for layer in self.layers:
             h = layer(h)
         state = self.dropout(self.lin(self.dropout(h.sum(1))).relu())
-        prediction: Tensor = self.head(state, batch)
-        return prediction
+        return self.head(state, batch)
 
     def tokens(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, K + 1, dim) from the mapped features (N, dim)."""

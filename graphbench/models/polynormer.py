@@ -129,8 +129,7 @@ class GlobalPolynomial(nn.Module):
         k = self.key(x).sigmoid().unflatten(1, (self.heads, -1))
         v = self.value(x).unflatten(1, (self.heads, -1))
         mixed = feature_attention(k, k, v, batch.ragged).flatten(1)
-        out: Tensor = self.dropout(self.lin_out(self.norm(mixed) * (self.factor(x) + self.gate())).relu())
-        return out
+        return self.dropout(self.lin_out(self.norm(mixed) * (self.factor(x) + self.gate())).relu())
 
 
 @register("Polynormer")
@@ -198,5 +197,4 @@ class Polynormer(EncodedModel):
         h: Tensor = self.norm(total)
         for layer in self.global_layers:
             h = layer(h, batch)
-        prediction: Tensor = self.head(h, batch)
-        return prediction
+        return self.head(h, batch)

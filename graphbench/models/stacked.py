@@ -86,8 +86,7 @@ class GPSModel(EncodedModel, BlockwiseModel):
             h = layer(h, batch)
         for block in self.layers:
             h, e, batch = block.step(h, e, batch)
-        prediction: Tensor = self.head(h, batch)
-        return prediction
+        return self.head(h, batch)
 
     def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""

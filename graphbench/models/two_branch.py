@@ -102,8 +102,7 @@ class TwoBranch(EncodedModel, BlockwiseModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         x, e, batch = self.encode(batch)
-        prediction: Tensor = self.head(self.mix(x, e, batch), batch)
-        return prediction
+        return self.head(self.mix(x, e, batch), batch)
 
     def forward_blockwise(self, graph: NodeBlocks) -> Tensor:
         """The predictions of :meth:`forward` with bounded memory; see :class:`.BlockwiseModel`."""
@@ -122,8 +121,7 @@ class TwoBranch(EncodedModel, BlockwiseModel):
         return [branch for branch in (self.local_branch, self.attention_branch) if branch is not None]
 
     def _predict(self, *states: Tensor, batch: GraphBatch) -> Tensor:
-        prediction: Tensor = self.head(self._mixed(list(states)), batch)
-        return prediction
+        return self.head(self._mixed(list(states)), batch)
 
     def _mixed(self, states: list[Tensor]) -> Tensor:
         """Input of the head, from the states of the branches."""

@@ -78,8 +78,7 @@ class GatedEdgeAttention(nn.Module):
         around = edge_attention(batch.adjacency(), q, k, v)
         around = around.mean(1) if self.average else around.flatten(1)
         beta = self.gate(torch.cat([around, residual, around - residual], 1)).sigmoid()
-        mixed: Tensor = (1 - beta) * around + beta * residual
-        return mixed
+        return (1 - beta) * around + beta * residual
 
 
 @register("UniMP")
@@ -144,8 +143,7 @@ class UniMP(EncodedModel, ReadsTargets):
         x, _, batch = self.encode(batch)
         known = known_targets(batch)
         if self.labels is None or known is None or batch.y is None:
-            prediction: Tensor = self.head(self._states(x, batch), batch)
-            return prediction
+            return self.head(self._states(x, batch), batch)
         given = known & (torch.rand(known.shape, device=known.device) < self.label_rate) if self.training else known
         label = self.labels(batch.y.view(-1).long().clamp(0, self.labels.num_embeddings - 1))
         prediction = self.head(self._states(x, batch, given.unsqueeze(1) * label), batch)

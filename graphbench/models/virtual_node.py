@@ -178,5 +178,4 @@ class OGBGNN(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         h, e, batch = self.encode(batch)
-        prediction: Tensor = self.head(self.stack(h, e, batch), batch)
-        return prediction
+        return self.head(self.stack(h, e, batch), batch)

@@ -81,8 +81,7 @@ class Exphormer(nn.Module):
         if torch.compiler.is_compiling():
             prepare(self.layer, x, e, pairs)
         out, _ = self.layer(x, e, pairs)
-        result: Tensor = out
-        return result
+        return out
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew, as the constructor does."""

@@ -114,8 +114,7 @@ def _local_layer(name: str, options: dict[str, Any], context: LayerContext) -> L
     wrong = [option for option in options if option not in registry.parameters(layer_class)]
     if wrong:
         raise unknown(f"argument of {name}", wrong[0], registry.parameters(layer_class))
-    layer: LocalLayer = registry.construct(layer_class, options, context)
-    return layer
+    return registry.construct(layer_class, options, context)
 
 
 def _block(channels: int, makers: list[Callable[[], Any]], dropout: float, act: str, norm: str) -> GPSBlockLayer:

@@ -52,8 +52,7 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, **kwargs: Any) -> Tensor:
         """New node states (N, channels); ``kwargs`` go to the message passing layer."""
         if self.attn_type in _OF_PYG:
-            out: Tensor = super().forward(x, edge_index, batch, **kwargs)
-            return out
+            return super().forward(x, edge_index, batch, **kwargs)
         terms = []
         if self.conv is not None:
             terms.append(self._with_residual(self.norm1, self.conv(x, edge_index, **kwargs), x, batch))
@@ -68,8 +67,7 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
     def _normalized(self, norm: nn.Module | None, h: Tensor, batch: Tensor | None) -> Tensor:
         if norm is None:
             return h
-        out: Tensor = norm(h, batch=batch) if self.norm_with_batch else norm(h)
-        return out
+        return norm(h, batch=batch) if self.norm_with_batch else norm(h)
 
 
 def _attention(channels: int, heads: int, attn_type: Any, options: dict[str, Any]) -> nn.Module:

@@ -53,8 +53,7 @@ class PlainAttention(nn.Module):
         graphs = self._graphs(x, edge_index, batch, ptr, edge_attr).batch
         if torch.compiler.is_compiling():
             prepare(self.layer, x, None, graphs)
-        out: Tensor = self.layer(x, None, graphs)
-        return out
+        return self.layer(x, None, graphs)
 
     def attention_weights(
         self,
@@ -85,7 +84,4 @@ class PlainAttention(nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None, edge_attr: Tensor | None
     ) -> PlainGraphs:
         types = edge_attr if self.reads_edge_types else None
-        graphs: PlainGraphs = plain_graphs(
-            len(x), edge_index, batch, ptr=ptr, edge_attr=types, transforms=self.transforms
-        )
-        return graphs
+        return plain_graphs(len(x), edge_index, batch, ptr=ptr, edge_attr=types, transforms=self.transforms)

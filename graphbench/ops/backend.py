@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -31,24 +32,50 @@ def traced() -> Iterator[None]:
         _traced.reset(token)
 
 
-def choose(operator: str, backend: str, implementations: Mapping[str, F]) -> F:
-    """The implementation called ``backend``; ``"auto"`` is the fast one.
+class Backends(Generic[F]):
+    """Implementations of one operator: functions of the same name and arguments in the files of its folder.
 
     Args:
-        operator: name of the operator, for the message.
-        backend: ``"auto"`` or a key of ``implementations``.
-        implementations: functions by name; the last one is what ``"auto"`` means.
+        reference: the equation; None: there is none.
+        cpu: torch code, for every device.
+        gpu: whether ``gpu.py`` has one, which needs Triton and is imported when it is first chosen. It raises a
+            ``ValueError`` for tensors that Triton cannot reach, and leaves to torch code what its kernels cannot do.
+        others: further ones by name, which are taken only where they are named.
 
-    Raises:
-        ValueError: no such implementation.
+    Attributes:
+        operator: name of the functions.
+        names: of the implementations.
     """
-    if backend == "auto" and not compiles() and _traced.get() and operator in LOOPS_OVER_GRAPHS:
-        return implementations["reference"]
-    if backend == "auto":
-        return implementations[next(reversed(list(implementations)))]
-    if backend not in implementations:
-        raise ValueError(f"backend of {operator} must be one of {['auto', *implementations]}, received {backend!r}")
-    return implementations[backend]
+
+    def __init__(self, reference: F | None, cpu: F, *, gpu: bool = False, **others: F) -> None:
+        self.operator, self._folder = cpu.__name__, cpu.__module__.rpartition(".")[0]
+        self._functions = others | {"cpu": cpu} | ({} if reference is None else {"reference": reference})
+        self.names = [*(["reference"] if reference else []), *(["gpu"] if gpu else []), *others, "cpu"]
+
+    def choose(self, backend: str, x: Tensor) -> F:
+        """The implementation called ``backend``; ``"auto"`` is ``"gpu"`` or ``"cpu"``, whichever is for ``x``.
+
+        Raises:
+            ValueError: there is none of this name.
+            ImportError: kernels are asked for by name where Triton is not installed.
+        """
+        if backend == "auto":
+            if "gpu" in self.names and has_triton(x):
+                backend = "gpu"
+            else:
+                by_equation = not compiles() and _traced.get() and self.operator in LOOPS_OVER_GRAPHS
+                backend = "reference" if by_equation else "cpu"
+        if backend not in self.names:
+            names = ["auto", *self.names]
+            raise ValueError(f"backend of {self.operator} must be one of {names}, received {backend!r}")
+        return self._kernels() if backend == "gpu" else self._functions[backend]
+
+    def _kernels(self) -> F:
+        try:
+            module = importlib.import_module(f"{self._folder}.gpu")
+        except ImportError as missing:
+            raise ImportError(f"backend 'gpu' of {self.operator} needs Triton: pip install triton") from missing
+        return cast("F", getattr(module, self.operator))
 
 
 def compiles() -> bool:

@@ -12,8 +12,6 @@ Names in all kernels:
 * ``m_`` masks, ``p_`` pointers into a tensor, ``b_`` values in registers, their shape in a comment (none: a number).
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -71,5 +71,4 @@ def to_nested(rows: Tensor, ragged: Ragged) -> Tensor:
     """(B, n, ...) jagged nested tensor of (N, ...) rows; gradients go through."""
     if len(rows) != ragged.num_rows:
         raise ValueError(f"rows must be ({ragged.num_rows}, ...), received {tuple(rows.shape)}")
-    made: Tensor = torch.nested.nested_tensor_from_jagged(rows, ragged.ptr)
-    return made
+    return torch.nested.nested_tensor_from_jagged(rows, ragged.ptr)

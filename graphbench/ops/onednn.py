@@ -98,5 +98,4 @@ def product_over_rows(a: Tensor, b: Tensor) -> Tensor:
 def _of_piece(rows: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         weight = weight.contiguous()  # for other strides oneDNN has a loop that is a thousand times slower
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "relu" if relu else "none", [], "")
-    return out
+    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "relu" if relu else "none", [], "")

@@ -46,8 +46,7 @@ FIGURES = ("traingap", "attention", "flows", "surrogate", "decay", "focal", "lay
 
 def figure_module(name: str) -> FigureModule:
     """The module that draws a figure."""
-    module: FigureModule = importlib.import_module(f"graphbench.plots.{name}")
-    return module
+    return importlib.import_module(f"graphbench.plots.{name}")
 
 
 @exit_codes

@@ -145,8 +145,7 @@ def draw(
 
 def _shades(weights: np.ndarray, node: int | None) -> np.ndarray:
     """(n,) how much is read of every node, by all together or by one."""
-    shade: np.ndarray = weights.mean(0) if node is None else weights[node]
-    return shade
+    return weights.mean(0) if node is None else weights[node]
 
 
 def _graph(axes: Axes, drawing: Drawing, shade: np.ndarray, top: float, node: int | None) -> None:

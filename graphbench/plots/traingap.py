@@ -60,8 +60,7 @@ class Gap:
     @property
     def values(self) -> np.ndarray:
         """(runs, E); larger is more over-fitting."""
-        gap: np.ndarray = self.train - self.test if self.maximize else self.test - self.train
-        return gap
+        return self.train - self.test if self.maximize else self.test - self.train
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -106,13 +106,11 @@ class LoopedAdjacency(Adjacency):
     @property
     def plain(self) -> Adjacency:
         """The edges as they were given."""
-        plain: Adjacency = vars(self)["plain"]
-        return plain
+        return vars(self)["plain"]
 
     @cached_property
     def _made(self) -> Adjacency:
-        made: Adjacency = vars(self)["_make"]()
-        return made
+        return vars(self)["_make"]()
 
     @property
     def source(self) -> Tensor:

@@ -155,8 +155,7 @@ class PaddedLayout:
         """
         if len(blocks) != len(self.buckets) or not blocks:
             raise ValueError(f"expected {len(self.buckets)} blocks (at least one), received {len(blocks)}")
-        rows: Tensor = _Join.apply(self, *blocks)  # type: ignore[no-untyped-call]
-        return rows
+        return _Join.apply(self, *blocks)  # type: ignore[no-untyped-call]
 
 
 class _Split(torch.autograd.Function):

@@ -52,7 +52,7 @@ class Memo:
         if torch.compiler.is_compiling():
             for function, its_arguments, present in self.known:
                 if function is compute and its_arguments == arguments:
-                    return present  # type: ignore[no-any-return]
+                    return present
             return compute(self, *arguments)
         key = (compute, *arguments)
         asked = _asked.get()
@@ -60,8 +60,7 @@ class Memo:
             asked.add((id(self._memo), key))
         if key not in self._memo:
             self._memo[key] = compute(self, *arguments)
-        value: T = self._memo[key]
-        return value
+        return self._memo[key]
 
     def keep(self, value: Any, compute: Callable[..., Any], *arguments: Hashable) -> None:
         """Makes ``value`` what :meth:`derived` returns for these arguments: it is known from elsewhere."""

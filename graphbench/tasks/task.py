@@ -181,8 +181,7 @@ class Task:
         return self._is_metric(name) and (self.metrics.get(name) or self._metric(name)).maximize
 
     def _metric(self, name: str) -> Metric:
-        metric: Metric = registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
-        return metric
+        return registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
 
     def _is_metric(self, name: str) -> bool:
         return name in self.metrics or name in registry.names("tasks/metrics")

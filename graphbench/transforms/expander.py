@@ -146,8 +146,7 @@ def spectral_gaps(graphs: list[np.ndarray], size: int, degree: int) -> np.ndarra
     cells = np.concatenate([(number * size + pairs[0]) * size + pairs[1] for number, pairs in enumerate(graphs)])
     adjacency = np.bincount(cells, minlength=len(graphs) * size * size).reshape(len(graphs), size, size)
     spectrum = torch.linalg.eigvalsh(torch.from_numpy(adjacency).to(torch.float64))
-    gaps: np.ndarray = 2 * degree - spectrum[:, -2].numpy()
-    return gaps
+    return 2 * degree - spectrum[:, -2].numpy()
 
 
 def _second_eigenvalue(pairs: np.ndarray, size: int, degree: int) -> float:
@@ -157,8 +156,7 @@ def _second_eigenvalue(pairs: np.ndarray, size: int, degree: int) -> float:
 
     def without_constant(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        product: np.ndarray = adjacency @ x - 2 * degree * x.mean()
-        return product
+        return adjacency @ x - 2 * degree * x.mean()
 
     operator = LinearOperator((size, size), matvec=without_constant, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(size)

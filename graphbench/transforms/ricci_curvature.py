@@ -158,8 +158,7 @@ def _contains(matrix: sp.csr_array, entries: np.ndarray) -> np.ndarray:
     if not len(present):
         return np.zeros(len(entries), dtype=bool)
     position = np.searchsorted(present, entries)
-    contained: np.ndarray = present[np.minimum(position, len(present) - 1)] == entries
-    return contained
+    return present[np.minimum(position, len(present) - 1)] == entries
 
 
 def _lengths(store: GraphStore, edge: Tensor) -> Tensor:

@@ -16,7 +16,6 @@ CARD = DatasetCard(
     node_in=2,
     edge_in=0,
     out_dim=1,
-    transductive=False,
     split_modes=("random",),
     default_split="random",
     statistics={"graphs": 2, "nodes": 3, "edges": 2, "nodes_per_graph": 1.5},

@@ -1,4 +1,4 @@
-"""Cases of test_blend_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of blend against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from graphbench.ops.blend import gpu
-from tests.ops.ragged_inputs import assert_same
+from tests.ops.ragged_inputs import DEVICE, assert_same
 from tests.ops.test_blend import case, within_budget
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

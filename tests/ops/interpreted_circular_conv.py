@@ -1,4 +1,4 @@
-"""Cases of test_circular_conv_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of circular_conv against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from torch import Tensor
 
 from graphbench.ops.circular_conv import circular_conv, gpu
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_circular_conv import inputs_for
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Cases of test_eigen_pairs.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of eigen_pairs against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from graphbench.ops.eigen_pairs import eigen_pairs, gpu
+from tests.ops.ragged_inputs import DEVICE
 from tests.ops.test_eigen_pairs import check, inputs
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def test_pairs() -> None:

@@ -1,4 +1,4 @@
-"""Cases of test_embedding_sum_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of embedding_sum against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.embedding_sum import embedding_sum, gpu
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_embedding_sum import case
-
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Cases of test_entrywise_loss_gpu.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of entrywise_loss against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import torch
 
 from graphbench.ops.entrywise_loss import KINDS, gpu
 from graphbench.structures.unit_gradient import unit_gradient
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_entrywise_loss import CASES, by_hand, case, nothing
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Cases of test_fan_out.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of fan_out against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from graphbench.ops.fan_out import fan_out
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.ops.ragged_inputs import DEVICE
 
 
 @pytest.mark.parametrize(("uses", "read"), [(3, 3), (4, 4), (4, 3), (4, 1), (4, 0), (5, 5)])

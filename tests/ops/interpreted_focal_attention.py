@@ -1,7 +1,4 @@
-"""Cases of test_focal_attention_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
-
-Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
-"""
+"""The kernels of focal_attention against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -15,13 +12,9 @@ from torch import Tensor
 from graphbench.ops import gpu_launch
 from graphbench.ops.focal_attention import Relation, dense, focal_attention
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_focal_attention import KINDS, inputs_for, rings
 
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 8)}
 REACH = (None, 1, 2)
 

@@ -1,16 +1,14 @@
-"""Cases of test_gpu_tables.py: the kernel of tile tables runs, on a GPU or interpreted."""
+"""The kernel of tile tables against its equation, on a GPU or interpreted."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from graphbench.ops import gpu_launch
 from graphbench.ops.gpu_launch import prepare_row_tiles, row_tiles, tiles_on_device
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import Capacity, CapacityRagged
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.ops.ragged_inputs import DEVICE
 
 
 @pytest.mark.parametrize("sizes", [[3, 0, 70, 1, 33, 4, 0], [0, 1, 0], [40, 40, 0]], ids=str)

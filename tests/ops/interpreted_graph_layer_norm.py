@@ -1,15 +1,12 @@
-"""Cases of test_graph_layer_norm_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of graph_layer_norm against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from graphbench.ops.graph_layer_norm import gpu
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import AWKWARD, DEVICE, assert_same, assert_within_budget
 from tests.ops.test_graph_layer_norm import case
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Cases of test_linear_gpu.py: the kernel runs, on a GPU where there is one and interpreted elsewhere."""
+"""The kernel of linear against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.linear import cpu, gpu, linear, linear_and_rows
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_linear import case, parts_case
-
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,4 @@
-"""Cases of test_linear_attention_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
-
-Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
-"""
+"""The kernels of linear_attention against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +10,8 @@ from torch import Tensor
 
 from graphbench.ops.linear_attention import gpu, linear_attention
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal, values_and_gradients
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal, values_and_gradients
 
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NORMS = pytest.mark.parametrize("norm", ["frobenius", "l2"])
 BASES = pytest.mark.parametrize("base", ["self", "uniform", "none"])
 

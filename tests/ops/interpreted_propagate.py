@@ -1,4 +1,4 @@
-"""Cases of test_propagate_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of propagate against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from torch import Tensor
 
 from graphbench.ops.propagate import cpu, gated_mean, gpu, propagate, relu_sum
 from graphbench.structures.adjacency import Adjacency, LoopedAdjacency, adjacency, in_pieces
-from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal
 from tests.ops.test_propagate import GRAPHS
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WIDTH = 20
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

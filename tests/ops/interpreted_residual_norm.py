@@ -1,4 +1,4 @@
-"""Cases of test_residual_norm_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of residual_norm against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from torch import Tensor
 
 from graphbench.ops.gpu_tiles import kept
 from graphbench.ops.residual_norm import NormInput, Surroundings, gpu, residual_norm, residual_norms
-from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal
 from tests.ops.test_residual_norm import AROUND, OF_THE_SAME_ROWS, TOGETHER, WIDTH, case, normalization, together
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

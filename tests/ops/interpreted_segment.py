@@ -1,4 +1,4 @@
-"""Cases of test_segment_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of segment against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import torch
 
 from graphbench.ops.segment import gpu, segment_mean, segment_sum
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import AWKWARD, DEVICE, assert_same, assert_within_budget, normal
 from tests.ops.test_segment import signs
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EVERY = pytest.mark.parametrize("operator", [segment_sum, segment_mean], ids=lambda each: each.__name__)
 
 

@@ -1,4 +1,4 @@
-"""Cases of test_sine_network.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of sine_network against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.sine_network import gpu
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.sine_networks import call, parameters
-from tests.ops.tensor_cores import products_in_parts
-
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

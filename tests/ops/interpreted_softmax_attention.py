@@ -1,7 +1,4 @@
-"""Cases of test_softmax_attention_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere.
-
-Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
-"""
+"""The kernels of softmax_attention against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -15,13 +12,8 @@ from graphbench.ops import gpu_launch
 from graphbench.ops.softmax_attention import gpu, softmax_attention
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import Capacity, CapacityRagged
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_softmax_attention import inputs_for
-
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,4 @@
-"""Cases of test_sparse_flow_gpu.py: the Triton kernels run, on a GPU where there is one and interpreted elsewhere.
-
-Triton decides at import whether it interprets, so these run in a process of their own with TRITON_INTERPRET=1.
-"""
+"""The kernels of sparse_flow against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +12,8 @@ from torch import Tensor
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.flow_terms import terms_of_lam
-from tests.ops.ragged_inputs import assert_within_budget, normal, uneven_seed, values_and_gradients
-from tests.ops.tensor_cores import products_in_parts
+from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal, uneven_seed, values_and_gradients
 
-__all__ = ["products_in_parts"]  # a fixture
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 NAMES = ("output", "q", "k", "q_friction", "k_friction", "v", "lam")

@@ -1,4 +1,4 @@
-"""Cases of test_unit_rows_gpu.py: the kernels run, on a GPU where there is one and interpreted elsewhere."""
+"""The kernels of unit_rows against the reference, on a GPU where there is one and interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from graphbench.ops.unit_rows import gpu, unit_rows
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_unit_rows import case
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("rows", [0, 1, 33])

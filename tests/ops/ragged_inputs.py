@@ -1,4 +1,4 @@
-"""Sizes that break operators, and the error budget of a fast path."""
+"""Sizes that break operators, where kernels run, and the error budget of a fast path."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ AWKWARD = {
     "giant": [700],
     "giant_and_tiny": [2, 600, 1],
 }
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where Triton kernels run: interpreted without a GPU."""
 
 EPS = torch.finfo(torch.float32).eps
 ROUNDINGS = 4

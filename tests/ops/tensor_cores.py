@@ -25,7 +25,7 @@ def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def products_in_parts() -> Iterator[None]:
-    """Products ``tf32x3`` of fp32 are three products of parts; imported by tests of kernels that ask for them."""
+    """Products ``tf32x3`` of fp32 are three products of parts, in all tests that interpret kernels."""
     plain = interpreter.InterpreterBuilder.create_dot
 
     def create_dot(builder: Any, a: Any, b: Any, d: Any, precision: Any, most_imprecise: Any) -> Any:

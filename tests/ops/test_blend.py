@@ -1,4 +1,4 @@
-"""Mixtures against the equation. The kernels: interpreted_blend.py, test_blend_gpu.py."""
+"""Mixtures against the equation. The kernels: interpreted_blend.py."""
 
 from __future__ import annotations
 

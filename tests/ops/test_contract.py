@@ -7,15 +7,20 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from graphbench import ops
+from graphbench.ops.decay_attention import decay_attention
+from graphbench.ops.focal_attention import focal_attention
 from graphbench.ops.linear_attention import linear_attention
 from graphbench.ops.segment import segment_sum
-from graphbench.structures import Ragged
+from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.ops.sparse_flow import sparse_flow
+from graphbench.structures import PairBlocks, Ragged
 
 ROOT = Path(ops.__path__[0])
 OPERATORS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
@@ -50,25 +55,47 @@ def test_public_functions_let_the_caller_choose_the_implementation(operator: str
 
 
 @functools.cache
-def imported_without_triton() -> dict[str, str]:
-    """Operator -> what importing its kernels raises where Triton is not installed."""
+def chosen_without_triton() -> dict[str, tuple[str, str]]:
+    """Operator -> one of its functions, and what choosing its kernels raises where Triton is not installed."""
     code = f"""
-import importlib, sys
+import importlib, sys, torch
+from graphbench.ops.backend import Backends
 sys.modules["triton"] = None
 for operator in {WITH_KERNELS}:
-    try:
-        importlib.import_module(f"graphbench.ops.{{operator}}.gpu")
-    except ImportError as error:
-        print(operator, error, sep="\\t")
+    public = importlib.import_module(f"graphbench.ops.{{operator}}")
+    for backends in (each for each in vars(public).values() if isinstance(each, Backends) and "gpu" in each.names):
+        try:
+            backends.choose("gpu", torch.empty(0))
+        except ImportError as error:
+            print(operator, backends.operator, error, sep="\\t")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parents[1], capture_output=True, text=True, check=True)
-    return dict(line.split("\t") for line in done.stdout.splitlines())
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    return {operator: (function, message) for operator, function, message in lines}
 
 
 @pytest.mark.parametrize("operator", WITH_KERNELS)
 def test_missing_triton_is_named(operator: str) -> None:
-    expected = f"backend 'gpu' of {operator} needs Triton: pip install triton"
-    assert imported_without_triton()[operator] == expected
+    function, message = chosen_without_triton()[operator]
+    assert message == f"backend 'gpu' of {function} needs Triton: pip install triton"
+
+
+def test_tensors_of_kernels_must_lie_on_a_gpu() -> None:
+    """Where their results would be those of torch code, nobody would notice."""
+    pytest.importorskip("triton")
+    q, ragged = torch.ones(2, 1, 4), Ragged.from_sizes([2])
+    pairs = torch.zeros(4, dtype=torch.uint8)
+    calls: dict[str, Callable[[], object]] = {
+        "softmax_attention": lambda: softmax_attention(q, q, q, ragged, backend="gpu"),
+        "linear_attention": lambda: linear_attention(q, q, q, ragged, backend="gpu"),
+        "decay_attention": lambda: decay_attention(q, q, q, ragged, pairs, torch.zeros(1), decay=0.5, backend="gpu"),
+        "focal_attention": lambda: focal_attention(q, q, q, ragged, PairBlocks(pairs, (2,)), 1, backend="gpu"),
+        "sparse_flow": lambda: sparse_flow(q, q, q, q, q, ragged, lam=torch.tensor(1.0), backend="gpu"),
+    }
+    for operator, call in calls.items():
+        message = f"backend 'gpu' of {operator} needs tensors on a GPU, received tensors on 'cpu'"
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_gradients_of_gradients_are_refused_not_left_out() -> None:

@@ -1,4 +1,4 @@
-"""Triton kernels of attention with a decay mask: what they compute, and that they compile for absent devices."""
+"""Triton kernels of decay attention compile for absent devices; what they compute: interpreted_decay_attention.py."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.ops.decay_attention import decay_attention
 from graphbench.ops.decay_attention.mask import Decay
-from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
     SHARED,
@@ -17,7 +15,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     check_program,
     compile_kernel,
-    fresh_compiler,
 )
 
 from graphbench.ops.decay_attention import gpu, gpu_kernels  # isort: skip
@@ -28,7 +25,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "backward-queries": ("backward", {"OF_QUERIES": True}),
     "backward-keys": ("backward", {"OF_QUERIES": False}),
 }
-__all__ = ["fresh_compiler"]  # a fixture
 
 
 def compiled(name: str, kind: torch.dtype, width: int, mask: Decay, capability: int) -> Any:
@@ -73,9 +69,3 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int,
 @pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.exhaustive)])
 def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int, capability: int) -> None:
     check_machine_code(compiled(name, kind, width, Decay(0.6, slope=0.1), capability), tensor_cores=True)
-
-
-def test_tensors_must_lie_on_a_gpu() -> None:
-    q, index = torch.zeros(2, 1, 4), torch.zeros(4, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
-        decay_attention(q, q, q, Ragged.from_sizes([2]), index, torch.zeros(1), decay=0.5, backend="gpu")

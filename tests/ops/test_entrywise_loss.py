@@ -1,4 +1,4 @@
-"""Losses over entries against the equation. The kernel: interpreted_entrywise_loss.py, test_entrywise_loss_gpu.py."""
+"""Losses over entries against the equation. The kernel: interpreted_entrywise_loss.py."""
 
 from __future__ import annotations
 

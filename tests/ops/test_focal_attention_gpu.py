@@ -1,4 +1,4 @@
-"""Triton kernels of focal attention: what they compute, and that they compile for absent devices."""
+"""Triton kernels of focal attention compile for absent devices; what they compute: interpreted_focal_attention.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.ops.focal_attention import focal_attention
 from graphbench.ops.focal_attention.scope import Scope
 from graphbench.structures import PairBlocks, Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
@@ -17,7 +16,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     check_program,
     compile_kernel,
-    fresh_compiler,
 )
 
 from graphbench.ops.focal_attention import gpu, gpu_kernels  # isort: skip
@@ -29,7 +27,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "backward-queries": ("backward", {"OF_QUERIES": True, "GRAD_BIAS": True}),
     "backward-keys": ("backward", {"OF_QUERIES": False, "GRAD_BIAS": True}),
 }
-__all__ = ["fresh_compiler"]  # a fixture
 PAIR = PairBlocks(torch.zeros(4, dtype=torch.uint8), (2,))
 
 
@@ -75,9 +72,3 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, kinds: int,
 def test_no_register_is_spilled(name: str, kind: torch.dtype, width: int, capability: int) -> None:
     allowed = 8 if (name, kind, width, capability) == ("forward", torch.float32, 64, 80) else 0  # no tile is smaller
     check_machine_code(compiled(name, kind, width, 0, capability), tensor_cores=True, allowed=allowed)
-
-
-def test_tensors_must_lie_on_a_gpu() -> None:
-    q = torch.zeros(2, 1, 4)
-    with pytest.raises(ValueError, match="needs tensors on a GPU, received tensors on 'cpu'"):
-        focal_attention(q, q, q, Ragged.from_sizes([2]), PAIR, 1, backend="gpu")

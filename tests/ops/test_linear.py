@@ -1,4 +1,4 @@
-"""Linear maps: against the equation, and what is refused. The kernel: interpreted_linear.py, test_linear_gpu.py."""
+"""Linear maps: against the equation, and what is refused. The kernel: interpreted_linear.py."""
 
 from __future__ import annotations
 

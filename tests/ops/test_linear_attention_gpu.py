@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.ops.linear_attention import linear_attention
 from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
@@ -15,7 +14,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     check_program,
     compile_kernel,
-    fresh_compiler,
 )
 
 from graphbench.ops.linear_attention import gpu, gpu_kernels  # isort: skip
@@ -32,7 +30,6 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
     "row_gradient-k": ("row_gradient", {"CENTRED": True}),
     "value_gradient": ("value_gradient", {"BASE": "uniform"}),
 }
-__all__ = ["fresh_compiler"]  # a fixture
 
 
 def compiled(name: str, kind: torch.dtype, width: int, capability: int) -> Any:
@@ -70,12 +67,6 @@ def test_compiles_for_a_gpu(name: str) -> None:
 @pytest.mark.parametrize(("kind", "width"), [(torch.float32, 100), (torch.float32, 235), (torch.float64, 235)], ids=str)
 def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int, capability: int) -> None:
     check(name, kind, width, capability)
-
-
-def test_tensors_must_lie_on_a_gpu() -> None:
-    q = torch.ones(2, 1, 3)
-    with pytest.raises(ValueError, match="backend 'gpu' of linear_attention needs tensors on a GPU, received tensors"):
-        linear_attention(q, q, q, Ragged.from_sizes([2]), backend="gpu")
 
 
 def test_tiles_cover_every_row_once_in_the_order_of_the_graphs() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.ops.sparse_flow import sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     NAME,
@@ -16,7 +15,6 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     check_machine_code,
     check_program,
     compile_kernel,
-    fresh_compiler,
 )
 
 from graphbench.ops.sparse_flow import gpu, gpu_backward, gpu_forward, gpu_whole  # isort: skip
@@ -29,7 +27,6 @@ KERNELS = {
     "key_side": gpu_backward.key_side,
 }
 BLOCKS = {name: f"flow_{name.removesuffix('_rows')}" for name in KERNELS}
-__all__ = ["fresh_compiler"]  # a fixture
 
 
 def blocks_of(kernel: str, kind: torch.dtype, width: int) -> list[tuple[int, int, int]]:
@@ -92,12 +89,6 @@ def test_compiles_for_every_block_size(name: str, kind: torch.dtype, width: int,
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles_in_double_precision(name: str) -> None:
     check(name, torch.float64, 20, 90, blocks_of(name, torch.float64, 20)[0], 0.0)
-
-
-def test_tensors_must_lie_on_a_gpu() -> None:
-    q = torch.ones(2, 1, 3)
-    with pytest.raises(ValueError, match="backend 'gpu' of sparse_flow needs tensors on a GPU, received tensors on"):
-        sparse_flow(q, q, q, q, q, Ragged.from_sizes([2]), lam=torch.tensor(1.0), backend="gpu")
 
 
 def test_tiles_cover_every_row_once() -> None:

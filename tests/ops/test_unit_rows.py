@@ -1,4 +1,4 @@
-"""Rows of length one against the equation. The kernels: interpreted_unit_rows.py, test_unit_rows_gpu.py."""
+"""Rows of length one against the equation. The kernels: interpreted_unit_rows.py."""
 
 from __future__ import annotations
 

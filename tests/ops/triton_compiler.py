@@ -74,25 +74,6 @@ def compile_kernel(
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-def check_compiles(
-    kernel: Any, constants: dict[str, Any], types: dict[str, str], capability: int, *, tensor_cores: bool = False
-) -> None:
-    """A kernel of fp32 compiles to a program without atomics and without a register in memory.
-
-    Args:
-        kernel: with ``triton.jit``.
-        constants: its constexpr arguments, and options of the compiler, as it is launched with.
-        types: of what is neither these nor a pointer to fp32.
-        capability: of the device.
-        tensor_cores: whether products run on them.
-    """
-    options = {name: constants[name] for name in ("num_warps", "num_stages", "enable_fp_fusion") if name in constants}
-    constants = {name: value for name, value in constants.items() if name not in options}
-    program = compile_kernel(kernel, constants, types, f"*{NAME[torch.float32]}", capability, options)
-    check_program(program, torch.float32, capability, tensor_cores=tensor_cores)
-    check_machine_code(program, tensor_cores=tensor_cores)
-
-
 class _AbsentGPU:
     """Driver of a GPU that need not be present."""
 
@@ -176,9 +157,3 @@ def check_machine_code(program: Any, *, tensor_cores: bool = False, allowed: int
 
 def _tool(program: Path, *arguments: str) -> str:
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture
-def fresh_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

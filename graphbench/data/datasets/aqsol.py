@@ -17,7 +17,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 
 _URL = "https://www.dropbox.com/s/lzu9lmukwov12kt/aqsol_graph_raw.zip?dl=1"
 _FILES = tuple(f"AQSOL/raw/{part}.pickle" for part in PARTS)
@@ -39,9 +39,6 @@ class AQSOL(DatasetBuilder):
 
     names = ("none", "AQSOL")
 
-    def __init__(self, name: FromContext[str] = "none") -> None:
-        self.check_name(name)
-
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
@@ -54,9 +51,6 @@ class AQSOL(DatasetBuilder):
             node_in=1,
             edge_in=1,
             out_dim=1,
-            transductive=False,
-            split_modes=("standard",),
-            default_split="standard",
             vocabularies={"node": (_TYPES,), "edge": (_BONDS,)},
             statistics={"graphs": 9_823},
             licence="CC0 (AqSolDB)",

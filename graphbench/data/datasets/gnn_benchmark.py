@@ -18,7 +18,7 @@ from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 
 _URL = "https://data.pyg.org/datasets/benchmarking-gnns/{}_v2.zip"
 _CSL_URL = "https://www.dropbox.com/s/rnbkp5ubgk82ocu/CSL.zip?dl=1"
@@ -64,9 +64,6 @@ class GNNBenchmark(DatasetBuilder):
 
     names = tuple(_FACTS)
 
-    def __init__(self, name: FromContext[str]) -> None:
-        self.name = self.check_name(name)
-
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
@@ -80,7 +77,6 @@ class GNNBenchmark(DatasetBuilder):
             node_in=facts.node_in,
             edge_in=facts.edge_in,
             out_dim=facts.out_dim,
-            transductive=False,
             split_modes=facts.split_modes,
             default_split="cv-stratifiedkfold-5" if self.name == "CSL" else "standard",
             statistics={

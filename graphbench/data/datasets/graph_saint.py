@@ -19,7 +19,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 
 _PARTS = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 _DRIVE = "https://drive.usercontent.google.com/download?confirm=t&id="
@@ -107,9 +107,6 @@ class Flickr(_GraphSAINT):
         "1htXCtuktuCW8TR8KiKfrFDAxUgekQoV7",
     )
 
-    def __init__(self, name: FromContext[str] = "none") -> None:
-        self.check_name(name)
-
 
 @register("PyG-Yelp")
 class Yelp(_GraphSAINT):
@@ -132,9 +129,6 @@ class Yelp(_GraphSAINT):
         "1NI5pa5Chpd-52eSmLW60OnB3WS5ikxq_",
     )
 
-    def __init__(self, name: FromContext[str] = "none") -> None:
-        self.check_name(name)
-
 
 @register("PyG-Reddit2")
 class Reddit2(_GraphSAINT):
@@ -153,9 +147,6 @@ class Reddit2(_GraphSAINT):
         "1nJIKd77lcAGU4j-kVNx_AIGEkveIKz3A",
     )
 
-    def __init__(self, name: FromContext[str] = "none") -> None:
-        self.check_name(name)
-
 
 @register("PyG-Reddit")
 class Reddit(_OneGraph):
@@ -170,9 +161,6 @@ class Reddit(_OneGraph):
     parts = ("reddit_data.npz", "reddit_graph.npz")
     source = "https://snap.stanford.edu/graphsage"
     url = "https://data.dgl.ai/dataset/reddit.zip"
-
-    def __init__(self, name: FromContext[str] = "none") -> None:
-        self.check_name(name)
 
     def _require(self, roots: Roots, card: DatasetCard) -> Path:
         urls = dict.fromkeys(card.files, self.url)

@@ -18,7 +18,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 
 _URL = "http://malnet.cc.gatech.edu/graph-data/malnet-graphs-tiny.tar.gz"
 _SPLIT_URL = "http://malnet.cc.gatech.edu/split-info/split_info_tiny.zip"
@@ -44,9 +44,6 @@ class MalNetTiny(DatasetBuilder):
 
     names = tuple(_COLUMNS)
 
-    def __init__(self, name: FromContext[str]) -> None:
-        self.name = self.check_name(name)
-
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
@@ -59,9 +56,6 @@ class MalNetTiny(DatasetBuilder):
             node_in=_COLUMNS[self.name],
             edge_in=0,
             out_dim=len(_CLASSES),
-            transductive=False,
-            split_modes=("standard",),
-            default_split="standard",
             statistics={"graphs": 5_000},
             licence="CC BY 4.0",
             source="https://mal-net.org",
@@ -128,5 +122,4 @@ def _features(store: GraphStore, name: str) -> Tensor:
 
     start = torch.repeat_interleave(store.node_ptr[:-1], store.edge_counts)
     union = Data(edge_index=store.edge_index.to(torch.int64) + start, num_nodes=store.num_nodes)
-    profile: Tensor = LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once
-    return profile
+    return LocalDegreeProfile()(union).x  # looks at neighbours only, so that all graphs go through at once

@@ -49,9 +49,6 @@ class PCQM4M(DatasetBuilder):
     names = tuple(GRAPHS)
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
-    def __init__(self, name: str) -> None:
-        self.name = self.check_name(name)
-
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
@@ -64,9 +61,6 @@ class PCQM4M(DatasetBuilder):
             node_in=len(ATOM_VOCABULARY),
             edge_in=len(BOND_VOCABULARY),
             out_dim=1,
-            transductive=False,
-            split_modes=("standard",),
-            default_split="standard",
             vocabularies={"node": ATOM_VOCABULARY, "edge": BOND_VOCABULARY},
             statistics={"graphs": GRAPHS[self.name]},
             licence="CC BY 4.0",

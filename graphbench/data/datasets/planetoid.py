@@ -105,7 +105,6 @@ class Planetoid(DatasetBuilder):
             out_dim=classes,
             transductive=True,
             split_modes=("standard", "geom-gcn", "random", "random-class", "random-permutation", "fixed", "sliced"),
-            default_split="standard",
             statistics={"graphs": 1, "nodes": nodes, "edges": edges},
             licence="MIT (repository)",
             source="https://github.com/kimiyoung/planetoid",

@@ -127,7 +127,6 @@ class TUDataset(DatasetBuilder):
         return DatasetCard(
             name=self.name,
             task="graph",
-            transductive=False,
             split_modes=_MODES,
             default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
             source=f"{_URL}/{self.name}.zip",

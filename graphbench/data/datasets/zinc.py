@@ -18,7 +18,7 @@ from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 
 _URL = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/{}.index"
@@ -45,9 +45,6 @@ class ZINC(DatasetBuilder):
 
     names = tuple(_STATISTICS)
 
-    def __init__(self, name: FromContext[str]) -> None:
-        self.name = self.check_name(name)
-
     @property
     def card(self) -> DatasetCard:
         """Declared facts."""
@@ -60,9 +57,6 @@ class ZINC(DatasetBuilder):
             node_in=1,
             edge_in=1,
             out_dim=1,
-            transductive=False,
-            split_modes=("standard",),
-            default_split="standard",
             vocabularies={"node": (_TYPES,), "edge": (_BONDS,)},
             statistics=_STATISTICS[self.name],
             source="https://github.com/graphdeeplearning/benchmarking-gnns",

@@ -118,8 +118,7 @@ def once(path: Path, write: Callable[[Path], object]) -> np.ndarray:
         with unfinished.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(unfinished, path)
-    array: np.ndarray = np.load(path, mmap_mode="c")  # tensors have to be writable; nothing is written
-    return array
+    return np.load(path, mmap_mode="c")  # tensors have to be writable; nothing is written
 
 
 def _open(folder: Path, key: dict[str, Any]) -> tuple[GraphStore, Splits] | None:

@@ -137,10 +137,8 @@ class Frequencies:
 
     def edge_weight(self, target: np.ndarray, entry: np.ndarray) -> np.ndarray:
         """(e,) float64, 1 / P(edge | target) for edges with given targets and places in the list."""
-        weight: np.ndarray = (self.node[target] + 1.0) / (self.edge[entry] + 1.0)
-        return weight
+        return (self.node[target] + 1.0) / (self.edge[entry] + 1.0)
 
     def node_weight(self, nodes: np.ndarray) -> np.ndarray:
         """(n,) float64, 1 / P(node)."""
-        weight: np.ndarray = (self.samples + 1.0) / (self.node[nodes] + 1.0)
-        return weight
+        return (self.samples + 1.0) / (self.node[nodes] + 1.0)

@@ -41,8 +41,7 @@ class LinearEdge(FeatureEncoder):
         attributes = edge_features(batch, type(self).__name__).to(self.lin.weight.dtype)
         if attributes.dim() == 1:
             attributes = attributes[:, None]
-        e: Tensor = self.lin(self.prepared(attributes))
-        return e
+        return self.lin(self.prepared(attributes))
 
     def prepared(self, attributes: Tensor) -> Tensor:
         """Input of the linear map: the features as they are."""

@@ -39,8 +39,7 @@ class LinearNode(FeatureEncoder):
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim) first node states."""
         x = stored_features(batch, type(self).__name__).to(self.lin.weight.dtype)
-        h: Tensor = self.lin(self.prepared(x))
-        return h
+        return self.lin(self.prepared(x))
 
     def prepared(self, x: Features) -> Features:
         """Input of the linear map: the features as they are."""

@@ -88,8 +88,7 @@ class ERN(ColumnEncoder):
         """(N, dim_pe) encodings of the nodes."""
         rows = precomputed(batch, "ERN", "embedding", None).to(next(self.parameters()).dtype)
         h = self._of_set(rows) if self.linear is None else self._of_row(rows, self.linear)
-        pe: Tensor = self.post_mlp(h)
-        return pe
+        return self.post_mlp(h)
 
     def _of_row(self, rows: Tensor, linear: nn.Linear) -> Tensor:
         columns = linear.in_features
@@ -101,8 +100,7 @@ class ERN(ColumnEncoder):
         rows = F.pad(rows, (0, columns - rows.shape[1]))
         if self.training:
             rows = rows[:, torch.randperm(columns, device=rows.device)]
-        h: Tensor = linear(rows)
-        return h
+        return linear(rows)
 
     def _of_set(self, rows: Tensor) -> Tensor:
         assert self.entry is not None

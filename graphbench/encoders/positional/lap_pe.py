@@ -103,8 +103,7 @@ class LaplacianEncoder(PositionalEncoder):
             absent = present == 0
             for layer in self.layers:
                 h = layer(h, src_key_padding_mask=absent)
-        pe: Tensor = self.post_mlp(sum_present(h, present))
-        return pe
+        return self.post_mlp(sum_present(h, present))
 
     def _by_frequency(self, eigvecs: Tensor, batch: GraphBatch) -> Tensor:
         absent = torch.isnan(eigvecs)
@@ -114,8 +113,7 @@ class LaplacianEncoder(PositionalEncoder):
         eigvecs = eigvecs.masked_fill(absent, 0.0)
         if self.raw_norm is not None:
             eigvecs = self.raw_norm(eigvecs, batch)
-        pe: Tensor = self.post_mlp(self.lin_in(eigvecs))
-        return pe
+        return self.post_mlp(self.lin_in(eigvecs))
 
 
 @register("LapPE")

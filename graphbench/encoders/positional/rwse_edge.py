@@ -55,5 +55,4 @@ class RWSEEdge(ColumnEncoder):
         """(E, dim_pe) encodings of the edges."""
         landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
         normed = self.norm_in(landing.to(self.norm_out.weight.dtype), batch, "edge")
-        pe: Tensor = self.norm_out(self.mlp(normed), batch, "edge")
-        return pe
+        return self.norm_out(self.mlp(normed), batch, "edge")

@@ -79,8 +79,7 @@ class SignNet(ColumnEncoder):
         v = eigvecs.masked_fill(absent, 0.0).unsqueeze(2)
         h = self.phi(v, batch) + self.phi(-v, batch)  # (N, max_freqs, phi_out_dim)
         h = h.masked_fill(absent.unsqueeze(2), 0.0).sum(1) if self.sums else h.flatten(1)
-        pe: Tensor = self.rho(h, batch)
-        return pe
+        return self.rho(h, batch)
 
 
 class _GIN(nn.Module):

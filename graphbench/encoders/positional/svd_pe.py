@@ -50,5 +50,4 @@ class SVDPE(ColumnEncoder):
             rows = segment_flip(rows, coin, batch.ragged)
         if self.raw_norm is not None:
             rows = self.raw_norm(rows, batch)
-        pe: Tensor = self.lin(rows)
-        return pe
+        return self.lin(rows)

@@ -104,8 +104,7 @@ class BigBirdCore(GraphLayer):
         else:
             mixed = softmax_attention(q, k, v, batch.ragged)
         x = self.norm_attention(h + self.dropout(self.out(mixed.flatten(1))))
-        result: Tensor = self.norm_out(x + self.dropout(self.lin_out(self.act(self.lin_in(x)))))
-        return result
+        return self.norm_out(x + self.dropout(self.lin_out(self.act(self.lin_in(x)))))
 
     def extra_repr(self) -> str:
         """Heads and blocks, in ``print(model)``."""
@@ -181,5 +180,4 @@ def _has_repeats(drawn: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     ordered = np.sort(drawn, axis=1)
     twice = np.any(ordered[:, 1:] == ordered[:, :-1], axis=1)
     overlaps = np.any(drawn[:, :, None] == fixed[:, None, :], axis=(1, 2))
-    repeats: np.ndarray = twice | overlaps
-    return repeats
+    return twice | overlaps

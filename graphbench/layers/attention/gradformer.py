@@ -116,8 +116,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         q, k, v = qkv.unbind(1)
         options = {"dropout_p": self.dropout if self.training else 0.0, "packed": qkv, **self.mask.arguments}
         mixed = decay_attention(q, k, v, batch.ragged, self.distances(batch), self.start, **options)
-        out: Tensor = self.out(mixed.reshape(h.shape))
-        return out
+        return self.out(mixed.reshape(h.shape))
 
     def distances(self, batch: GraphBatch) -> Tensor:
         """(sum n_g^2,) psi of all pairs.

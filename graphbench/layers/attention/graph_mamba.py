@@ -62,8 +62,7 @@ class Mamba(nn.Module):
         low, b, c = self.lin_x(x).split([self.rank, self.states, self.states], dim=1)
         delta = softplus(self.lin_delta(low))
         y = selective_scan(x, delta, -self.log_rate.exp(), b, c, self.skip, ragged)
-        out: Tensor = self.lin_out(y * silu(z))
-        return out
+        return self.lin_out(y * silu(z))
 
     def _convolved(self, x: Tensor, ragged: Ragged) -> Tensor:
         """Every row and those before it in its graph, weighted channel by channel."""

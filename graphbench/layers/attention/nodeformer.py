@@ -170,12 +170,10 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
 
     def _values(self, h: Tensor) -> Tensor:
         shape = (h.shape[0], self.heads, h.shape[1])
-        values: Tensor = h.unsqueeze(1).expand(shape) if self.v is None else self.v(h).view(shape)
-        return values
+        return h.unsqueeze(1).expand(shape) if self.v is None else self.v(h).view(shape)
 
     def _combined(self, z: Tensor) -> Tensor:
-        out: Tensor = z.mean(1) if self.out is None else self.out(z.flatten(1))
-        return out
+        return z.mean(1) if self.out is None else self.out(z.flatten(1))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, projection: Tensor, batch: GraphBatch) -> Tensor:
         noise = self._noise(v, batch) if self.training and self.gumbel_samples else None

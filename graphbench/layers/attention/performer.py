@@ -86,8 +86,7 @@ class Performer(BlockwiseAttention):
         return projected.view(h.shape[0], self.heads, projected.shape[1] // self.heads)
 
     def _finish(self, mixed: Tensor) -> Tensor:
-        out: Tensor = self.dropout(self.out(mixed.flatten(1)))
-        return out
+        return self.dropout(self.out(mixed.flatten(1)))
 
     def redraw(self) -> None:
         """Draws new random directions, in place."""

@@ -147,8 +147,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             else:
                 mixed = blend(mixed, flow, self.gamma)
         assert mixed is not None  # refused by the constructor
-        out: Tensor = self.out(mixed.flatten(1))
-        return out
+        return self.out(mixed.flatten(1))
 
     def _flow(self, h: Tensor, projected: dict[str, Tensor], v: Tensor, batch: GraphBatch) -> Tensor:
         """Z times the values, (N, heads, dim). Evaluation counts the zeros of Z on the way, for the statistics."""

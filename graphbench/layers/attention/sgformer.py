@@ -90,8 +90,7 @@ class SGFormer(BlockwiseAttention):
 
     def _combined(self, z: Tensor) -> Tensor:
         if self.out is not None:
-            out: Tensor = self.out(z.flatten(1))
-            return out
+            return self.out(z.flatten(1))
         return z.squeeze(1) if self.heads == 1 else z.mean(1)  # the mean of one head takes two passes over all rows
 
     def extra_repr(self) -> str:

@@ -57,8 +57,7 @@ class Transformer(GlobalAttention, HasAttentionWeights):
         q, k, v = qkv.unbind(1)
         dropout, bias = self.dropout if self.training else 0.0, self.pair_bias(batch)
         mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout, bias=bias, packed=qkv)
-        out: Tensor = self.out(mixed.reshape(h.shape))
-        return out
+        return self.out(mixed.reshape(h.shape))
 
     def pair_bias(self, batch: GraphBatch) -> Tensor | None:
         """(sum n_g^2, heads) bias of the scores, row-major per graph; None here."""

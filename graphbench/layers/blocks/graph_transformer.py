@@ -108,5 +108,4 @@ class _Finish(nn.Module):
 
 
 def _normed(norm: nn.Module, x: Tensor, batch: GraphBatch, level: Level) -> Tensor:
-    out: Tensor = norm(x, batch, level) if isinstance(norm, BatchNorm) else norm(x)
-    return out
+    return norm(x, batch, level) if isinstance(norm, BatchNorm) else norm(x)

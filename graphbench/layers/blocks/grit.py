@@ -143,8 +143,7 @@ def _norm(name: str, dim: int) -> nn.Module:
 
 
 def _normed(norm: nn.Module, x: Tensor) -> Tensor:
-    out: Tensor = norm(x)
-    return out
+    return norm(x)
 
 
 def _log_degree(batch: GraphBatch) -> Tensor:

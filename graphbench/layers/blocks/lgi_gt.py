@@ -83,13 +83,11 @@ class LGIGTLayer(Block):
     def _convolved(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         edges = None if e is None or self.lin_edge is None else self.lin_edge(e)
         if isinstance(self.conv, OGBGCN):
-            new: Tensor = self.conv(h, edges, batch)[0]
-            return new
+            return self.conv(h, edges, batch)[0]
         adj = batch.adjacency()
         if edges is None:
             summed = h + sum_at_target(adj, gather(adj, h, "source").relu())
         else:
             neighbours, _ = relu_sum(adj, h, edges)
             summed = h + neighbours
-        convolved: Tensor = self.conv(summed)
-        return convolved
+        return self.conv(summed)

@@ -148,8 +148,7 @@ class SANLayer(Block, TiesParameters):
 
     @staticmethod
     def _normalised(norm: nn.Module, h: Tensor, batch: GraphBatch) -> Tensor:
-        out: Tensor = norm(h) if isinstance(norm, nn.LayerNorm) else norm(h, batch)
-        return out
+        return norm(h) if isinstance(norm, nn.LayerNorm) else norm(h, batch)
 
     def extra_repr(self) -> str:
         """Heads and whether pairs without an edge count, in ``print(model)``."""

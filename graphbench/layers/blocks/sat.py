@@ -48,8 +48,7 @@ class StructureExtractor(nn.Module):
         for layer in self.layers:
             new, _ = layer(states[-1], e, batch)
             states.append(new.relu())
-        subtree: Tensor = self.out(self.norm(torch.cat(states, dim=1), batch))
-        return subtree
+        return self.out(self.norm(torch.cat(states, dim=1), batch))
 
 
 @register("SATLayer")
@@ -135,8 +134,7 @@ class SATLayer(Block):
 
 
 def _normed(norm: nn.Module, h: Tensor, batch: GraphBatch) -> Tensor:
-    out: Tensor = norm(h, batch) if isinstance(norm, BatchNorm) else norm(h)
-    return out
+    return norm(h, batch) if isinstance(norm, BatchNorm) else norm(h)
 
 
 def _inverse_root_degree(batch: GraphBatch) -> Tensor:

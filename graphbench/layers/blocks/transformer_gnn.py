@@ -102,13 +102,11 @@ class TransformerGNN(Block, TiesParameters):
         new = self.local_dropout(new.relu())
         if self.has_token:
             new = new.index_fill(0, batch.ragged.ptr[:-1], 0.0)
-        out: Tensor = h + new
-        return out
+        return h + new
 
 
 def _local(name: str, dim: int, heads: int) -> LocalLayer:
     layer = registry.lookup("layers/local", name)
     known = registry.parameters(layer)
     arguments = {"dim_in": dim, "dim_out": dim, "heads": heads}
-    built: LocalLayer = registry.construct(layer, {key: value for key, value in arguments.items() if key in known})
-    return built
+    return registry.construct(layer, {key: value for key, value in arguments.items() if key in known})

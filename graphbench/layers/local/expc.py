@@ -65,5 +65,4 @@ class ExpC(LocalLayer):
     def _expanded(self, center: Tensor, x: Tensor) -> Tensor:
         """(R, dim_out) m(c, x) of rows (R, dim_in)."""
         a = torch.tanh(self.expand(torch.cat([center, x], dim=1)))
-        out: Tensor = self.mlp((a.unsqueeze(2) * x.unsqueeze(1)).flatten(1))
-        return out
+        return self.mlp((a.unsqueeze(2) * x.unsqueeze(1)).flatten(1))

@@ -99,8 +99,7 @@ class SequenceBlock(nn.Module):
         """New states of the tokens."""
         biased = sequences.with_state(pair_bias=self.lin_bias(encodings))
         h = h + self.dropout(self.attention(self.norm(h), None, biased))
-        out: Tensor = h + self.feed_forward(self.norm_ffn(h))
-        return out
+        return h + self.feed_forward(self.norm_ffn(h))
 
     @torch.no_grad()
     def significance(self, h: Tensor, encodings: Tensor, sequences: GraphBatch) -> Tensor:
@@ -110,5 +109,4 @@ class SequenceBlock(nn.Module):
         place = torch.arange(len(h), device=h.device) - start[sequence]
         scores = (q[start][sequence] * k).sum(2) * q.shape[2] ** -0.5
         scores = scores + self.lin_bias(encodings)[ragged.pair_ptr[:-1][sequence] + place]
-        weighted: Tensor = (segment_softmax(scores, ragged) * v.norm(dim=2)).mean(1)
-        return weighted
+        return (segment_softmax(scores, ragged) * v.norm(dim=2)).mean(1)

@@ -115,8 +115,7 @@ class ANSGT(EncodedModel):
             z = z.index_copy(0, rows.to(h.device), torch.cat(states))
         if self.training and self.settings.update_period:
             self.bandit.end_step()
-        prediction: Tensor = self.head(z, batch)
-        return prediction
+        return self.head(z, batch)
 
     def _first_tokens(self, h: Tensor, drawn: Drawn, rows: Tensor, picks: Tensor) -> Tensor:
         """(rows.numel(), dim) states of the nodes ``rows``, each from its sequence number ``picks``."""
@@ -138,8 +137,7 @@ class ANSGT(EncodedModel):
             weight = drawn.weight[rows, picks].to(t)
             self.bandit.add(significance[:, 1 : 1 + weight.shape[1]], weight)
         t = last(t, phi, sequences)
-        first: Tensor = self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
-        return first
+        return self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
 
     def _tokens(self, h: Tensor, nodes: Tensor, around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (S, T, dim), encodings (S, T, T, orders), and (S, T) bool on the host, which tokens there are."""

@@ -128,8 +128,7 @@ def _unit_rows(batch: GraphBatch) -> sp.csr_array | np.ndarray:
         return (sp.diags_array(1 / np.where(length > 0, length, 1.0)) @ rows).tocsr()
     dense = x.detach().to("cpu", torch.float64).flatten(1).numpy()
     length = np.linalg.norm(dense, axis=1, keepdims=True)
-    unit: np.ndarray = dense / np.where(length > 0, length, 1.0)
-    return unit
+    return dense / np.where(length > 0, length, 1.0)
 
 
 def _dense(matrix: sp.csr_array | np.ndarray) -> np.ndarray:

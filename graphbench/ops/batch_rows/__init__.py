@@ -6,20 +6,14 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.batch_rows import cpu, reference
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
 
 __all__ = ["Field", "PaddedRows", "Room", "batch_rows"]
 
 
-def _gpu(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
-    from graphbench.ops.batch_rows import gpu
-
-    return gpu.batch_rows(numbers, ptr, fields, room)
-
-
-_IMPLEMENTATIONS = {"reference": reference.batch_rows, "gpu": _gpu, "cpu": cpu.batch_rows}
+_IMPLEMENTATIONS = Backends(reference.batch_rows, cpu.batch_rows, gpu=True)
 
 
 def batch_rows(
@@ -50,6 +44,4 @@ def batch_rows(
     """
     if len(room.rows) != len(ptr):
         raise ValueError(f"room must hold {len(ptr)} numbers of rows, one per kind, received {len(room.rows)}")
-    if backend == "auto" and has_triton(numbers):
-        backend = "gpu"
-    return choose("batch_rows", backend, _IMPLEMENTATIONS)(numbers, ptr, fields, room)
+    return _IMPLEMENTATIONS.choose(backend, numbers)(numbers, ptr, fields, room)

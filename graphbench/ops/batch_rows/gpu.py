@@ -6,19 +6,14 @@ import functools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-
-try:
-    from graphbench.ops.batch_rows.gpu_kernels import places, rows
-    from graphbench.ops.gpu_launch import has_kernels
-    from graphbench.ops.gpu_tiles import TRITON
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of batch_rows needs Triton: pip install triton") from missing
-
 import triton
+from torch import Tensor
 
 from graphbench.ops.batch_rows import cpu
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
+from graphbench.ops.batch_rows.gpu_kernels import places, rows
+from graphbench.ops.gpu_launch import has_kernels
+from graphbench.ops.gpu_tiles import TRITON
 
 OLDEST = (3, 6)
 """Triton whose kernels take lists of tensors of several types."""
@@ -29,11 +24,7 @@ _REAL, _REAL_GRAPHS, _LISTS = 4, 5, 6
 
 
 def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
-    """See :func:`graphbench.ops.batch_rows.batch_rows`.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.batch_rows.batch_rows`."""
     if not has_kernels("batch_rows", numbers) or TRITON < OLDEST:
         return cpu.batch_rows(numbers, ptr, fields, room)
     num_places, graphs = len(numbers), len(numbers) + room.padding_graphs

@@ -1,7 +1,5 @@
 """Kernels of :mod:`graphbench.ops.batch_rows.gpu`: where the graphs of a batch lie, and all of their rows."""
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

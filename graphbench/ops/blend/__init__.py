@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.blend import cpu, reference
 
 __all__ = ["blend"]
 
 
-def _gpu(a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
-    from graphbench.ops.blend import gpu  # needs Triton
-
-    return gpu.blend(a, b, gamma)
-
-
-_IMPLEMENTATIONS = {"reference": reference.blend, "gpu": _gpu, "cpu": cpu.blend}
+_IMPLEMENTATIONS = Backends(reference.blend, cpu.blend, gpu=True)
 
 
 def blend(a: Tensor, b: Tensor, gamma: Tensor, *, backend: str = "auto") -> Tensor:
@@ -34,6 +28,4 @@ def blend(a: Tensor, b: Tensor, gamma: Tensor, *, backend: str = "auto") -> Tens
     if a.shape != b.shape or gamma.dim():
         received = f"{tuple(a.shape)}, {tuple(b.shape)} and {tuple(gamma.shape)}"
         raise ValueError(f"a and b must have one shape and gamma be a number, received {received}")
-    if backend == "auto" and has_triton(a):
-        backend = "gpu"
-    return choose("blend", backend, _IMPLEMENTATIONS)(a, b, gamma)
+    return _IMPLEMENTATIONS.choose(backend, a)(a, b, gamma)

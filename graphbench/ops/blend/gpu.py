@@ -7,30 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of blend needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.blend import cpu
 from graphbench.ops.blend.gpu_kernels import backward, forward
+from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 
 # Entries of a program.
 ENTRIES = 1024
 
 
 def blend(a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
-    """See :func:`graphbench.ops.blend.blend`; half precision goes through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.blend.blend`; half precision goes through torch code."""
     alike = {x.dtype for x in (a, b, gamma)} in ({torch.float32}, {torch.float64})
     if not has_kernels("blend", a) or not alike or not a.numel():
         return cpu.blend(a, b, gamma)
-    result: Tensor = _Blend.apply(a.contiguous(), b.contiguous(), gamma)  # type: ignore[no-untyped-call]
-    return result
+    return _Blend.apply(a.contiguous(), b.contiguous(), gamma)  # type: ignore[no-untyped-call]
 
 
 def constants(dtype: torch.dtype) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Triton kernels of mixtures. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton, triton_is_installed
+from graphbench.ops.backend import Backends
 from graphbench.ops.circular_conv import cpu, reference
 from graphbench.ops.circular_conv.fourier import reads_columns
 from graphbench.ops.library import library_op
@@ -13,18 +13,7 @@ from graphbench.structures.size_groups import num_taps
 
 __all__ = ["circular_conv", "reads_columns"]
 
-
-def _gpu(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
-    """Small graphs directly, where Triton can; the others by torch.fft, which runs on every device."""
-    if triton_is_installed():
-        from graphbench.ops.circular_conv import gpu
-
-        if gpu.reaches(u, ragged):
-            return gpu.circular_conv(u, filters, gate, ragged)
-    return cpu.circular_conv(u, filters, gate, ragged)
-
-
-_IMPLEMENTATIONS = {"reference": reference.circular_conv, "gpu": _gpu, "cpu": cpu.circular_conv}
+_IMPLEMENTATIONS = Backends(reference.circular_conv, cpu.circular_conv, gpu=True)
 
 
 @library_op(lambda u, *_, **__: u.new_empty(u.shape))
@@ -62,6 +51,4 @@ def circular_conv(
         )
     if gate is not None and gate.shape != u.shape:
         raise ValueError(f"gate must be {tuple(u.shape)}, as u, received {tuple(gate.shape)}")
-    if backend == "auto" and has_triton(u):
-        backend = "gpu"
-    return choose("circular_conv", backend, _IMPLEMENTATIONS)(u, filters, gate, ragged)
+    return _IMPLEMENTATIONS.choose(backend, u)(u, filters, gate, ragged)

@@ -29,8 +29,7 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
     if u.numel() == 0:
         return u * 1
     trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (u, filters, gate))
-    result: Tensor = _CircularConv.apply(u, filters, gate, ragged, trains)  # type: ignore[no-untyped-call]
-    return result
+    return _CircularConv.apply(u, filters, gate, ragged, trains)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

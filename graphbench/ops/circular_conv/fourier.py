@@ -55,8 +55,7 @@ class Fourier:
     def spectrum(self, rows: Tensor) -> Tensor:
         """(c, B, L // 2 + 1) complex, from (B * n, c)."""
         rows_cBn = _channels_first(rows).view(rows.shape[1], -1, self._size)
-        transformed: Tensor = torch.fft.rfft(rows_cBn, n=self._length)
-        return transformed
+        return torch.fft.rfft(rows_cBn, n=self._length)
 
     def gradient_spectrum(self, rows: Tensor) -> Tensor:
         """The same of the output's gradient."""

@@ -1,4 +1,4 @@
-"""Direct circular convolutions of small graphs in Triton kernels: one forward, two backward (README)."""
+"""Direct circular convolutions of small graphs in Triton kernels, one forward, two backward (README); others by FFT."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of circular_conv needs Triton: pip install triton") from missing
-
 from graphbench.ops import backend
 from graphbench.ops.backend import first_order
+from graphbench.ops.circular_conv import cpu
 from graphbench.ops.circular_conv.gpu_kernels import forward, rows_gradient, taps_gradient
+from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
 from graphbench.structures import Ragged
 from graphbench.structures.size_groups import size_groups
 
@@ -24,14 +21,16 @@ LARGEST = 512
 ROWS, COLUMNS = 32, 32
 
 
-def reaches(u: Tensor, ragged: Ragged) -> bool:
+def _reaches(u: Tensor, ragged: Ragged) -> bool:
     """Whether the kernels compute this batch."""
     on_device = (backend.on_gpu(u) or INTERPRETED) and has_kernels("circular_conv", u)
     return on_device and 0 < ragged.max_size <= LARGEST and u.numel() > 0
 
 
 def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
-    """See :func:`graphbench.ops.circular_conv.circular_conv`."""
+    """See :func:`graphbench.ops.circular_conv.circular_conv`; graphs of more than 512 nodes go through torch.fft."""
+    if not _reaches(u, ragged):
+        return cpu.circular_conv(u, filters, gate, ragged)
     with torch.autocast(u.device.type, enabled=False):
         result: Tensor = _CircularConv.apply(u, filters, gate, ragged)  # type: ignore[no-untyped-call]
     return result

@@ -4,8 +4,6 @@
 distances between rows in memory: tensors may be parts of wider ones.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -111,8 +111,7 @@ class _Positions:
         """(count, c, L / 2 + 1) complex."""
         padded = rows.new_zeros(self.count, rows.shape[1], self.length)
         padded.transpose(1, 2).index_put_(positions, rows)
-        transformed: Tensor = torch.fft.rfft(padded)
-        return transformed
+        return torch.fft.rfft(padded)
 
     def folded(self, spectrum: Tensor, pairs: Tensor) -> Tensor:
         """Rows from a spectrum, each the sum of a pair of entries."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.decay_attention import cpu, reference
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.library import library_op
@@ -16,14 +16,7 @@ from graphbench.structures import Ragged
 __all__ = ["Decay", "decay_attention"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.decay_attention import gpu  # needs Triton
-
-    return gpu.decay_attention(*arguments)
-
-
-# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
-_IMPLEMENTATIONS = {"reference": reference.decay_attention, "gpu": _gpu, "cpu": cpu.decay_attention}
+_IMPLEMENTATIONS = Backends(reference.decay_attention, cpu.decay_attention, gpu=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
@@ -99,6 +92,4 @@ def decay_attention(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
     mask = Decay(decay, slope, kind, end, mask_on, unreachable)
-    if backend == "gpu" or (backend == "auto" and has_triton(q)):
-        return _gpu(q, k, v, ragged, index, start, mask, dropout_p, packed)
-    return choose("decay_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, index, start, mask, dropout_p)
+    return _IMPLEMENTATIONS.choose(backend, q)(q, k, v, ragged, index, start, mask, dropout_p, packed)

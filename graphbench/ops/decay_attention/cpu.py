@@ -24,9 +24,17 @@ _PAIRS = 1 << 19
 
 
 def decay_attention(
-    q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, index: Tensor, start: Tensor, mask: Decay, dropout_p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    index: Tensor,
+    start: Tensor,
+    mask: Decay,
+    dropout_p: float,
+    packed: Tensor | None = None,
 ) -> Tensor:
-    """See :func:`graphbench.ops.decay_attention.decay_attention`."""
+    """See :func:`graphbench.ops.decay_attention.decay_attention`; ``packed`` is not read."""
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
     if q.device.type != "cpu":

@@ -11,21 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import attention_block, operand_type
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of decay_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import backward, forward
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    attention_block,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
+    operand_type,
     parts_of,
     row_tiles,
     span_of,
@@ -51,9 +48,6 @@ def decay_attention(
     ``packed`` is (N, 3, H, d), of which q, k and v are views, or None.
     Half precision is read and written as it is and computed in float32. Heads wider than 128, and devices older than
     sm_80, go through the torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

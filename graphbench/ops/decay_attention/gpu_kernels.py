@@ -4,8 +4,6 @@
 of one tensor (N, PARTS, H, .), or three tensors with PARTS = 1.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -10,9 +10,17 @@ from graphbench.structures import Ragged
 
 
 def decay_attention(
-    q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, index: Tensor, start: Tensor, mask: Decay, dropout_p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ragged: Ragged,
+    index: Tensor,
+    start: Tensor,
+    mask: Decay,
+    dropout_p: float,
+    packed: Tensor | None = None,
 ) -> Tensor:
-    """See :func:`graphbench.ops.decay_attention.decay_attention`."""
+    """See :func:`graphbench.ops.decay_attention.decay_attention`; ``packed`` is not read."""
     blocks = [v.new_zeros(0, *v.shape[1:])]
     node = pair = 0
     for size in ragged.sizes:

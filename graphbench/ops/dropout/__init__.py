@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import Backends
 from graphbench.ops.dropout import cpu, reference
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 
 __all__ = ["RandomKeep", "draw_seed", "dropout"]
 
-_IMPLEMENTATIONS = {"reference": reference.dropout, "cpu": cpu.dropout}
+_IMPLEMENTATIONS = Backends(reference.dropout, cpu.dropout)
 
 
 def dropout(x: Tensor, p: float, *, backend: str = "auto") -> Tensor:
@@ -34,4 +34,4 @@ def dropout(x: Tensor, p: float, *, backend: str = "auto") -> Tensor:
         raise ValueError(f"dropout probability must lie in [0, 1], received {p}")
     if p == 0.0 or x.numel() == 0:
         return x
-    return choose("dropout", backend, _IMPLEMENTATIONS)(x, p)
+    return _IMPLEMENTATIONS.choose(backend, x)(x, p)

@@ -59,8 +59,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """See :func:`graphbench.ops.dropout.dropout`; elsewhere torch's own is the fast one."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.dropout(x, p, True)
-    result: Tensor = _Dropout.apply(x, p, draw_seed())  # type: ignore[no-untyped-call]
-    return result
+    return _Dropout.apply(x, p, draw_seed())  # type: ignore[no-untyped-call]
 
 
 def _drop(x: Tensor, p: float, seed: int) -> Tensor:

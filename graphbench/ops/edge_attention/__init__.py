@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import Backends
 from graphbench.ops.edge_attention import cpu, reference
 from graphbench.ops.library import library_op
 from graphbench.structures.adjacency import Adjacency
 
 __all__ = ["edge_attention"]
 
-_IMPLEMENTATIONS = {"reference": reference.edge_attention, "cpu": cpu.edge_attention}
+_IMPLEMENTATIONS = Backends(reference.edge_attention, cpu.edge_attention)
 
 
 @library_op(lambda adj, q, k, v, *_, **__: v.new_empty(v.shape))
@@ -61,4 +61,4 @@ def edge_attention(
         raise ValueError(f"e must be ({edges}, {q.shape[1]}, {q.shape[2]}), received {tuple(e.shape)}")
     if (clamp is not None and clamp <= 0) or (clamp is None and eps):
         raise ValueError(f"clamp must be positive, and eps needs it; received clamp={clamp}, eps={eps}")
-    return choose("edge_attention", backend, _IMPLEMENTATIONS)(adj, q, k, v, e, clamp, eps)
+    return _IMPLEMENTATIONS.choose(backend, q)(adj, q, k, v, e, clamp, eps)

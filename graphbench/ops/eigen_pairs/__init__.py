@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.eigen_pairs import cpu, reference
 from graphbench.structures import Ragged
 
 __all__ = ["eigen_pairs", "sum_present"]
 
 
-def _gpu(eigvecs: Tensor, eigvals: Tensor, ragged: Ragged, flip: bool) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.eigen_pairs import gpu  # needs Triton
-
-    return gpu.eigen_pairs(eigvecs, eigvals, ragged, flip)
-
-
-_PAIRS = {"reference": reference.eigen_pairs, "gpu": _gpu, "cpu": cpu.eigen_pairs}
-_SUM = {"reference": reference.sum_present, "cpu": cpu.sum_present}
+_PAIRS = Backends(reference.eigen_pairs, cpu.eigen_pairs, gpu=True)
+_SUM = Backends(reference.sum_present, cpu.sum_present)
 
 
 def eigen_pairs(
@@ -42,9 +36,7 @@ def eigen_pairs(
     if eigvecs.dim() != 2 or eigvecs.shape != eigvals.shape or len(eigvecs) != ragged.num_rows:
         shapes = f"{tuple(eigvecs.shape)} and {tuple(eigvals.shape)}"
         raise ValueError(f"eigvecs and eigvals must be ({ragged.num_rows}, K), received {shapes}")
-    if backend == "auto" and has_triton(eigvecs):
-        backend = "gpu"
-    return choose("eigen_pairs", backend, _PAIRS)(eigvecs, eigvals, ragged, flip)
+    return _PAIRS.choose(backend, eigvecs)(eigvecs, eigvals, ragged, flip)
 
 
 def sum_present(x: Tensor, present: Tensor, *, backend: str = "auto") -> Tensor:
@@ -58,4 +50,4 @@ def sum_present(x: Tensor, present: Tensor, *, backend: str = "auto") -> Tensor:
     Returns:
         (N, d).
     """
-    return choose("sum_present", backend, _SUM)(x, present)
+    return _SUM.choose(backend, x)(x, present)

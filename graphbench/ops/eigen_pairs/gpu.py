@@ -7,13 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of eigen_pairs needs Triton: pip install triton") from missing
-
 from graphbench.ops.eigen_pairs import cpu
 from graphbench.ops.eigen_pairs.gpu_kernels import signed_pairs
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride
 from graphbench.structures import Ragged
 
 # Rows and frequencies of a tile; most nodes of a graph that one program goes through.
@@ -21,11 +17,7 @@ ROWS, COLUMNS, LARGEST = 32, 32, 1024
 
 
 def eigen_pairs(eigvecs: Tensor, eigvals: Tensor, ragged: Ragged, flip: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.eigen_pairs.eigen_pairs`; graphs of more than 1024 nodes go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.eigen_pairs.eigen_pairs`; graphs of more than 1024 nodes go through torch code."""
     if not has_kernels("eigen_pairs", eigvecs) or not eigvecs.numel() or ragged.max_size > LARGEST:
         return cpu.eigen_pairs(eigvecs, eigvals, ragged, flip)
     vectors, values = unit_stride(eigvecs.detach()), unit_stride(eigvals.detach())

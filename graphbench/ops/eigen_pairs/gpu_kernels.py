@@ -1,7 +1,5 @@
 """Triton kernel of pairs of eigenvectors and eigenvalues. Prefixes of names: ``ops/gpu_tiles.py``."""
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

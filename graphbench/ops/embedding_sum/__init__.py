@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.embedding_sum import cpu, reference
 
 __all__ = ["embedding_sum"]
 
 
-def _gpu(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
-    from graphbench.ops.embedding_sum import gpu  # needs Triton
-
-    return gpu.embedding_sum(index, tables)
-
-
-_IMPLEMENTATIONS: dict[str, Any] = {"reference": reference.embedding_sum, "gpu": _gpu, "cpu": cpu.embedding_sum}
+_IMPLEMENTATIONS = Backends(reference.embedding_sum, cpu.embedding_sum, gpu=True)
 
 
 def embedding_sum(index: Tensor, tables: Sequence[Tensor], *, backend: str = "auto") -> Tensor:
@@ -41,7 +34,4 @@ def embedding_sum(index: Tensor, tables: Sequence[Tensor], *, backend: str = "au
         raise ValueError(f"index must be (N, {len(tables)}), one column per table, received {tuple(index.shape)}")
     if len({(table.shape[1], table.dtype) for table in tables}) > 1:
         raise ValueError(f"tables must have one width, received {[tuple(table.shape) for table in tables]}")
-    if backend == "auto" and has_triton(tables[0]):
-        backend = "gpu"
-    result: Tensor = choose("embedding_sum", backend, _IMPLEMENTATIONS)(index, tables)
-    return result
+    return _IMPLEMENTATIONS.choose(backend, tables[0])(index, tables)

@@ -10,14 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of embedding_sum needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024
@@ -26,16 +22,11 @@ ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 512
 
 
 def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
-    """See :func:`graphbench.ops.embedding_sum.embedding_sum`; more than 1024 rows of tables go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.embedding_sum.embedding_sum`; more than 1024 rows of tables go through torch code."""
     capable = has_kernels("embedding_sum", tables[0])
     if not capable or not index.numel() or sum(len(table) for table in tables) > LARGEST:
         return cpu.embedding_sum(index, tables)
-    result: Tensor = _EmbeddingSum.apply(index.contiguous(), *tables)  # type: ignore[no-untyped-call]
-    return result
+    return _EmbeddingSum.apply(index.contiguous(), *tables)  # type: ignore[no-untyped-call]
 
 
 @functools.cache  # recorded graphs read what is kept here

@@ -3,8 +3,6 @@
 ``first`` is the first row of every table in the tables written one after the other.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.entrywise_loss import cpu, reference
 from graphbench.ops.entrywise_loss.kind import KINDS, Kind
 
 __all__ = ["KINDS", "Kind", "entrywise_loss"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.entrywise_loss import gpu  # needs Triton
-
-    return gpu.entrywise_loss(*arguments)
-
-
-_IMPLEMENTATIONS = {"reference": reference.entrywise_loss, "gpu": _gpu, "cpu": cpu.entrywise_loss}
+_IMPLEMENTATIONS = Backends(reference.entrywise_loss, cpu.entrywise_loss, gpu=True)
 
 
 def entrywise_loss(
@@ -60,6 +52,4 @@ def entrywise_loss(
         raise ValueError(f"rows must be ({len(pred)},), received {tuple(rows.shape)}")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {list(KINDS)}, received {kind!r}")
-    if backend == "auto" and has_triton(pred):
-        backend = "gpu"
-    return choose("entrywise_loss", backend, _IMPLEMENTATIONS)(pred, true, kind, mean, rows, unknown)
+    return _IMPLEMENTATIONS.choose(backend, pred)(pred, true, kind, mean, rows, unknown)

@@ -7,15 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, loadable, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of entrywise_loss needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.entrywise_loss import cpu
 from graphbench.ops.entrywise_loss.gpu_kernels import loss_and_gradient
 from graphbench.ops.entrywise_loss.kind import KINDS, Kind
+from graphbench.ops.gpu_launch import has_kernels, loadable, triton_type, wide_of
 from graphbench.structures.unit_gradient import unit_gradient
 
 # Entries that one program goes through, and those that it looks at together.
@@ -26,16 +22,12 @@ def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Ten
     """See :func:`graphbench.ops.entrywise_loss.entrywise_loss`; more than 65,536 entries go through torch code.
 
     Half precision does so, too, and targets that have a gradient.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     capable = has_kernels("entrywise_loss", pred) and 0 < pred.numel() <= MOST and not true.requires_grad
     if not capable or pred.dtype not in (torch.float32, torch.float64):
         return cpu.entrywise_loss(pred, true, kind, mean, rows, unknown)
     true = loadable(true.contiguous(), wide_of(pred.dtype))
-    result: Tensor = _Loss.apply(pred.contiguous(), true, rows, constants(pred, kind, mean, rows, unknown))  # type: ignore[no-untyped-call]
-    return result
+    return _Loss.apply(pred.contiguous(), true, rows, constants(pred, kind, mean, rows, unknown))  # type: ignore[no-untyped-call]
 
 
 def constants(pred: Tensor, kind: Kind, mean: bool, rows: Tensor | None, unknown: bool) -> dict[str, Any]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.fan_out import cpu, reference
 
 __all__ = ["fan_out"]
 
 
-def _gpu(x: Tensor, uses: int) -> tuple[Tensor, ...]:
-    from graphbench.ops.fan_out import gpu  # needs Triton
-
-    return gpu.fan_out(x, uses)
-
-
-_IMPLEMENTATIONS = {"reference": reference.fan_out, "gpu": _gpu, "cpu": cpu.fan_out}
+_IMPLEMENTATIONS = Backends(reference.fan_out, cpu.fan_out, gpu=True)
 
 
 def fan_out(x: Tensor, uses: int, *, backend: str = "auto") -> tuple[Tensor, ...]:
@@ -29,6 +23,6 @@ def fan_out(x: Tensor, uses: int, *, backend: str = "auto") -> tuple[Tensor, ...
         uses: how many consumers it has.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``; the last one hands out ``x`` itself.
     """
-    if backend == "auto" and uses > 2 and has_triton(x):
-        backend = "gpu"
-    return choose("fan_out", backend, _IMPLEMENTATIONS)(x, uses)
+    if backend == "auto" and uses <= 2:
+        backend = "cpu"
+    return _IMPLEMENTATIONS.choose(backend, x)(x, uses)

@@ -7,29 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of fan_out needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.fan_out import cpu
 from graphbench.ops.fan_out.gpu_kernels import MOST, add_all
+from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 
 # Entries of a program.
 ENTRIES = 1024
 
 
 def fan_out(x: Tensor, uses: int) -> tuple[Tensor, ...]:
-    """See :func:`graphbench.ops.fan_out.fan_out`; for more than four uses, and half precision, autograd adds.
-
-    Raises:
-        ValueError: the tensor lies on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.fan_out.fan_out`; for more than four uses, and half precision, autograd adds."""
     if not has_kernels("fan_out", x) or uses > MOST or x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return cpu.fan_out(x, uses)
-    result: tuple[Tensor, ...] = _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]
-    return result
+    return _FanOut.apply(x, uses)  # type: ignore[no-untyped-call]
 
 
 class _FanOut(torch.autograd.Function):
@@ -48,6 +39,7 @@ class _FanOut(torch.autograd.Function):
         inputs = arrived + [arrived[0]] * (MOST - len(arrived))
         with torch.cuda.device_of(out):
             add_all[(-(-out.numel() // ENTRIES),)](
-                *inputs, out, out.numel(), COUNT=len(arrived), ENTRIES=ENTRIES, ACC=triton_type(wide_of(out.dtype))
-            )
+                *inputs, out, out.numel(), COUNT=len(arrived), ENTRIES=ENTRIES, ACC=triton_type(wide_of(out.dtype)),
+                enable_fp_fusion=True,
+            )  # fmt: skip
         return out, None

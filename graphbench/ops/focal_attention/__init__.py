@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, per_head
 from graphbench.ops.library import library_op
@@ -16,18 +16,7 @@ from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 __all__ = ["Relation", "focal_attention"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.focal_attention import gpu  # needs Triton
-
-    return gpu.focal_attention(*arguments)
-
-
-_IMPLEMENTATIONS = {
-    "reference": reference.focal_attention,
-    "gpu": _gpu,
-    "dense": dense.focal_attention,
-    "cpu": cpu.focal_attention,
-}
+_IMPLEMENTATIONS = Backends(reference.focal_attention, cpu.focal_attention, gpu=True, dense=dense.focal_attention)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
@@ -97,6 +86,6 @@ def focal_attention(
         raise ValueError(f"bias must be ({scope.pairs}, {heads}) (pairs, heads), received {tuple(bias.shape)}")
     for relation in relations:
         relation.check(scope.pairs, heads, d, e)
-    if backend == "auto" and scope.has_blocks and q.device.type != "cpu":
-        backend = "gpu" if has_triton(q) else "dense"
-    return choose("focal_attention", backend, _IMPLEMENTATIONS)(q, k, v, scope, tuple(relations), bias, dropout_p)
+    if backend == "auto" and not (scope.has_blocks and has_triton(q)):
+        backend = "dense" if scope.has_blocks and q.device.type != "cpu" else "cpu"
+    return _IMPLEMENTATIONS.choose(backend, q)(q, k, v, scope, tuple(relations), bias, dropout_p)

@@ -13,21 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import attention_block, operand_type
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of focal_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import backward, forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.ops.gpu_launch import (
     WIDEST,
+    attention_block,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
+    operand_type,
     parts_of,
     prepare_row_tiles,
     row_tiles,
@@ -55,9 +52,6 @@ def focal_attention(
     ``packed`` is (N, 3, H, d), of which q, k and v are views, or None.
     Half precision is read and written as it is and computed in float32. Lists of neighbours, several relations, more
     than 128 kinds or channels of a head, and devices older than sm_80 go through the torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
@@ -79,8 +73,7 @@ def focal_attention(
         if value is not None:
             mixed = torch.matmul(sums.transpose(0, 1), value.to(sums.dtype).transpose(0, 1)).transpose(0, 1)
             out = (out + mixed).to(v.dtype)
-    result: Tensor = out
-    return result
+    return out
 
 
 def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:

@@ -5,8 +5,6 @@ Relations of pairs arrive as numbers per row and kind, (N, H, T): ``term`` is wh
 and v are PARTS parts of one tensor (N, PARTS, H, .), or three tensors with PARTS = 1.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

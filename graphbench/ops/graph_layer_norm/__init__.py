@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.graph_layer_norm import cpu, reference
 from graphbench.ops.library import library_op
 from graphbench.structures import Ragged
@@ -14,13 +12,7 @@ from graphbench.structures import Ragged
 __all__ = ["graph_layer_norm"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.graph_layer_norm import gpu  # needs Triton
-
-    return gpu.graph_layer_norm(*arguments)
-
-
-_IMPLEMENTATIONS = {"reference": reference.graph_layer_norm, "gpu": _gpu, "cpu": cpu.graph_layer_norm}
+_IMPLEMENTATIONS = Backends(reference.graph_layer_norm, cpu.graph_layer_norm, gpu=True)
 
 
 @library_op(lambda h, *_, **__: h.new_empty(h.shape))
@@ -51,6 +43,4 @@ def graph_layer_norm(
         raise ValueError(
             f"weight and bias must be ({h.shape[1]},), received {tuple(weight.shape)} and {tuple(bias.shape)}"
         )
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("graph_layer_norm", backend, _IMPLEMENTATIONS)(h, weight, bias, ragged, eps)
+    return _IMPLEMENTATIONS.choose(backend, h)(h, weight, bias, ragged, eps)

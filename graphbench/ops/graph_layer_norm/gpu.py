@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of graph_layer_norm needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
 from graphbench.ops.graph_layer_norm import cpu
 from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
 from graphbench.structures import Ragged
@@ -24,16 +20,11 @@ ENTRIES = 4096
 
 
 def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, eps: float) -> Tensor:
-    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`; large graphs and wide rows go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.graph_layer_norm.graph_layer_norm`; large graphs and wide rows take torch code."""
     capable = has_kernels("graph_layer_norm", h)
     if not capable or not h.numel() or ragged.max_size > LARGEST or h.shape[1] > WIDEST:
         return cpu.graph_layer_norm(h, weight, bias, ragged, eps)
-    result: Tensor = _GraphLayerNorm.apply(h.contiguous(), weight, bias, ragged, eps)  # type: ignore[no-untyped-call]
-    return result
+    return _GraphLayerNorm.apply(h.contiguous(), weight, bias, ragged, eps)  # type: ignore[no-untyped-call]
 
 
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:

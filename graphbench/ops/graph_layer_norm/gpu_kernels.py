@@ -1,7 +1,5 @@
 """Triton kernels of the layer normalisation of graphs, a graph per program. Prefixes of names: ``ops/gpu_tiles.py``."""
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

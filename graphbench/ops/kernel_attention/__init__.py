@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, compute_dtype
+from graphbench.ops.backend import Backends, compute_dtype
 from graphbench.ops.kernel_attention import cpu, reference
 from graphbench.ops.kernel_attention.sums import KeySums, kernel_attention_of_sums, kernel_attention_sums
 from graphbench.ops.library import library_op
@@ -19,9 +19,9 @@ __all__ = [
     "kernel_attention_sums",
 ]
 
-_IMPLEMENTATIONS = {"reference": reference.kernel_attention, "cpu": cpu.kernel_attention}
-_OF_FEATURES = {"reference": reference.feature_attention, "cpu": cpu.feature_attention}
-_EDGE_WEIGHTS = {"reference": reference.edge_weights, "cpu": cpu.edge_weights}
+_IMPLEMENTATIONS = Backends(reference.kernel_attention, cpu.kernel_attention)
+_OF_FEATURES = Backends(reference.feature_attention, cpu.feature_attention)
+_EDGE_WEIGHTS = Backends(reference.edge_weights, cpu.edge_weights)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
@@ -65,7 +65,7 @@ def kernel_attention(
     """
     _check_values(q, v, ragged, key_weights)
     _check(q, k, projection, ragged, eps)
-    implementation = choose("kernel_attention", backend, _IMPLEMENTATIONS)
+    implementation = _IMPLEMENTATIONS.choose(backend, q)
     return implementation(q, k, v, projection.detach(), ragged, eps, key_weights)
 
 
@@ -95,7 +95,7 @@ def feature_attention(
     """
     _check_rows(q, k, ragged, "m")
     _check_values(q, v, ragged, key_weights)
-    return choose("feature_attention", backend, _OF_FEATURES)(q, k, v, ragged, key_weights)
+    return _OF_FEATURES.choose(backend, q)(q, k, v, ragged, key_weights)
 
 
 @library_op(
@@ -131,7 +131,7 @@ def edge_weights(
         ValueError: as in :func:`kernel_attention`.
     """
     _check(q, k, projection, ragged, eps)
-    implementation = choose("edge_weights", backend, _EDGE_WEIGHTS)
+    implementation = _EDGE_WEIGHTS.choose(backend, q)
     return implementation(q, k, projection.detach(), ragged, edge_index[0], edge_index[1], eps)
 
 

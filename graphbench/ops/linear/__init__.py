@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.linear import cpu, reference
 
 __all__ = ["linear", "linear_and_rows", "linear_parts"]
 
 
-def _gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.linear import gpu  # needs Triton
-
-    return gpu.linear_and_rows(*arguments)
-
-
-def _parts_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.linear import gpu  # needs Triton
-
-    return gpu.linear_parts(*arguments)
-
-
-_PARTS = {"reference": reference.linear_parts, "gpu": _parts_on_gpu, "cpu": cpu.linear_parts}
-_IMPLEMENTATIONS = {"reference": reference.linear_and_rows, "gpu": _gpu, "cpu": cpu.linear_and_rows}
+_PARTS = Backends(reference.linear_parts, cpu.linear_parts, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.linear_and_rows, cpu.linear_and_rows, gpu=True)
 Act = Literal["identity", "relu"]
 
 
@@ -71,9 +59,7 @@ def linear_and_rows(
         raise ValueError(f"bias must be ({weight.shape[0]},), received {tuple(bias.shape)}")
     if act not in ("identity", "relu"):
         raise ValueError(f"act must be 'identity' or 'relu', received {act!r}")
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("linear", backend, _IMPLEMENTATIONS)(h, weight, bias, act == "relu")
+    return _IMPLEMENTATIONS.choose(backend, h)(h, weight, bias, act == "relu")
 
 
 def linear_parts(
@@ -98,6 +84,4 @@ def linear_parts(
         raise ValueError(f"weights must be (f, d) for h (R, d), received {sorted(shapes)} and {tuple(h.shape)}")
     if [tuple(bias.shape) for bias in biases] != [weights[0].shape[:1]] * len(weights):
         raise ValueError(f"biases must be (f,), as many as weights, received {[tuple(bias.shape) for bias in biases]}")
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("linear_parts", backend, _PARTS)(h, weights, biases)
+    return _PARTS.choose(backend, h)(h, weights, biases)

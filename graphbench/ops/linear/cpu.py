@@ -24,16 +24,14 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
             return of_product, h
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
-    result: tuple[Tensor, Tensor] = Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
-    return result
+    return Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_parts`."""
     if in_one_piece(h):
         return F.linear(h, torch.cat([*weights]), torch.cat([*biases])).unflatten(1, (len(weights), -1)), h
-    result: tuple[Tensor, Tensor] = LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
-    return result
+    return LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
 
 
 def in_one_piece(h: Tensor) -> bool:

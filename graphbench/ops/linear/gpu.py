@@ -8,11 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of linear needs Triton: pip install triton") from missing
-
+from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import backward
 
@@ -23,30 +19,20 @@ ROWS, SPAN_IN, SPAN_OUT, WARPS, STAGES = 32, 32, 32, 4, 2
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast take torch code."""
     if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
         return cpu.linear_and_rows(h, weight, bias, relu)
     arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
-    result: tuple[Tensor, Tensor] = cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
+    return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.linear.linear_parts`; what goes through torch code is as above."""
     f, d = weights[0].shape
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)
     arguments = (unit_stride(h), gradients, *weights, *biases)
-    result: tuple[Tensor, Tensor] = cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
+    return cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
 def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:

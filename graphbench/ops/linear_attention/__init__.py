@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.linear_attention import cpu, reference
 from graphbench.ops.linear_attention.norms import BASES, NORMS, without_cancelled
@@ -16,14 +16,7 @@ from graphbench.structures import Ragged
 __all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.linear_attention import gpu  # needs Triton
-
-    return gpu.linear_attention(*arguments)
-
-
-# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
-_IMPLEMENTATIONS = {"reference": reference.linear_attention, "gpu": _gpu, "cpu": cpu.linear_attention}
+_IMPLEMENTATIONS = Backends(reference.linear_attention, cpu.linear_attention, gpu=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))
@@ -78,6 +71,4 @@ def linear_attention(
     # A Frobenius norm keeps |q~ . sum k~| below sqrt(n), so that only a graph of one node can cancel.
     if base != "none" and ragged.num_rows and (norm == "l2" or 1 in ragged.sizes):
         q = without_cancelled(q, k, ragged, norm)
-    if backend == "auto" and has_triton(q):
-        backend = "gpu"
-    return choose("linear_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, norm, base)
+    return _IMPLEMENTATIONS.choose(backend, q)(q, k, v, ragged, norm, base)

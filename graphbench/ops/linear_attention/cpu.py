@@ -76,8 +76,7 @@ class _Attend(torch.autograd.Function):
         ctx.save_for_backward(q, k, rest, centre, flow, total, context, k_sum, bound, scale, *inverse)
         ctx.by_graph, ctx.base, ctx.size = by_graph, base, size
         ctx.shape, ctx.shared = (-1, heads), v.shape[1] < heads
-        result: Tensor = out.unflatten(0, ctx.shape)
-        return result
+        return out.unflatten(0, ctx.shape)
 
     @staticmethod
     @first_order

@@ -8,12 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
-
-try:
-    import triton
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of linear_attention needs Triton: pip install triton") from missing
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import blocks_on, has_kernels, row_tiles, span_of, triton_type, wide_of
@@ -35,9 +31,6 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str,
 
     Half precision is read and written as it is and computed in float32. Heads wider than 256, and devices older than
     sm_80, go through the torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v.expand(-1, q.shape[1], -1) * 0

@@ -5,8 +5,6 @@ matrices (graphs, heads, E + 1, D), whose last row belongs to the sum of weights
 whatever it is stored in. Rows are counted through the batch here; ``eos`` is the end of the graph.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -72,5 +72,4 @@ def bound_of(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
 def _lengths(rows: Tensor) -> Tensor:
     """(N, H), in float32 at least."""
     wide = torch.promote_types(rows.dtype, torch.float32)
-    length: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
-    return length
+    return torch.linalg.vector_norm(rows, dim=2, dtype=wide)

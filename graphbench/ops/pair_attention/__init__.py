@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.pair_attention import cpu, reference
 from graphbench.ops.pair_attention.weights import WEIGHTS
@@ -14,7 +14,7 @@ from graphbench.structures import Ragged
 
 __all__ = ["WEIGHTS", "pair_attention"]
 
-_IMPLEMENTATIONS = {"reference": reference.pair_attention, "cpu": cpu.pair_attention}
+_IMPLEMENTATIONS = Backends(reference.pair_attention, cpu.pair_attention)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))
@@ -60,4 +60,4 @@ def pair_attention(
         raise ValueError(f"v must have {heads} heads or 1, received {v.shape[1]}")
     if weight not in WEIGHTS:
         raise ValueError(f"weight must be one of {tuple(WEIGHTS)}, received {weight!r}")
-    return choose("pair_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, weight)
+    return _IMPLEMENTATIONS.choose(backend, q)(q, k, v, ragged, weight)

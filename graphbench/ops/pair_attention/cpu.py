@@ -44,8 +44,7 @@ def _attend(
         if mask_B11L is not None:
             w_BHij = w_BHij * mask_B11L
         # Divided before the product: after it, large terms would cancel in the gradient of the weights.
-        out: Tensor = (w_BHij / w_BHij.sum(3, keepdim=True)) @ v_BHjf
-        return out
+        return (w_BHij / w_BHij.sum(3, keepdim=True)) @ v_BHjf
 
     graphs, heads, length = q_BHLd.shape[:3]
     rows = max(1, _PAIRS // (graphs * heads * length))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.propagate import cpu, reference
 from graphbench.structures.adjacency import Adjacency
@@ -23,31 +23,13 @@ __all__ = [
 ]
 
 
-def _propagate_on_gpu(adj: Adjacency, h: Tensor) -> Tensor:
-    from graphbench.ops.propagate import gpu  # needs Triton
-
-    return gpu.propagate(adj, h)
-
-
-def _relu_sum_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.propagate import gpu  # needs Triton
-
-    return gpu.relu_sum(*arguments)
-
-
-def _gated_mean_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.propagate import gpu  # needs Triton
-
-    return gpu.gated_mean(*arguments)
-
-
-_PROPAGATE = {"reference": reference.propagate, "gpu": _propagate_on_gpu, "cpu": cpu.propagate}
-_GATHER = {"reference": reference.gather, "cpu": cpu.gather}
-_SUM = {"reference": reference.sum_at_target, "cpu": cpu.sum_at_target}
-_MAX = {"reference": reference.max_at_target, "cpu": cpu.max_at_target}
-_SOFTMAX = {"reference": reference.edge_softmax, "cpu": cpu.edge_softmax}
-_RELU = {"reference": reference.relu_sum, "gpu": _relu_sum_on_gpu, "cpu": cpu.relu_sum}
-_GATED = {"reference": reference.gated_mean, "gpu": _gated_mean_on_gpu, "cpu": cpu.gated_mean}
+_PROPAGATE = Backends(reference.propagate, cpu.propagate, gpu=True)
+_GATHER = Backends(reference.gather, cpu.gather)
+_SUM = Backends(reference.sum_at_target, cpu.sum_at_target)
+_MAX = Backends(reference.max_at_target, cpu.max_at_target)
+_SOFTMAX = Backends(reference.edge_softmax, cpu.edge_softmax)
+_RELU = Backends(reference.relu_sum, cpu.relu_sum, gpu=True)
+_GATED = Backends(reference.gated_mean, cpu.gated_mean, gpu=True)
 
 
 def _per_node(adj: Adjacency, messages: Tensor, **_: object) -> Tensor:
@@ -66,21 +48,19 @@ def propagate(adj: Adjacency, h: Tensor, *, backend: str = "auto") -> Tensor:
     Returns:
         (N, ...); 0 for a node without incoming edges.
     """
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("propagate", backend, _PROPAGATE)(adj, h)
+    return _PROPAGATE.choose(backend, h)(adj, h)
 
 
 @library_op(lambda adj, h, *_, **__: h.new_empty((adj.num_edges, *h.shape[1:])))
 def gather(adj: Adjacency, h: Tensor, end: Literal["source", "target"], *, backend: str = "auto") -> Tensor:
     """(E, ...) rows of ``h`` at one end of every edge (edges in the order they were given)."""
-    return choose("gather", backend, _GATHER)(adj, h, end)
+    return _GATHER.choose(backend, h)(adj, h, end)
 
 
 @library_op(_per_node)
 def sum_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
     """(N, ...) sum of the messages (E, ...) that arrive at every node; weights of ``adj`` are not applied."""
-    return choose("sum_at_target", backend, _SUM)(adj, messages)
+    return _SUM.choose(backend, messages)(adj, messages)
 
 
 def mean_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") -> Tensor:
@@ -95,7 +75,7 @@ def max_at_target(adj: Adjacency, messages: Tensor, *, backend: str = "auto") ->
 
     The gradient is shared equally among messages that attain the maximum, as in :func:`torch.amax`.
     """
-    return choose("max_at_target", backend, _MAX)(adj, messages)
+    return _MAX.choose(backend, messages)(adj, messages)
 
 
 @library_op(lambda adj, logits, **_: logits.new_empty(logits.shape))
@@ -110,7 +90,7 @@ def edge_softmax(adj: Adjacency, logits: Tensor, *, backend: str = "auto") -> Te
     Returns:
         (E, ...), for every node with edges a distribution over them.
     """
-    return choose("edge_softmax", backend, _SOFTMAX)(adj, logits)
+    return _SOFTMAX.choose(backend, logits)(adj, logits)
 
 
 @library_op(lambda adj, h, e, **_: (h.new_empty(h.shape), 2))
@@ -130,9 +110,7 @@ def relu_sum(
         (N, d), and ``e`` for the layer that reads it next, whose gradient the backward pass adds to its own: nobody may
         write onto it. No tensor of the size of the edges is kept for the backward pass besides ``e``.
     """
-    if backend == "auto" and has_triton(h):
-        backend = "gpu"
-    return choose("relu_sum", backend, _RELU)(adj, h, e, eps)
+    return _RELU.choose(backend, h)(adj, h, e, eps)
 
 
 @library_op(
@@ -173,6 +151,4 @@ def gated_mean(
     Returns:
         ``out`` (N, d) and ``logit`` (E, d).
     """
-    if backend == "auto" and has_triton(target):
-        backend = "gpu"
-    return choose("gated_mean", backend, _GATED)(adj, target, source, edge, value, own, gate, eps, packed)
+    return _GATED.choose(backend, target)(adj, target, source, edge, value, own, gate, eps, packed)

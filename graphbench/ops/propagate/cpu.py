@@ -18,33 +18,28 @@ _BLOCK = 1 << 18
 
 def propagate(adj: Adjacency, h: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.propagate`."""
-    result: Tensor = _Propagate.apply(adj, h)  # type: ignore[no-untyped-call]
-    return result
+    return _Propagate.apply(adj, h)  # type: ignore[no-untyped-call]
 
 
 def gather(adj: Adjacency, h: Tensor, end: str) -> Tensor:
     """See :func:`graphbench.ops.propagate.gather`."""
     index, lists = (adj.source, adj.by_source) if end == "source" else (adj.target, adj.by_target)
-    result: Tensor = _Gather.apply(h, index, lists)  # type: ignore[no-untyped-call]
-    return result
+    return _Gather.apply(h, index, lists)  # type: ignore[no-untyped-call]
 
 
 def sum_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.sum_at_target`."""
-    result: Tensor = _SumAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
-    return result
+    return _SumAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
 
 
 def max_at_target(adj: Adjacency, messages: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.max_at_target`."""
-    result: Tensor = _MaxAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
-    return result
+    return _MaxAtTarget.apply(adj, messages)  # type: ignore[no-untyped-call]
 
 
 def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     """See :func:`graphbench.ops.propagate.edge_softmax`."""
-    result: Tensor = _EdgeSoftmax.apply(adj, logits)  # type: ignore[no-untyped-call]
-    return result
+    return _EdgeSoftmax.apply(adj, logits)  # type: ignore[no-untyped-call]
 
 
 def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of propagate needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.propagate import cpu, gpu_kernels
 from graphbench.structures.adjacency import Adjacency, Csr, LoopedAdjacency
 
@@ -21,11 +17,7 @@ ROWS, COLUMNS = 16, 64
 
 
 def propagate(adj: Adjacency, h: Tensor) -> Tensor:
-    """See :func:`graphbench.ops.propagate.propagate`; adjacencies that have their lists go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.propagate.propagate`; adjacencies that have their lists go through torch code."""
     if not isinstance(adj, LoopedAdjacency) or not h.numel() or not _reaches("propagate", adj.plain, h.flatten(1)):
         return cpu.propagate(adj, h)
     plain = adj.plain
@@ -38,9 +30,6 @@ def relu_sum(adj: Adjacency, h: Tensor, e: Tensor, eps: Tensor | None) -> tuple[
     """See :func:`graphbench.ops.propagate.relu_sum`; lists of edges cut into pieces go through torch code.
 
     An ``eps`` that is learned is applied behind the kernel, which does not differentiate it.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if not _reaches("relu_sum", adj, h, e):
         return cpu.relu_sum(adj, h, e, eps)
@@ -60,17 +49,12 @@ def gated_mean(
     eps: float,
     packed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.propagate.gated_mean`; further gates and lists cut into pieces go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.propagate.gated_mean`; further gates and lists cut into pieces take torch code."""
     nodes = [target, source, value, *([] if own is None else [own])]
     if gate is not None or not _reaches("gated_mean", adj, edge, *nodes):
         return cpu.gated_mean(adj, target, source, edge, value, own, gate, eps)
     parts = [unit_stride(x) for x in (nodes if packed is None else [packed])]
-    result: tuple[Tensor, Tensor] = _GatedMean.apply(adj, eps, unit_stride(edge), *parts)  # type: ignore[no-untyped-call]
-    return result
+    return _GatedMean.apply(adj, eps, unit_stride(edge), *parts)  # type: ignore[no-untyped-call]
 
 
 def _reaches(operator: str, adj: Adjacency, *inputs: Tensor) -> bool:

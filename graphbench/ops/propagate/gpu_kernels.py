@@ -6,8 +6,6 @@ grouped by target in what sums at targets, by source in what sums at sources. ``
 memory.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

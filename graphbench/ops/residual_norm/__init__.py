@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.residual_norm import cpu, reference
 from graphbench.ops.residual_norm.cpu import batch_norm
 from graphbench.ops.residual_norm.normalization import ALONE, Activation, Normalization, NormInput, Surroundings
@@ -25,17 +25,7 @@ __all__ = [
 ]
 
 
-def _gpu(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
-    from graphbench.ops.residual_norm import gpu  # needs Triton
-
-    return gpu.residual_norms(inputs, summed)
-
-
-_IMPLEMENTATIONS: dict[str, Callable[[Sequence[NormInput], bool], list[Tensor]]] = {
-    "reference": reference.residual_norms,
-    "gpu": _gpu,
-    "cpu": cpu.residual_norms,
-}
+_IMPLEMENTATIONS = Backends(reference.residual_norms, cpu.residual_norms, gpu=True)
 
 
 def residual_norm(
@@ -110,9 +100,7 @@ def residual_norm_sum(inputs: Sequence[NormInput], *, backend: str = "auto") -> 
 def _computed(inputs: Sequence[NormInput], summed: bool, backend: str) -> list[Tensor]:
     for each in inputs:
         _check(each)
-    if backend == "auto" and has_triton(inputs[0].h):
-        backend = "gpu"
-    return choose("residual_norm", backend, _IMPLEMENTATIONS)(inputs, summed)
+    return _IMPLEMENTATIONS.choose(backend, inputs[0].h)(inputs, summed)
 
 
 def _check(given: NormInput) -> None:

@@ -10,13 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
-    from graphbench.ops.gpu_tiles import TRITON
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of residual_norm needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
+from graphbench.ops.gpu_tiles import TRITON
 from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
 from graphbench.ops.residual_norm.normalization import Normalization, NormInput
 from graphbench.structures.capacity import RealRows
@@ -35,9 +31,6 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
     """See :func:`graphbench.ops.residual_norm.residual_norms`; ``summed``: the sum of the outputs alone.
 
     Gradients in evaluation, a single row, and dropout of everything go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     reached = [_reaches(each) for each in inputs]
     if len(inputs) > 1 and not (all(reached) and _alike(inputs, summed)):

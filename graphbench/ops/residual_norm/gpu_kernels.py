@@ -5,8 +5,6 @@ cut into shares, whose sums a kernel of its own writes to ``parts`` before (``ST
 in the same order, so that no sum depends on which program is first. ``s_`` are distances between rows in memory.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -5,8 +5,6 @@ Shares that an input does not need are empty. Triton compiles numbers in lists b
 is told of arguments: at most two kernels per input.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
@@ -12,29 +12,11 @@ from graphbench.structures import Ragged
 __all__ = ["segment_flip", "segment_max", "segment_mean", "segment_softmax", "segment_sum"]
 
 
-def _sum_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
-    from graphbench.ops.segment import gpu  # needs Triton
-
-    return gpu.segment_sum(x, ragged)
-
-
-def _mean_on_gpu(x: Tensor, ragged: Ragged) -> Tensor:
-    from graphbench.ops.segment import gpu  # needs Triton
-
-    return gpu.segment_mean(x, ragged)
-
-
-def _flip_on_gpu(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
-    from graphbench.ops.segment import gpu  # needs Triton
-
-    return gpu.segment_flip(x, coin, ragged)
-
-
-_FLIP = {"reference": reference.segment_flip, "gpu": _flip_on_gpu, "cpu": cpu.segment_flip}
-_SUM = {"reference": reference.segment_sum, "gpu": _sum_on_gpu, "cpu": cpu.segment_sum}
-_MEAN = {"reference": reference.segment_mean, "gpu": _mean_on_gpu, "cpu": cpu.segment_mean}
-_MAX = {"reference": reference.segment_max, "cpu": cpu.segment_max}
-_SOFTMAX = {"reference": reference.segment_softmax, "cpu": cpu.segment_softmax}
+_FLIP = Backends(reference.segment_flip, cpu.segment_flip, gpu=True)
+_SUM = Backends(reference.segment_sum, cpu.segment_sum, gpu=True)
+_MEAN = Backends(reference.segment_mean, cpu.segment_mean, gpu=True)
+_MAX = Backends(reference.segment_max, cpu.segment_max)
+_SOFTMAX = Backends(reference.segment_softmax, cpu.segment_softmax)
 
 
 def _per_graph(x: Tensor, ragged: Ragged, **_: object) -> Tensor:
@@ -53,13 +35,13 @@ def segment_sum(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     Returns:
         (G, ...); 0 for an empty graph.
     """
-    return choose("segment_sum", _named(backend, x), _SUM)(_checked(x, ragged), ragged)
+    return _SUM.choose(backend, x)(_checked(x, ragged), ragged)
 
 
 @library_op(_per_graph)
 def segment_mean(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Mean of the rows of every graph; arguments as :func:`segment_sum`; 0 for an empty graph."""
-    return choose("segment_mean", _named(backend, x), _MEAN)(_checked(x, ragged), ragged)
+    return _MEAN.choose(backend, x)(_checked(x, ragged), ragged)
 
 
 @library_op(_per_graph)
@@ -68,7 +50,7 @@ def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
 
     The gradient is shared equally among entries that attain the maximum, as in :func:`torch.amax`.
     """
-    return choose("segment_max", backend, _MAX)(_checked(x, ragged), ragged)
+    return _MAX.choose(backend, x)(_checked(x, ragged), ragged)
 
 
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
@@ -86,17 +68,13 @@ def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "aut
     if x.dim() != 2 or coin.shape != (ragged.num_graphs, x.shape[1]):
         expected = (ragged.num_graphs, x.shape[-1])
         raise ValueError(f"coin must be {expected} for x (N, C), received {tuple(coin.shape)} for {tuple(x.shape)}")
-    return choose("segment_flip", _named(backend, x), _FLIP)(_checked(x, ragged), coin, ragged)
+    return _FLIP.choose(backend, x)(_checked(x, ragged), coin, ragged)
 
 
 @library_op(lambda x, *_, **__: x.new_empty(x.shape))
 def segment_softmax(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     """Softmax over the rows of every graph, per channel; arguments as :func:`segment_sum`; returns (N, ...)."""
-    return choose("segment_softmax", backend, _SOFTMAX)(_checked(x, ragged), ragged)
-
-
-def _named(backend: str, x: Tensor) -> str:
-    return "gpu" if backend == "auto" and has_triton(x) else backend
+    return _SOFTMAX.choose(backend, x)(_checked(x, ragged), ragged)
 
 
 def _checked(x: Tensor, ragged: Ragged) -> Tensor:

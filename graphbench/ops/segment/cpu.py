@@ -34,8 +34,7 @@ def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = No
 
 def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_sum`."""
-    result: Tensor = _SegmentSum.apply(x, ragged)  # type: ignore[no-untyped-call]
-    return result
+    return _SegmentSum.apply(x, ragged)  # type: ignore[no-untyped-call]
 
 
 def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
@@ -52,14 +51,12 @@ def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
 
 def segment_max(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_max`."""
-    result: Tensor = _SegmentMax.apply(x, ragged)  # type: ignore[no-untyped-call]
-    return result
+    return _SegmentMax.apply(x, ragged)  # type: ignore[no-untyped-call]
 
 
 def segment_softmax(x: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_softmax`."""
-    result: Tensor = _SegmentSoftmax.apply(x, ragged)  # type: ignore[no-untyped-call]
-    return result
+    return _SegmentSoftmax.apply(x, ragged)  # type: ignore[no-untyped-call]
 
 
 def sum_rows(x: Tensor, ragged: Ragged) -> Tensor:

@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of segment needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.segment import cpu
 from graphbench.ops.segment.gpu_kernels import flip_rows, spread_rows, sum_rows
 from graphbench.structures import Ragged
@@ -24,30 +20,18 @@ ROWS, COLUMNS = 32, 64
 
 
 def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
-    """See :func:`graphbench.ops.segment.segment_sum`; graphs of more than 1024 rows go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.segment.segment_sum`; graphs of more than 1024 rows go through torch code."""
     return _apply(x, ragged, False) if _reaches(x, ragged) else cpu.segment_sum(x, ragged)
 
 
 def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
-    """See :func:`graphbench.ops.segment.segment_mean`; graphs of more than 1024 rows go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.segment.segment_mean`; graphs of more than 1024 rows go through torch code."""
     return _apply(x, ragged, True) if _reaches(x, ragged) else cpu.segment_mean(x, ragged)
 
 
 @torch.no_grad()
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
-    """See :func:`graphbench.ops.segment.segment_flip`; graphs of more than 1024 rows go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.segment.segment_flip`; graphs of more than 1024 rows go through torch code."""
     if not _reaches(x, ragged):
         return cpu.segment_flip(x, coin, ragged)
     rows = loadable(unit_stride(x), wide_of(x.dtype))

@@ -1,7 +1,5 @@
 """Triton kernels of sums over the rows of every graph. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

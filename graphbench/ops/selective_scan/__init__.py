@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.selective_scan import cpu, reference
 from graphbench.structures import Ragged
 
 __all__ = ["selective_scan"]
 
-_IMPLEMENTATIONS = {"reference": reference.selective_scan, "cpu": cpu.selective_scan}
+_IMPLEMENTATIONS = Backends(reference.selective_scan, cpu.selective_scan)
 
 
 @library_op(lambda x, *_, **__: x.new_empty(x.shape))
@@ -53,4 +53,4 @@ def selective_scan(
     for name, (received, shape) in expected.items():
         if tuple(received.shape) != shape:
             raise ValueError(f"{name} must be {shape}, received {tuple(received.shape)}")
-    return choose("selective_scan", backend, _IMPLEMENTATIONS)(x, delta, a, b, c, d, ragged)
+    return _IMPLEMENTATIONS.choose(backend, x)(x, delta, a, b, c, d, ragged)

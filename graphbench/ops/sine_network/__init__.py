@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.sine_network import cpu, reference
 
 __all__ = ["sine_network"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.sine_network import gpu  # needs Triton
-
-    return gpu.sine_network(*arguments)
-
-
-_IMPLEMENTATIONS: dict[str, Any] = {"reference": reference.sine_network, "gpu": _gpu, "cpu": cpu.sine_network}
+_IMPLEMENTATIONS = Backends(reference.sine_network, cpu.sine_network, gpu=True)
 
 
 def sine_network(
@@ -52,9 +45,8 @@ def sine_network(
         raise ValueError(
             f"hidden layers must have shapes {expected}, out (C, {width}), received {received} and {tuple(out.shape)}"
         )
-    if backend == "auto" and has_triton(z) and not z.requires_grad:
-        backend = "gpu"
     if backend == "gpu" and z.requires_grad:
         raise ValueError("z gets no gradient from backend gpu, received a tensor that requires one")
-    result: Tensor = choose("sine_network", backend, _IMPLEMENTATIONS)(z, hidden, out, frequency)
-    return result
+    if backend == "auto" and z.requires_grad:
+        backend = "cpu"
+    return _IMPLEMENTATIONS.choose(backend, z)(z, hidden, out, frequency)

@@ -8,12 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of sine_network needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import backward, forward
 
@@ -24,18 +20,13 @@ ROWS, COLUMNS = 32, 32
 
 
 def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor, frequency: Tensor) -> Tensor:
-    """See :func:`graphbench.ops.sine_network.sine_network`; wider networks go through torch code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.sine_network.sine_network`; wider networks go through torch code."""
     parameters = [*(each for layer in hidden for each in layer), out, frequency]
     alike = len({x.dtype for x in (z, *parameters)}) == 1 and z.dtype in (torch.float32, torch.float64)
     capable = has_kernels("sine_network", z) and alike and z.numel() > 0
     if not capable or max(len(frequency), z.shape[1]) > WIDEST:
         return cpu.sine_network(z, hidden, out, frequency)
-    result: Tensor = _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
-    return result
+    return _SineNetwork.apply(z.contiguous(), *parameters)  # type: ignore[no-untyped-call]
 
 
 def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.dtype) -> dict[str, Any]:

@@ -5,8 +5,6 @@ INNER others, the last weight (C, W) from OUT and the frequencies (W) from FREQU
 what the layers map to before their sine.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.softmax_attention import cpu, reference
 from graphbench.structures import Ragged
@@ -14,14 +12,7 @@ from graphbench.structures import Ragged
 __all__ = ["softmax_attention"]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.softmax_attention import gpu  # needs Triton
-
-    return gpu.softmax_attention(*arguments)
-
-
-# The last one is what "auto" means, except for CUDA tensors where Triton is installed.
-_IMPLEMENTATIONS = {"reference": reference.softmax_attention, "gpu": _gpu, "cpu": cpu.softmax_attention}
+_IMPLEMENTATIONS = Backends(reference.softmax_attention, cpu.softmax_attention, gpu=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))
@@ -68,6 +59,4 @@ def softmax_attention(
         raise ValueError(f"bias must be {expected} (pairs, heads), received {tuple(bias.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
-    if backend == "gpu" or (backend == "auto" and has_triton(q)):
-        return _gpu(q, k, v, ragged, dropout_p, bias, packed)
-    return choose("softmax_attention", backend, _IMPLEMENTATIONS)(q, k, v, ragged, dropout_p, bias, packed)
+    return _IMPLEMENTATIONS.choose(backend, q)(q, k, v, ragged, dropout_p, bias, packed)

@@ -96,8 +96,7 @@ def small_attention(qkv: Tensor, ragged: Ragged, pairs: int, p: float, seed: int
         p: probability of dropping an attention weight.
         seed: of the masks.
     """
-    result: Tensor = _SmallAttention.apply(qkv, ragged, pairs, p, seed)  # type: ignore[no-untyped-call]
-    return result
+    return _SmallAttention.apply(qkv, ragged, pairs, p, seed)  # type: ignore[no-untyped-call]
 
 
 class _SmallAttention(torch.autograd.Function):

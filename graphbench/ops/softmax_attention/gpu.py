@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import WIDEST, has_kernels
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of softmax_attention needs Triton: pip install triton") from missing
-
 from graphbench.ops.focal_attention import gpu as focal
 from graphbench.ops.focal_attention.scope import Scope
+from graphbench.ops.gpu_launch import WIDEST, has_kernels
 from graphbench.ops.softmax_attention.cpu import fused
 from graphbench.structures import Ragged
 
@@ -30,9 +26,6 @@ def softmax_attention(
     """See :func:`graphbench.ops.softmax_attention.softmax_attention`: focal attention without a limit.
 
     ``packed`` is (N, 3, H, d), of which q, k, v are views.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.ops.sparse_flow import cpu, diagnostics, proximal, reference
@@ -28,20 +26,8 @@ __all__ = [
 ]
 
 
-def _gpu(*arguments: Any) -> Tensor:
-    from graphbench.ops.sparse_flow import gpu  # needs Triton
-
-    return gpu.sparse_flow(*arguments)
-
-
-def _counted_on_gpu(*arguments: Any) -> tuple[Tensor, Tensor]:
-    from graphbench.ops.sparse_flow import gpu  # needs Triton
-
-    return gpu.counted_flow(*arguments)
-
-
-# The last one is what "auto" means, except for CUDA tensors where Triton is installed (see _implementation).
-_IMPLEMENTATIONS = {"reference": reference.sparse_flow, "gpu": _gpu, "cpu": cpu.sparse_flow}
+_IMPLEMENTATIONS = Backends(reference.sparse_flow, cpu.sparse_flow, gpu=True)
+_COUNTED = Backends(None, cpu.counted_flow, gpu=True)
 
 
 @library_op(lambda q, k, q_friction, k_friction, v, *_, **__: v.new_empty(v.shape))
@@ -98,7 +84,7 @@ def sparse_flow(
         raise ValueError(f"v must be ({q.shape[0]}, {q.shape[1]}, e), received {tuple(v.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1], received {dropout_p}")
-    solve = _implementation(backend, q)
+    solve = _IMPLEMENTATIONS.choose(backend, q)
     if mode == "dense":
         return softmax_attention(q, k, v, ragged, dropout_p=dropout_p)
     with problem.full_precision():
@@ -137,8 +123,7 @@ def counted_flow(problem: FlowProblem, v: Tensor, *, backend: str = "auto") -> t
     if problem.mode != "exact":
         arguments = {field.name: getattr(problem, field.name) for field in fields(problem)}
         return sparse_flow(v=v, **arguments), flow_diagnostics(problem).zero_fraction
-    backend = "gpu" if backend == "auto" and has_triton(problem.q) else backend
-    solve = choose("counted_flow", backend, {"gpu": _counted_on_gpu, "cpu": cpu.counted_flow})
+    solve = _COUNTED.choose(backend, problem.q)
     ragged, lam = problem.ragged, problem.lam_G
     with problem.full_precision():
         out, nonzero = solve(problem.q, problem.k, *problem.friction, v, ragged, lam, problem.alpha)
@@ -149,9 +134,3 @@ def counted_flow(problem: FlowProblem, v: Tensor, *, backend: str = "auto") -> t
 def zero_fraction(problem: FlowProblem) -> Tensor:
     """(G,) fraction of flows that are exactly 0, as in :func:`flow_diagnostics`, where the output is not needed."""
     return counted_flow(problem, problem.q[:, :, :1])[1]
-
-
-def _implementation(backend: str, q: Tensor) -> Callable[..., Tensor]:
-    if backend == "auto" and has_triton(q):
-        backend = "gpu"
-    return choose("sparse_flow", backend, _IMPLEMENTATIONS)

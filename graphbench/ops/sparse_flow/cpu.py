@@ -39,10 +39,9 @@ def sparse_flow(
     if q.numel() == 0 or v.numel() == 0:
         return v * 0
     seed = draw_seed() if dropout_p else 0
-    result: Tensor = _SparseFlow.apply(  # type: ignore[no-untyped-call]
+    return _SparseFlow.apply(  # type: ignore[no-untyped-call]
         q, k, q_friction, k_friction, v, lam, ragged, alpha, dropout_p, seed
     )
-    return result
 
 
 def counted_flow(

@@ -11,24 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import (
-        blocks_on,
-        draw_seed,
-        has_kernels,
-        operand_bytes,
-        operand_type,
-        row_tiles,
-        span_of,
-        tiles_on_device,
-        triton_type,
-        wide_of,
-    )
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of sparse_flow needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_blocks import Block
+from graphbench.ops.gpu_launch import (
+    blocks_on,
+    draw_seed,
+    has_kernels,
+    operand_bytes,
+    operand_type,
+    row_tiles,
+    span_of,
+    tiles_on_device,
+    triton_type,
+    wide_of,
+)
 from graphbench.ops.segment import segment_sum
 from graphbench.ops.sparse_flow import cpu
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
@@ -68,9 +64,6 @@ def sparse_flow(
     bfloat16 is multiplied as it is and accumulated in float32. float16 is widened before it is multiplied, because
     gradients of the friction exceed its range. Heads wider than 256, and devices older than sm_80, go through the torch
     code.
-
-    Raises:
-        ValueError: the tensors lie on a device that Triton cannot reach.
     """
     if q.numel() == 0 or v.numel() == 0:
         return v * 0

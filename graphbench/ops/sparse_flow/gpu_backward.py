@@ -5,8 +5,6 @@ more numbers per row, the planes of ``sums``: g_ref, gbar - g_ref, P and Q / kap
 that every gradient is written by one program and none by atomics. ``b_dz`` is the gradient g of the flows.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

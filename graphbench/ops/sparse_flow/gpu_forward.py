@@ -4,8 +4,6 @@ One helper per pass, each of which computes the scores again; prefixes of names:
 ``b_t_high`` are as in gpu_whole: scores of the highest key that fits and of the lowest that does not.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -4,8 +4,6 @@ Prefixes of names: ``ops/gpu_tiles.py``. A tile has query rows on one axis and k
 serves both orientations, numbers per row arrive with the axis of the keys already added.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

@@ -5,8 +5,6 @@ whose delta is positive. ``b_t_low`` is the score t of the highest key known to 
 known not to. Prefixes of names: ``ops/gpu_tiles.py``.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

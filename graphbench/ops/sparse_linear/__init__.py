@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose
+from graphbench.ops.backend import Backends
 from graphbench.ops.sparse_linear import cpu, reference
 from graphbench.structures import SparseRows
 
 __all__ = ["sparse_linear"]
 
-_IMPLEMENTATIONS = {"reference": reference.sparse_linear, "cpu": cpu.sparse_linear}
+_IMPLEMENTATIONS = Backends(reference.sparse_linear, cpu.sparse_linear)
 
 
 def sparse_linear(x: SparseRows, weight: Tensor, bias: Tensor | None = None, *, backend: str = "auto") -> Tensor:
@@ -38,5 +38,5 @@ def sparse_linear(x: SparseRows, weight: Tensor, bias: Tensor | None = None, *, 
             f"weight must be {x.dtype} of shape (O, {x.width}) for sparse rows of shape {tuple(x.shape)}, received "
             f"{weight.dtype} of shape {tuple(weight.shape)}"
         )
-    y = choose("sparse_linear", backend, _IMPLEMENTATIONS)(x, weight)
+    y = _IMPLEMENTATIONS.choose(backend, weight)(x, weight)
     return y if bias is None else y.add_(bias)

@@ -17,8 +17,7 @@ _PIECE = 1 << 22
 
 def sparse_linear(x: SparseRows, weight: Tensor) -> Tensor:
     """See :func:`graphbench.ops.sparse_linear.sparse_linear`; without the bias."""
-    result: Tensor = _SparseLinear.apply(x, x.value, weight)  # type: ignore[no-untyped-call]
-    return result
+    return _SparseLinear.apply(x, x.value, weight)  # type: ignore[no-untyped-call]
 
 
 def _bag(rows: Tensor, index: Tensor, ptr: Tensor, value: Tensor) -> Tensor:

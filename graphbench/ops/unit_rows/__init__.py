@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphbench.ops.backend import choose, has_triton
+from graphbench.ops.backend import Backends
 from graphbench.ops.unit_rows import cpu, reference
 
 __all__ = ["unit_rows"]
 
 
-def _gpu(x: Tensor, eps: float) -> Tensor:
-    from graphbench.ops.unit_rows import gpu  # needs Triton
-
-    return gpu.unit_rows(x, eps)
-
-
-_IMPLEMENTATIONS = {"reference": reference.unit_rows, "gpu": _gpu, "cpu": cpu.unit_rows}
+_IMPLEMENTATIONS = Backends(reference.unit_rows, cpu.unit_rows, gpu=True)
 
 
 def unit_rows(x: Tensor, *, eps: float = 1e-12, backend: str = "auto") -> Tensor:
@@ -35,6 +29,4 @@ def unit_rows(x: Tensor, *, eps: float = 1e-12, backend: str = "auto") -> Tensor
     """
     if x.dim() != 2:
         raise ValueError(f"x must be (R, d), received {tuple(x.shape)}")
-    if backend == "auto" and has_triton(x):
-        backend = "gpu"
-    return choose("unit_rows", backend, _IMPLEMENTATIONS)(x, eps)
+    return _IMPLEMENTATIONS.choose(backend, x)(x, eps)

@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-try:
-    from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
-except ImportError as missing:
-    raise ImportError("backend 'gpu' of unit_rows needs Triton: pip install triton") from missing
-
 from graphbench.ops.backend import first_order
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.unit_rows import cpu
 from graphbench.ops.unit_rows.gpu_kernels import backward, forward
 
@@ -21,15 +17,10 @@ ROWS, WIDEST = 8, 1024
 
 
 def unit_rows(x: Tensor, eps: float) -> Tensor:
-    """See :func:`graphbench.ops.unit_rows.unit_rows`; rows of more than 1024 channels go through torch code.
-
-    Raises:
-        ValueError: the tensor lies on a device that Triton cannot reach.
-    """
+    """See :func:`graphbench.ops.unit_rows.unit_rows`; rows of more than 1024 channels go through torch code."""
     if not has_kernels("unit_rows", x) or not x.numel() or x.shape[1] > WIDEST:
         return cpu.unit_rows(x, eps)
-    result: Tensor = _UnitRows.apply(unit_stride(x), eps)  # type: ignore[no-untyped-call]
-    return result
+    return _UnitRows.apply(unit_stride(x), eps)  # type: ignore[no-untyped-call]
 
 
 def constants(width: int, dtype: torch.dtype, eps: float) -> dict[str, Any]:

@@ -49,8 +49,7 @@ class SparseLaplacian:
 
     def centred(self, block: np.ndarray) -> np.ndarray:
         """(n, w) without what is constant on components."""
-        inside: np.ndarray = block - (self._averages @ block)[self.component]
-        return inside
+        return block - (self._averages @ block)[self.component]
 
     def coefficients(self, times: Sequence[float]) -> np.ndarray:
         """(m + 1, times), of T_0, ..., T_m; m the least that all times have the error :data:`HEAT_ERROR` with."""
@@ -140,5 +139,4 @@ class SparseLaplacian:
         raise RunFailed(f"conjugate gradients of a Laplacian of {len(rhs):,} nodes do not converge to {RESIDUAL:g}")
 
     def _scaled(self, block: np.ndarray) -> np.ndarray:
-        scaled: np.ndarray = (2 / self._bound) * (self.matrix @ block) - block
-        return scaled
+        return (2 / self._bound) * (self.matrix @ block) - block

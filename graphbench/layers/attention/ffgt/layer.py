@@ -65,8 +65,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
         """New node states (N, dim), without residual and norm."""
         q, k, v = self._projected(h)
         mixed = self._attend(q, k, v, batch, self._relations(batch), self.dropout if self.training else 0.0)
-        out: Tensor = self.out(mixed.flatten(1))
-        return out
+        return self.out(mixed.flatten(1))
 
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""

@@ -116,8 +116,7 @@ def _edge_positions(batch: GraphBatch, pairs: PairBlocks | HopNeighbors, row: Te
     graph = batch.ragged.graph_id[source]
     first = batch.ragged.ptr[graph]
     size = batch.ragged.size_tensor[graph]
-    position: Tensor = pairs.pair_ptr[graph] + (source - first) * size + target - first
-    return position
+    return pairs.pair_ptr[graph] + (source - first) * size + target - first
 
 
 def _types(batch: GraphBatch, types: EdgeTypes, reader: str) -> Tensor:

@@ -85,8 +85,7 @@ class Hyena(GlobalAttention):
         for gate, gate_taps, bias in zip(reversed(gates), taps, skip, strict=True):
             v = self.dropout(v * gate)
             v = _causal_conv(v, gate_taps, batch) + v * bias
-        out: Tensor = self.out_proj(v * x_0)
-        return out
+        return self.out_proj(v * x_0)
 
     def filters(self, z: Tensor) -> Tensor:
         """(M, (order - 1) dim) taps at positions z (M, emb_dim), decay included."""

@@ -140,8 +140,7 @@ class GECO(ChannelwiseAttention):
 
     def near_rows(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, (K + 1) dim) P_1, .., P_K, V, in the order of the nodes."""
-        x: Tensor = self.projection(self.local(h, batch, None))
-        return x
+        return self.projection(self.local(h, batch, None))
 
     def tap_rows(self, position: Tensor, nodes: int) -> Tensor:
         """(B, K dim) taps of F_1 .. F_K, not divided by norms over the positions."""

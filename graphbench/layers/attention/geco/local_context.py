@@ -51,8 +51,7 @@ class LocalContext(nn.Module):
         """(N, dim_out); ``order`` (see :mod:`.node_order`) is read by convolutions only."""
         if self.near is None or self.norm is None:
             return h
-        out: Tensor = self.norm(torch.cat([h, self.near(h, batch, order)], dim=1), batch)
-        return out
+        return self.norm(torch.cat([h, self.near(h, batch, order)], dim=1), batch)
 
 
 def _neighborhood_map(dim: int, kind: str) -> nn.Module | None:

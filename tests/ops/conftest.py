@@ -1,0 +1,19 @@
+"""What tests of kernels share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    from tests.ops.tensor_cores import products_in_parts
+
+    __all__ = ["products_in_parts"]  # a fixture
+
+
+@pytest.fixture
+def fresh_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of compiled kernels of its own."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

@@ -1,0 +1,179 @@
+"""Triton kernels compile for absent GPUs as their operators launch them; what they compute: interpreted_*.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    SHARED,
+    check_machine_code,
+    check_program,
+    launches_compiled,
+)
+
+from graphbench.ops import gpu_launch  # isort: skip
+from graphbench.ops.batch_rows import Room, gpu as batch_rows  # isort: skip
+from graphbench.ops.blend import gpu as blend  # isort: skip
+from graphbench.ops.circular_conv import gpu as circular_conv  # isort: skip
+from graphbench.ops.eigen_pairs import gpu as eigen_pairs  # isort: skip
+from graphbench.ops.embedding_sum import gpu as embedding_sum  # isort: skip
+from graphbench.ops.entrywise_loss import KINDS, gpu as entrywise_loss  # isort: skip
+from graphbench.ops.fan_out import gpu as fan_out  # isort: skip
+from graphbench.ops.gpu_tiles import TRITON  # isort: skip
+from graphbench.ops.graph_layer_norm import gpu as graph_layer_norm  # isort: skip
+from graphbench.ops.linear import gpu as linear  # isort: skip
+from graphbench.ops.propagate import gpu as propagate  # isort: skip
+from graphbench.ops.segment import gpu as segment  # isort: skip
+from graphbench.ops.sine_network import gpu as sine_network  # isort: skip
+from graphbench.ops.unit_rows import gpu as unit_rows  # isort: skip
+from graphbench.structures import Ragged  # isort: skip
+from graphbench.structures.adjacency import LoopedAdjacency, adjacency  # isort: skip
+from graphbench.structures.capacity import Capacity, CapacityRagged  # isort: skip
+from tests.ops.batch_rows_cases import data  # isort: skip
+from tests.ops.sine_networks import parameters  # isort: skip
+
+# Where sine and cosine of the CUDA library each put the digits of an argument above 1e5 (Payne and Hanek).
+ARGUMENT_REDUCTION = 2 * 28
+RAGGED = Ragged.from_sizes([70, 1, 33])
+ADJACENCY = adjacency(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 0]]), 5)
+
+
+def x(*shape: int) -> Tensor:
+    """Fp32 of which gradients are asked for."""
+    return torch.zeros(shape, requires_grad=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, and what it launches.
+
+    Attributes:
+        operator: its module ``gpu``.
+        call: one call of it, whose results are differentiated.
+        kernels: names, those that multiply on tensor cores with a star.
+        allowed: bytes per thread of stack that functions of the CUDA library take.
+    """
+
+    operator: ModuleType
+    call: Callable[[], Any]
+    kernels: str
+    allowed: int = 0
+
+
+def _batch_rows() -> None:
+    ptr, fields = data()
+    batch_rows.batch_rows(torch.tensor([1, 0, -1]), ptr, fields, Room((9, 12, 9), 3, 3))
+
+
+def _tiles() -> None:
+    ragged = CapacityRagged(RAGGED.ptr, Capacity(2, 1, RAGGED.num_rows, 0, 70))
+    gpu_launch.tiles_on_device(ragged, 32)
+    gpu_launch.prepare_row_tiles(ragged, 64, 32)
+
+
+def _sine_network() -> Tensor:
+    *layers, out, frequency = (each.detach().float().requires_grad_() for each in parameters(5, 64, 3, 128))
+    return sine_network.sine_network(torch.zeros(40, 5), list(zip(layers[::2], layers[1::2])), out, frequency)
+
+
+CASES = {
+    "batch_rows": Case(batch_rows, _batch_rows, "rows places"),
+    "blend": Case(blend, lambda: blend.blend(x(70, 9), x(70, 9), x()), "forward backward"),
+    "circular_conv": Case(
+        circular_conv,
+        lambda: circular_conv.circular_conv(x(104, 81), x(104, 81), x(104, 81), RAGGED),
+        "forward rows_gradient taps_gradient",
+    ),
+    "eigen_pairs": Case(
+        eigen_pairs, lambda: eigen_pairs.eigen_pairs(x(104, 10), x(104, 10), RAGGED, True), "signed_pairs"
+    ),
+    "embedding_sum": Case(
+        embedding_sum,
+        lambda: embedding_sum.embedding_sum(torch.zeros(70, 9, dtype=torch.int64), [x(5, 96) for _ in range(9)]),
+        "forward backward*",
+    ),
+    **{
+        f"entrywise_loss-{kind}": Case(
+            entrywise_loss,
+            lambda kind=kind: entrywise_loss.entrywise_loss(
+                x(128, 10), torch.zeros(128, 10), kind, True, torch.ones(128, dtype=torch.bool), True
+            ),
+            "loss_and_gradient",
+        )
+        for kind in KINDS
+    },
+    "fan_out": Case(fan_out, lambda: fan_out.fan_out(x(70, 9), 4), "add_all"),
+    "gpu_tables": Case(gpu_launch, _tiles, "tile_table two_tile_tables"),
+    **{
+        f"graph_layer_norm-{width}": Case(
+            graph_layer_norm,
+            lambda width=width: graph_layer_norm.graph_layer_norm(x(104, width), x(width), x(width), RAGGED, 1e-5),
+            "forward backward",
+        )
+        for width in (64, 235)
+    },
+    **{
+        f"linear-{wide}": Case(
+            linear,
+            lambda wide=wide: linear.linear_and_rows(x(70, wide[0]), x(*wide[::-1]), x(wide[1]), True),
+            "backward*",
+        )
+        for wide in ((64, 128), (96, 20))
+    },
+    "propagate": Case(
+        propagate,
+        lambda: propagate.propagate(LoopedAdjacency(ADJACENCY, lambda: pytest.fail("made")), x(5, 96)),
+        "inverse_roots sum_with_loops",
+    ),
+    "relu_sum": Case(
+        propagate,
+        lambda: propagate.relu_sum(ADJACENCY, x(5, 96), x(4, 96), torch.zeros(1)),
+        "relu_sum relu_sum_backward",
+    ),
+    "gated_mean": Case(
+        propagate,
+        lambda: propagate.gated_mean(ADJACENCY, x(5, 96), x(5, 96), x(4, 96), x(5, 96), x(5, 96), None, 1e-6),
+        "gated_mean gated_mean_at_target gated_mean_at_source",
+    ),
+    "segment": Case(segment, lambda: segment.segment_mean(x(104, 96), RAGGED), "sum_rows spread_rows"),
+    "segment_flip": Case(
+        segment, lambda: segment.segment_flip(x(104, 96), torch.zeros(3, 96, dtype=torch.int64), RAGGED), "flip_rows"
+    ),
+    "sine_network": Case(sine_network, _sine_network, "forward* backward*", ARGUMENT_REDUCTION),
+    "unit_rows": Case(unit_rows, lambda: unit_rows.unit_rows(x(70, 96), 1e-12), "forward backward"),
+}
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CASES)
+def test_compiles_for_a_gpu(name: str, capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert capability in SHARED
+    case = CASES[name]
+    if name == "circular_conv":  # elsewhere it falls back on transforms
+        monkeypatch.setattr(circular_conv, "INTERPRETED", True)
+    with launches_compiled(capability, case.operator) as programs:
+        made = case.call()
+        results = [each for each in ((made,) if isinstance(made, Tensor) else made or ()) if each.requires_grad]
+        if results:
+            torch.autograd.backward(results, [torch.ones_like(each) for each in results])
+    expected = {each.rstrip("*"): each.endswith("*") for each in case.kernels.split()}
+    found = {kernel.split(".")[1]: program for kernel, program in programs.items()}
+    if name == "batch_rows" and TRITON < batch_rows.OLDEST:
+        expected = {}
+    assert set(found) == set(expected)
+    for kernel, program in found.items():
+        if name == "sine_network":  # whose argument reduction multiplies in fp64
+            assert not {"sin.approx", "cos.approx"} & set(program.asm["ptx"].split())
+            assert program.metadata.shared <= SHARED[capability]
+        else:
+            kind = torch.float64 if name == "batch_rows" else torch.float32
+            check_program(program, kind, capability, tensor_cores=expected[kernel])
+        check_machine_code(program, tensor_cores=expected[kernel], allowed=case.allowed)
