@@ -15,11 +15,15 @@ from graphbench.encoders.node.linear import LinearNode
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
-DIM = 16
+DIM, HOPS = 16, 5
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "DeeperGCN": [{}, {"virtual_node": True}],
     "GatedGCNLSPE": [{"positions": 4}, {"positions": 4, "unit_positions": False}],
+    "GNNAK": [
+        {"hops": HOPS, "hop_dim": 4},
+        {"hops": HOPS, "hop_dim": 4, "centroid": False, "combine": "add", "pool": "mean", "inner_layers": 2},
+    ],
     "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
     "TwoBranch": [
         {},
@@ -27,7 +31,7 @@ OWN = {
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
-OF_GRAPHS = {"GraphMixer"}
+OF_GRAPHS = {"GNNAK", "GraphMixer"}
 """Models whose heads read one row per graph."""
 CASES = [
     (model, head, own, local, attention)
@@ -80,8 +84,9 @@ def _graph(size, edges, seed):
     edge_index = torch.stack([source[~loops], target[~loops]])
     x, edge_attr = draw(size, 4), draw(edge_index.shape[1], 2)
     store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
-    sets = {name: registry.lookup("transforms", name)(4)(store) for name in ("Patches", "PatchEdges")}
-    edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"]) for name, out in sets.items()}
+    arguments = {"Patches": 4, "PatchEdges": 4, "EgoNetEdges": HOPS}
+    sets = {name: registry.lookup("transforms", name)(each)(store) for name, each in arguments.items()}
+    edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"].long()) for name, out in sets.items()}
     return GraphBatch(
         Ragged.from_sizes([size]),
         edge_index,
@@ -95,7 +100,7 @@ def _graph(size, edges, seed):
 
 def _hops(size, edge_index):
     """Nodes within the hops that the models here read."""
-    lists = registry.lookup("transforms", "HopNeighbors")(5)(
+    lists = registry.lookup("transforms", "HopNeighbors")(HOPS)(
         GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
     )
     return HopNeighbors(lists["row_ptr"], lists["col"].long(), lists["hop"])
@@ -103,12 +108,13 @@ def _hops(size, edge_index):
 
 def _renumbered(graph, nodes, edges):
     """The pairs of the edge sets with other numbers of nodes and edges."""
-    members, inside = graph.edge_sets["Patches"], graph.edge_sets["PatchEdges"]
+    members, inside, nets = (graph.edge_sets[name] for name in ("Patches", "PatchEdges", "EgoNetEdges"))
     facts = inside.attr.clone()
     facts[:, 0] = edges.argsort()[facts[:, 0]]
     return {
         "Patches": EdgeSet(nodes.argsort()[members.index], members.ptr, members.attr),
         "PatchEdges": EdgeSet(nodes.argsort()[inside.index], inside.ptr, facts),
+        "EgoNetEdges": EdgeSet(nodes.argsort()[nets.index], nets.ptr, edges.argsort()[nets.attr]),
     }
 
 
