@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import torch
@@ -37,10 +38,12 @@ class EgoNets:
     edges 0->1, 1->0 in the net of 0, all four in that of 1, and 1->2, 2->1 in that of 2.
 
     Args:
-        batch: with ``hops``, the nodes of all nets, and the edge set ``EgoNetEdges``, the edges inside them.
+        batch: with the edge set ``EgoNetEdges``, the edges inside all nets, and ``hops``, the nodes of all nets.
+        whole: a copy of every node for every node of its graph: those outside of a net are there without edges. The
+            batch then needs no ``hops``.
 
     Attributes:
-        hop: (M,) int64 distance of every copy from its root; copies by root and node.
+        hop: (M,) int64 distance of every copy from its root; copies by root and node. None where ``whole``.
         members: copy m as an edge from its node to its root.
         centre: (N,) the copy of every root in its own net.
         edge: (M',) edge of the batch behind every edge in a net.
@@ -50,13 +53,17 @@ class EgoNets:
         ValueError: the batch has no nets.
     """
 
-    def __init__(self, batch: GraphBatch) -> None:
-        if batch.hops is None:
+    def __init__(self, batch: GraphBatch, whole: bool = False) -> None:
+        nodes = torch.arange(batch.num_nodes, device=batch.device)
+        if whole:
+            (root, node), self.hop = batch.ragged.pair_ends, None
+        elif batch.hops is None:
             raise ValueError("networks over ego nets read neighbour lists, which the transform HopNeighbors computes")
-        nodes, node = torch.arange(batch.num_nodes, device=batch.device), batch.hops.col
-        root = torch.repeat_interleave(nodes, batch.hops.row_ptr.diff(), output_size=len(node))
-        self.hop = batch.hops.hop.long()
-        self.members = adjacency(torch.stack([node, root]), batch.num_nodes)
+        else:
+            node, self.hop = batch.hops.col, batch.hops.hop.long()
+            root = torch.repeat_interleave(nodes, batch.hops.row_ptr.diff(), output_size=len(node))
+        m = self.members = adjacency(torch.stack([node, root]), batch.num_nodes)
+        self._nets = Adjacency(m.num_nodes, m.target, m.source, m.by_source, m.by_target, None)
         copies = root * batch.num_nodes + node  # ascending
         self.centre = torch.searchsorted(copies, nodes * (batch.num_nodes + 1))
         net, self.edge = edges_in_nets(batch)
@@ -64,12 +71,21 @@ class EgoNets:
         self.inside = GraphBatch(
             Ragged.from_sizes([len(node)], batch.device), torch.searchsorted(copies, net * batch.num_nodes + ends)
         )
-        m = self.members
-        self._nets = Adjacency(m.num_nodes, m.target, m.source, m.by_source, m.by_target, None)
+
+    @cached_property
+    def others(self) -> Tensor:
+        """(M - N,) the copies that are not the centre of their net."""
+        before = self.centre - torch.arange(len(self.centre), device=self.centre.device)  # others before each centre
+        number = torch.arange(self.members.num_edges - len(self.centre), device=self.centre.device)
+        return number + torch.searchsorted(before, number, right=True)
 
     def copied(self, h: Tensor) -> Tensor:
         """(M, ...) the rows of nodes (N, ...) for each of their copies."""
         return gather(self.members, h, "source")
+
+    def to_nets(self, h: Tensor) -> Tensor:
+        """(M, ...) the rows of roots (N, ...) for each node of their nets."""
+        return gather(self.members, h, "target")
 
     def over_nets(self, u: Tensor, pool: Pool) -> Tensor:
         """(N, ...) sum or mean over the net of every node."""

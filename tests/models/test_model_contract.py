@@ -16,6 +16,8 @@ from graphbench.layers.gps import GPSBlock
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
 DIM, HOPS = 16, 5
+EDGE_COLUMNS = {"SUN": 4 * (DIM + 2 + DIM)}
+"""Where a model reads other edge states than DIM columns."""
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "DeeperGCN": [{}, {"virtual_node": True}],
@@ -31,7 +33,7 @@ OWN = {
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
-OF_GRAPHS = {"GNNAK", "GraphMixer"}
+OF_GRAPHS = {"GNNAK", "GraphMixer", "SUN"}
 """Models whose heads read one row per graph."""
 CASES = [
     (model, head, own, local, attention)
@@ -44,11 +46,12 @@ every_model = pytest.mark.parametrize(("model", "head", "own", "local", "attenti
 
 
 def _build(model, head, own, local, attention):
+    columns = EDGE_COLUMNS.get(model, DIM)
     make_local = registry.lookup("layers/local", local)
     make_attention = registry.lookup("layers/attention", attention)
 
     def new_local(dim_in, dim_out):
-        return registry.construct(make_local, {"dim_in": dim_in, "dim_out": dim_out, "dim_edge": DIM})
+        return registry.construct(make_local, {"dim_in": dim_in, "dim_out": dim_out, "dim_edge": columns})
 
     def new_attention():
         return registry.construct(make_attention, {"dim": DIM, "heads": 2})
@@ -60,9 +63,9 @@ def _build(model, head, own, local, attention):
     context = {
         "encoder": NodeEncoder(LinearNode(DIM, 4), {}, DIM, batch_norm=False),
         "dim_encoded": DIM,
-        "edge_encoder": EdgeEncoder(LinearEdge(DIM, 2), {}, DIM, batch_norm=False) if local == "GINE" else None,
+        "edge_encoder": EdgeEncoder(LinearEdge(columns, 2), {}, columns, batch_norm=False) if local == "GINE" else None,
         "dim": DIM,
-        "dim_edge": DIM,
+        "dim_edge": columns,
         "layers": 2,
         "layers_pre_mp": 1,
         "block": lambda: GPSBlock(DIM, [new_local(DIM, DIM), new_attention()], norm="layer"),
