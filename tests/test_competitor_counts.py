@@ -90,6 +90,29 @@ def test_counts_of_gated_gcn_lspe() -> None:
     assert parameters("lspe-molpcba") == 1_068_721 - 2 * 118
 
 
+def test_counts_of_gin_ak() -> None:
+    """By the constructor of its release, of what it reads; biases of GIN's maps, which norms take out, are here too."""
+    atoms, bonds, zinc = 173, 5 + 6 + 2, ("dataset.node_encoder_num_types", "21")
+    tables = (atoms * 128 + 2 * (bonds * 144 + 4 * 16), atoms * 400 + 5 * (bonds * 416 + 4 * 16))
+    assert parameters("ginak-molhiv") == 180_483 + tables[0] + 2 * 2 * 144
+    assert parameters("ginak-molpcba") == 2_823_013 + tables[1] + 5 * 2 * 416
+    tables_of_zinc = 21 * 128 + 6 * (4 * 144 + 4 * 16)
+    assert parameters("ginak-zinc", *zinc, folder="gnnbench") == 915_719 + tables_of_zinc + 6 * 2 * 144
+
+
+def test_counts_of_sun() -> None:
+    """By the constructor of its release, with marked roots and without."""
+    zinc = ("dataset.node_encoder_num_types", "21")
+    assert parameters("sun-zinc", *zinc, folder="gnnbench") == 527_225
+    plain = ("gt.SUN.marked", "false", "gnn.dim_edge", "1536")
+    assert parameters("sun-zinc", *zinc, *plain, folder="gnnbench") == 525_913
+
+
+def test_count_of_crawl() -> None:
+    """Printed on the leaderboard, 6,115,728, without tables of categories, which are one-hot codes there."""
+    assert parameters("crawl-molpcba") == 6_115_728 + 78 * 173 + 9 * (5 + 6 + 2)
+
+
 def test_count_of_egt() -> None:
     """89.3M printed: its atom table has 9 * 128 + 1 rows, its first map after the layers reads four virtual nodes."""
     rows, virtual_nodes = 9 * 128 + 1 - 173, 3 * 768 + 4 * 64

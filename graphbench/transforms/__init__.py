@@ -17,6 +17,7 @@ ElectrostaticSE                              made two-way    count          left
 EdgeResistance, EffectiveResistance          made two-way    count          left out L^+ of each
 RandomWalkSE, RandomWalkEdgeSE               stay one-way    count          count    no way: 0; no way out: 0
 ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing nothing  no way: 255 (or not listed)
+EgoNetEdges                                  stay one-way    listed each    listed   no way: not in a net
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
 SubstructureCounts, EdgeSubstructureCounts   made two-way    count once     left out nothing: a substructure lies in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
