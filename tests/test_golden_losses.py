@@ -68,7 +68,7 @@ def losses(name: str, out: Path) -> dict[str, list[float]]:
     }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "peptides" in n else n for n in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "gps-" in n else n for n in RUNS])
 def test_losses_are_the_recorded_ones(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if name in ON_REAL_DATA:
         monkeypatch = request.getfixturevalue("monkeypatch")

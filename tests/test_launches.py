@@ -16,7 +16,9 @@ if GPU:
     pytest.skip("counted on the device in Python, whose place a GPU takes", allow_module_level=True)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if "peptides" in each else each for each in CONFIGURATIONS]
+)
 def test_within_the_budget(name: str, tmp_path: Path) -> None:
     budget, counted = json.loads(BUDGETS.read_text())[name], count(name, tmp_path).totals()
     assert list(counted) == list(budget)

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.paths import ROOT
 
 
+@pytest.mark.slow
 def test_everything_generated_is_current() -> None:
     # A process of its own: plug-ins of other tests are no part of the pages.
     command = [sys.executable, "-m", "scripts.regenerate", "--check"]

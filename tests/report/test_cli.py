@@ -68,6 +68,7 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
 
 
+@pytest.mark.slow
 def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
     out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
     assert report.main([str(stored / "sgformer-table9.jsonl"), "--out", str(out)]) == 0
