@@ -16,7 +16,13 @@ if GPU:
     pytest.skip("counted on the device in Python, whose place a GPU takes", allow_module_level=True)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+# Long, and of the layers of GPS on ZINC.
+LONG = "lrgb/gps-peptides-func"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == LONG else name for name in CONFIGURATIONS]
+)
 def test_within_the_budget(name: str, tmp_path: Path) -> None:
     budget, counted = json.loads(BUDGETS.read_text())[name], count(name, tmp_path).totals()
     assert list(counted) == list(budget)
