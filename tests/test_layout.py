@@ -84,33 +84,46 @@ TESTED_THROUGH = {
 """Modules (or folders) without a test of their name, and the test file that goes through them."""
 
 
+def _room(module: Path) -> str:
+    """Empty for the modules at the top of the package."""
+    return module.parts[0] if len(module.parts) > 1 else ""
+
+
 @pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.parts[0] not in OUTSIDE], ids=str)
 def test_a_folder_of_tests_is_a_room(folder: Path) -> None:
     assert (PACKAGE / folder).is_dir() or (PACKAGE / folder.with_suffix(".py")).is_file()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_a_module_is_tested_in_its_room(module: Path) -> None:
+@pytest.mark.parametrize("room", sorted({_room(module) for module in MODULES}))
+def test_modules_are_tested_in_their_room(room: str) -> None:
     """By a file of its name, by one of its package's name, by one that imports it, or by the suite of its base class.
 
     Whole programs are tested at the top of ``tests``: that counts for the modules at the top of the package.
     """
+    problems = [_problem(module) for module in MODULES if _room(module) == room]
+    assert set(problems) == {None}
+
+
+def _problem(module: Path) -> str | None:
+    """What is wrong with the tests of a module; None: nothing."""
     named = [module.with_suffix(""), *module.parents[:-1]]
     if any((TESTS / name.parent / f"test_{name.name}.py").is_file() for name in named):
-        return
-    room = module.parts[0] if len(module.parts) > 1 else ""
+        return None
+    room = _room(module)
     files = [path for path in _imports() if not room or path.relative_to(TESTS).parts[0] == room]
     dotted = ".".join(("graphbench", *module.with_suffix("").parts))
     if any(dotted in _imports()[path] for path in files):
-        return
-    if len(module.parts) > 1 and re.search(r"^@(registry\.)?register\(", (PACKAGE / module).read_text(), re.MULTILINE):
-        assert any(ABOUT_ALL_COMPONENTS.search(path.read_text()) for path in files), f"no test of all of {room}"
-        return
+        return None
+    if room and re.search(r"^@(registry\.)?register\(", (PACKAGE / module).read_text(), re.MULTILINE):
+        of_all = any(ABOUT_ALL_COMPONENTS.search(path.read_text()) for path in files)
+        return None if of_all else f"no test of all of {room}"
     test = next((TESTED_THROUGH[name] for name in map(str, (module, *module.parents)) if name in TESTED_THROUGH), None)
-    assert test, f"no file in tests/{room} is named after {dotted} or imports it, and TESTED_THROUGH names none"
-    assert dotted in _reached(TESTS / test), f"tests/{test} does not reach {dotted}"
+    if test is None:
+        return f"no file in tests/{room} is named after {dotted} or imports it, and TESTED_THROUGH names none"
+    return None if dotted in _reached(TESTS / test) else f"tests/{test} does not reach {dotted}"
 
 
+@functools.cache
 def _reached(test: Path) -> set[str]:
     """All modules of the package that a test file imports, directly or through others."""
     seen: set[str] = set()
