@@ -103,9 +103,14 @@ class LayerFactory:
         return self.config.where(self.key)
 
     @property
+    def number_key(self) -> str:
+        """Key of the number of blocks."""
+        return _SOURCES[self.group][1]
+
+    @property
     def number(self) -> int:
         """Number of blocks."""
-        return self.config.value(_SOURCES[self.group][1])
+        return self.config.value(self.number_key)
 
     @property
     def specs(self) -> list[LayerSpec]:

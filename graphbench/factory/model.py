@@ -60,7 +60,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
         norm_eps=tree.bn.eps,
         norm_momentum=tree.bn.mom,
     )
-    filled = {"act": "gnn.act", "dropout": "gnn.dropout", "layers": "gt.layers", "attention": layers.key}
+    filled = {"act": "gnn.act", "dropout": "gnn.dropout", "layers": layers.number_key, "attention": layers.key}
     pre_mp = tree.gnn.layers_pre_mp if "pre_mp" in parameters else 0
     with config_errors(config, f"gt.{tree.model.type}", "model.type", filled=filled):
         context = ModelContext(
