@@ -117,7 +117,7 @@ def test_a_node_without_edges_hears_no_walk() -> None:
         ({"gt.CRaWl.eval_steps": 1}, "a walk of eval_steps 1 is shorter"),
         ({"gt.CRaWl.window": 0}, "window must be at least 1, received 0"),
         ({"gt.CRaWl.start_ratio": 0.0}, r"must lie in \(0, 1\], received 0.0"),
-        ({"gnn.layers_mp": 0}, "layers must be at least 1, received 0"),
+        ({"gnn.layers_mp": 0}, "gnn.layers_mp: layers must be at least 1, received 0"),
     ],
 )
 def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
