@@ -109,7 +109,7 @@ class Trainer:
             params=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
             device=fabric.device,
         )
-        self._checkpointer = Checkpointer(run.ckpt, fabric, settings)
+        self._checkpointer = Checkpointer(run, fabric, settings)
         self._stop = stop or StopRequest()
 
     def run(self) -> Outcome:

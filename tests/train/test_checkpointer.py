@@ -12,6 +12,7 @@ import torch
 
 from graphbench.errors import Interrupted, UserError
 from graphbench.runs.record import RunRecord
+from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.checkpointer import Checkpointer, read_checkpoint
 from graphbench.train.reporter import Reporter
@@ -192,9 +193,11 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
-    torch.save({"format": 99}, tmp_path / "last.ckpt")
+    run = RunDirectory(tmp_path, "tiny", 0)
+    run.ckpt.mkdir(parents=True)
+    torch.save({"format": 99}, run.ckpt / "last.ckpt")
     with pytest.raises(UserError, match="written in format 99, this version reads format 1"):
-        Checkpointer(tmp_path, make_fabric("cpu"), tiny_settings()).load()
+        Checkpointer(run, make_fabric("cpu"), tiny_settings()).load()
 
 
 def test_a_new_best_epoch_makes_a_checkpoint_due(tmp_path: Path) -> None:
