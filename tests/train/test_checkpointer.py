@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import signal
@@ -172,6 +173,44 @@ def test_a_damaged_state_is_put_aside(tmp_path: Path, caplog, damage: str, both:
     assert "last.ckpt is damaged" in caplog.text
     assert (folder / "last.ckpt.damaged").is_file()
     assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
+
+
+@pytest.mark.parametrize("other", [{"seed": 1, "run_id": "1"}, {"config_hash": "of another rate"}])
+def test_the_state_of_another_run_is_put_aside(tmp_path: Path, caplog, other: dict[str, object]) -> None:
+    """A file copied from the folder of another run, which fits this model as well."""
+    settings = tiny_settings(ckpt_period=1)
+    record = RunRecord(config="tiny", config_hash="h", seed=0, run_id="0")
+    for name, of in (("a", record), ("b", record), ("other", dataclasses.replace(record, **other))):
+        of.write(tmp_path / name / "tiny/0/record.json")
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    for name, lr in (("b", 0.02), ("other", 0.01)):
+        with pytest.raises(Killed):
+            tiny_trainer(tmp_path / name, settings, lr=lr, reporters=[Bomb(3, 2, kill)]).run()
+    folder = tmp_path / "b/tiny/0/ckpt"
+    (tmp_path / "other/tiny/0/ckpt/last.ckpt").replace(folder / "last.ckpt")
+    rest = tiny_trainer(tmp_path / "b", settings)
+    with caplog.at_level(logging.WARNING):
+        assert summary(rest, rest.run()) == expected
+    assert "last.ckpt is damaged (it is of a run of another" in caplog.text
+
+
+def test_a_run_that_was_killed_between_its_last_two_files_has_its_best_model(tmp_path: Path, monkeypatch) -> None:
+    """Its state says that it has ended, so that it writes no checkpoint any more."""
+    settings, original = tiny_settings(ckpt_period=100, ckpt_best=False), Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        renamed = original(path, target)
+        if target.name == "last.ckpt":
+            raise Killed
+        return renamed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "replace", replace)
+        tiny_trainer(tmp_path, settings).run()
+    rest = tiny_trainer(tmp_path, settings)
+    outcome = rest.run()
+    assert read_checkpoint(tmp_path / "tiny/0/ckpt/best.ckpt")["epoch"] == outcome.best_epoch
 
 
 def test_killed_between_the_two_renames(tmp_path: Path) -> None:
