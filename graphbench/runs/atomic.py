@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-
 ABANDONED = 24 * 60 * 60.0
 """Seconds after whose last change a temporary file counts as that of a killed process."""
 

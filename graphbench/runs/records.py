@@ -254,9 +254,9 @@ def write_packed(file: Path, contents: Mapping[str, Mapping[str, Any]]) -> None:
         {"config": config, "config_hash": config_hash, "values": values}
         for (config, config_hash), values in sorted(settings.items())
     ]
-    atomic.write_text(file, _jsonl(records))
-    if configurations:
+    if configurations:  # first: settings that no record has yet do no harm, records without theirs do
         atomic.write_text(file.with_suffix(CONFIGURATIONS), _jsonl(configurations))
+    atomic.write_text(file, _jsonl(records))
 
 
 def _jsonl(lines: Iterable[Mapping[str, Any]]) -> str:

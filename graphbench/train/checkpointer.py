@@ -99,7 +99,8 @@ class Checkpointer:
     def load(self) -> dict[str, Any] | None:
         """The latest complete checkpoint, on the CPU, in every process; None where there is none.
 
-        A damaged file, or one of another run, is renamed to ``*.damaged`` with a warning, and the one before it is taken.
+        A damaged file, or one of another run, is renamed to ``*.damaged`` with a warning, and the one before it is
+        taken.
 
         Raises:
             UserError: a checkpoint in a format of another version.

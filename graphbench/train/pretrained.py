@@ -76,7 +76,8 @@ def read_best(run: Path) -> dict[str, Any]:
         content = read_checkpoint(path)
         check_run(content, RunRecord.read(run / "record.json"))
     except DAMAGED as error:
-        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint of this run ({first_line(error)}).") from error
+        reason = first_line(error)
+        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint of this run ({reason}).") from error
     if content.get("format") != FORMAT or "model" not in content:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."

@@ -226,7 +226,7 @@ def _flip(file: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda run, _: _edit(run / "config.yaml", "max_epoch: 2", "max_epoch: 3"), "config.yaml: not what this run was"),
+        (lambda run, _: _edit(run / "config.yaml", "max_epoch: 2", "max_epoch: 3"), "yaml: not what this run was"),
         (lambda run, _: (run / "record.json").write_text("{"), "record.json is missing or damaged"),
         (lambda run, _: (run / "data_info.json").write_text(""), "data_info.json: damaged, or of another run"),
         (lambda run, _: _edit(run / "data_info.json", '"node_in": 3', '"node_in": 4'), "its checksum is"),

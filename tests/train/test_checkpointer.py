@@ -103,7 +103,10 @@ def test_an_ended_run_is_not_trained_again(tmp_path: Path) -> None:
     assert (again.scores, again.best_epoch, again.total_time) == (first.scores, first.best_epoch, first.total_time)
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+SIGNALS = [(getattr(signal, name), name) for name in ("SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name)]
+
+
+@pytest.mark.parametrize(("number", "name"), [*SIGNALS, (signal.SIGINT, "Ctrl-C")])
 def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: str) -> None:
     before = signal.getsignal(number)
     whole = tiny_trainer(tmp_path / "a")
@@ -117,6 +120,15 @@ def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: 
     assert (state["epoch"], state["batches_done"]) == (1, 2)
     rest = tiny_trainer(tmp_path / "b")
     assert summary(rest, rest.run()) == expected
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_under_nohup_the_end_of_the_terminal_ends_nothing(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        tiny_trainer(tmp_path, reporters=[Bomb(1, 2, lambda: os.kill(os.getpid(), signal.SIGHUP))]).run()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
@@ -205,9 +217,10 @@ def test_a_run_that_was_killed_between_its_last_two_files_has_its_best_model(tmp
             raise Killed
         return renamed
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
-        tiny_trainer(tmp_path, settings).run()
+        with pytest.raises(Killed):
+            tiny_trainer(tmp_path, settings).run()
     rest = tiny_trainer(tmp_path, settings)
     outcome = rest.run()
     assert read_checkpoint(tmp_path / "tiny/0/ckpt/best.ckpt")["epoch"] == outcome.best_epoch
