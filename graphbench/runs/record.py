@@ -15,7 +15,7 @@ import yaml
 from graphbench.config.config import flat
 from graphbench.config.settings import settings_hash, settings_of
 from graphbench.runs import atomic, json_text
-from graphbench.runs.environment import environment
+from graphbench.runs.environment import changes, environment
 from graphbench.runs.identity import RunIdentity
 
 SCHEMA_VERSION = 2
@@ -98,7 +98,8 @@ class RunRecord:
         curves: split -> sha256 of its ``stats.json``, see :func:`graphbench.runs.history.read_lines`.
         data: facts about the data set: name, fingerprint, split, ...
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
-        environment: of the latest start, see :func:`graphbench.runs.environment.environment`.
+        environment: of the latest start, see :func:`graphbench.runs.environment.environment`; under ``before`` what
+            was another at the starts before, in their order.
         commits: all that it ran under, in their order, each with a plus where the code had changes.
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
@@ -157,7 +158,12 @@ class RunRecord:
         """
         facts = {"environment": environment(), "started": _now(), **facts}
         if previous is not None:
+            before = previous.environment.get("before", [])
+            changed = changes(previous.environment, facts["environment"])
+            if changed:
+                before = [*before, {fact: then for fact, (then, _) in changed.items()}]
             facts |= {"started": previous.started, "resumed": previous.resumed + 1}
+            facts["environment"] = {**facts["environment"], **({"before": before} if before else {})}
         commits = (*(previous.all_commits if previous else ()), commit_text(facts["environment"]))
         return cls(**facts, commits=tuple(dict.fromkeys(commits)))
 
