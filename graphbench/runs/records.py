@@ -265,7 +265,11 @@ def _jsonl(lines: Iterable[Mapping[str, Any]]) -> str:
 
 def _lines(file: Path, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file, each with these keys."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: damaged ({error}).") from None
+    for number, line in enumerate(lines, 1):
         try:
             content = json.loads(line)
             lacking = [key for key in keys if key not in content]
