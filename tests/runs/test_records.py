@@ -131,9 +131,9 @@ def test_a_damaged_file_is_one_message(tmp_path: Path, text: str, message: str) 
 def test_records_that_another_process_adds_meanwhile_are_not_lost(runs: Path) -> None:
     file = packed(runs)
     put(runs.parent / "more", "gcn", "1")
+    script = "import sys; from graphbench.runs import pack; sys.stdin.readline(); pack.main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", "import sys; from graphbench.runs import pack; sys.stdin.readline(); pack.main()"]
-        + [str(runs.parent / "more"), "--out", str(file)],
+        [sys.executable, "-c", script, str(runs.parent / "more"), "--out", str(file)],
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": {**os.environ, "PYTHONPATH": str(ROOT)}},
     )
     with atomic.locked(file.parent):
